@@ -1,0 +1,288 @@
+//! A received message wherever its bytes lie, and the datagrams in it.
+
+use std::iter::FusedIterator;
+use std::net::SocketAddr;
+
+use crate::parts::{Parts, Slices};
+use crate::{ControlMessages, RecvMeta};
+
+/// What a receive call tells about one message, its bytes aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// Bytes in the buffers.
+    pub(crate) len: usize,
+    /// Bytes that the system reported: more than `len` where it told the length before the cut.
+    pub(crate) reported: usize,
+    pub(crate) addr: Option<SocketAddr>,
+    pub(crate) meta: RecvMeta,
+    pub(crate) cut: Cut,
+}
+
+/// What was cut off a message for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Payload (`MSG_TRUNC`).
+    pub(crate) data: bool,
+    /// Control messages (`MSG_CTRUNC`).
+    pub(crate) control: bool,
+}
+
+impl Arrival {
+    pub(crate) const NONE: Self = Self {
+        len: 0,
+        reported: 0,
+        addr: None,
+        meta: RecvMeta::NONE,
+        cut: Cut { data: false, control: false },
+    };
+
+    #[inline]
+    pub(crate) fn full_len(&self) -> Option<usize> {
+        (!self.cut.data || self.reported > self.len).then_some(self.reported)
+    }
+
+    /// Whether control data was cut before a segment size was seen: the message may be a train,
+    /// and where its datagrams end is not known.
+    #[inline]
+    fn segment_size_lost(&self) -> bool {
+        self.cut.control && self.meta.segment_size.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn truncated(&self) -> bool {
+        self.cut.data || self.segment_size_lost()
+    }
+
+    #[inline]
+    pub(crate) fn control_truncated(&self) -> bool {
+        self.cut.control
+    }
+}
+
+/// A received message in a [`RecvBatch`](crate::RecvBatch): a datagram or a train of them, with
+/// all that the system told about it.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    parts: Parts<'a>,
+    arrival: Arrival,
+    control: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn new(parts: Parts<'a>, arrival: Arrival, control: &'a [u8]) -> Self {
+        Self { parts, arrival, control }
+    }
+
+    /// The bytes received.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        self.parts.head()
+    }
+
+    /// The message's own length in bytes, also if it was cut; `None` where the system did not
+    /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    #[must_use]
+    pub fn full_len(&self) -> Option<usize> {
+        self.arrival.full_len()
+    }
+
+    /// Where the message came from. `None` where the system gave no Internet address, as on a
+    /// Unix socket.
+    #[must_use]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.arrival.addr
+    }
+
+    /// What else the system told about the message.
+    #[must_use]
+    pub fn meta(&self) -> RecvMeta {
+        self.arrival.meta
+    }
+
+    /// Whether bytes are missing, or may be: the message was longer than its slot, or its control
+    /// data was cut, so that a train cannot be told from a datagram.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.arrival.truncated()
+    }
+
+    /// Whether control messages are missing.
+    #[must_use]
+    pub fn control_truncated(&self) -> bool {
+        self.arrival.control_truncated()
+    }
+
+    /// All control messages, as they came.
+    #[must_use]
+    pub fn control_messages(&self) -> ControlMessages<'a> {
+        ControlMessages::new(self.control)
+    }
+
+    /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
+    #[must_use]
+    #[inline]
+    pub fn datagrams(&self) -> Datagrams<'a> {
+        let Self { parts, arrival, .. } = *self;
+        let segment = arrival.meta.segment_size.map_or(usize::MAX, usize::from);
+        Datagrams { rest: (!arrival.segment_size_lost()).then_some(parts), segment, arrival }
+    }
+}
+
+/// One received datagram: its bytes, where they lie, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Datagram<'a> {
+    parts: Parts<'a>,
+    addr: Option<SocketAddr>,
+    meta: RecvMeta,
+    truncated: bool,
+}
+
+impl<'a> Datagram<'a> {
+    /// Length in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether it has no bytes; an empty datagram is delivered like any other.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.parts.len() == 0
+    }
+
+    /// The bytes, as far as they lie in one buffer: all of them, unless the message was received
+    /// by [`RecvMsg::scatter`](crate::RecvMsg::scatter).
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        self.parts.head()
+    }
+
+    /// The bytes, buffer by buffer.
+    #[must_use]
+    pub fn slices(&self) -> Slices<'a> {
+        self.parts.slices()
+    }
+
+    /// Where it came from. `None` where the system gave no Internet address, as on a Unix socket.
+    #[must_use]
+    #[inline]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.addr
+    }
+
+    /// What else the system told; the same for all datagrams of a train.
+    #[must_use]
+    #[inline]
+    pub fn meta(&self) -> RecvMeta {
+        self.meta
+    }
+
+    /// Whether its end is missing.
+    #[must_use]
+    #[inline]
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+}
+
+/// Goes through the datagrams of one message: a single one, or each of a received train.
+///
+/// A train that was cut gives its whole datagrams and then what is left of the one that the cut
+/// went through, marked [`truncated`](Datagram::truncated). A train whose segment size was lost
+/// gives nothing, since where its datagrams end is not known; the message is
+/// [`truncated`](Message::truncated) then.
+#[derive(Clone, Debug)]
+pub struct Datagrams<'a> {
+    /// What was not given out yet; `None` when all was, so that an empty datagram is given once.
+    rest: Option<Parts<'a>>,
+    segment: usize,
+    arrival: Arrival,
+}
+
+impl<'a> Datagrams<'a> {
+    /// Of no message.
+    pub(crate) const fn none() -> Self {
+        Self { rest: None, segment: 0, arrival: Arrival::NONE }
+    }
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let mut rest = self.rest.take()?;
+        let parts = rest.split_to(self.segment);
+        let last = rest.len() == 0;
+        if !last {
+            self.rest = Some(rest);
+        }
+        Some(Datagram {
+            parts,
+            addr: self.arrival.addr,
+            meta: self.arrival.meta,
+            truncated: last && self.arrival.cut.data && parts.len() < self.segment,
+        })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment).max(1));
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Datagrams<'_> {}
+impl FusedIterator for Datagrams<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {
+        Arrival { len, reported: len, meta: RecvMeta { segment_size }, cut, ..Arrival::NONE }
+    }
+
+    proptest! {
+        #[test]
+        fn a_train_is_split_as_chunks_are(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            segment in 1u16..50,
+            data in any::<bool>(),
+        ) {
+            let arrival = arrival(bytes.len(), Some(segment), Cut { data, control: false });
+            let message = Message::new(Parts::one(&bytes), arrival, &[]);
+            let datagrams = message.datagrams();
+            prop_assert_eq!(datagrams.len(), datagrams.clone().count());
+            let split: Vec<_> = datagrams.map(|d| (d.data().to_vec(), d.truncated())).collect();
+            let mut naive: Vec<_> = bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
+            if naive.is_empty() {
+                naive.push((Vec::new(), false));
+            }
+            let last = naive.last_mut().expect("never empty");
+            last.1 = data && last.0.len() < usize::from(segment);
+            prop_assert_eq!(split, naive);
+        }
+    }
+
+    #[test]
+    fn a_train_without_its_segment_size_is_truncated_and_gives_nothing() {
+        let arrival = arrival(4, None, Cut { data: false, control: true });
+        let message = Message::new(Parts::one(b"abcd"), arrival, &[]);
+        assert!(message.truncated());
+        assert_eq!(message.datagrams().count(), 0);
+        assert_eq!(message.data(), b"abcd");
+    }
+
+    #[test]
+    fn a_cut_message_knows_its_length_only_if_told() {
+        let cut = Cut { data: true, control: false };
+        assert_eq!(arrival(4, None, cut).full_len(), None);
+        assert_eq!(Arrival { reported: 9, ..arrival(4, None, cut) }.full_len(), Some(9));
+        assert_eq!(arrival(4, None, Cut::default()).full_len(), Some(4));
+    }
+}

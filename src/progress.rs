@@ -1,0 +1,90 @@
+//! How far a call has come that may take several system calls.
+
+use std::io;
+
+use crate::RecvFlags;
+use crate::pending;
+use crate::sys::{BorrowedSocket, Step};
+
+/// Which way a call moves messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Receive,
+    Send,
+}
+
+/// Adds up the steps of one call, and decides when it is over and what becomes of an error.
+pub(crate) struct Progress<'s> {
+    socket: BorrowedSocket<'s>,
+    direction: Direction,
+    /// Messages moved.
+    pub(crate) count: usize,
+    /// Messages to be moved at most.
+    pub(crate) most: usize,
+    over: bool,
+}
+
+impl<'s> Progress<'s> {
+    /// Begins a call for up to `most` messages.
+    ///
+    /// # Errors
+    ///
+    /// The error that was kept for this socket, if there is one and the call is for any message.
+    #[inline]
+    pub(crate) fn begin(
+        socket: BorrowedSocket<'s>,
+        direction: Direction,
+        most: usize,
+    ) -> io::Result<Self> {
+        if most > 0 {
+            if let Some(error) = pending::take(socket, direction) {
+                return Err(error);
+            }
+        }
+        Ok(Self { socket, direction, count: 0, most, over: false })
+    }
+
+    /// Whether a further step is to be made.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.over && self.count < self.most
+    }
+
+    /// The flags of the next step of a receive: only the first message is waited for.
+    #[inline]
+    pub(crate) fn flags(&self, flags: RecvFlags) -> RecvFlags {
+        if self.count == 0 { flags } else { flags | RecvFlags::DONT_WAIT }
+    }
+
+    /// Adds a step that was offered `offered` messages.
+    ///
+    /// # Errors
+    ///
+    /// The step's, if no message was moved in the whole call.
+    #[inline]
+    pub(crate) fn add(&mut self, offered: usize, step: Step) -> io::Result<()> {
+        self.count += step.count;
+        // A step that moved less met an error that the system keeps, or there was no more.
+        self.over = step.ended || step.count < offered;
+        match step.error {
+            None => Ok(()),
+            Some(error) if self.count == 0 => Err(error),
+            Some(error) => {
+                if would_be_lost(self.direction, &error) {
+                    pending::keep(self.socket, self.direction, &error);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether an error would not be met again by who calls again with the messages that are left.
+fn would_be_lost(direction: Direction, error: &io::Error) -> bool {
+    match direction {
+        Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,
+        // "Connection refused" is about a datagram sent before, and the kernel tells it once. All
+        // other errors are about the message at hand, and it will meet them again.
+        Direction::Send => error.kind() == io::ErrorKind::ConnectionRefused,
+    }
+}

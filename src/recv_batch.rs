@@ -1,0 +1,226 @@
+//! Owned memory for received messages, with its headers already in place.
+
+use std::array;
+use std::io;
+use std::iter::FusedIterator;
+
+use crate::message::Arrival;
+use crate::progress::{Direction, Progress};
+use crate::sys::{BorrowedSocket, MAX_BATCH, Slots};
+use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMsg};
+
+/// Payload memory for a batch and the headers to receive it by, allocated once.
+///
+/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares again only
+/// the slots that the last call used, however many are offered. Iterating gives the datagrams,
+/// trains split into theirs.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(64, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for datagram in &batch {
+///     println!("{} bytes from {:?}", datagram.len(), datagram.addr());
+/// }
+/// # assert_eq!(batch.iter().next().unwrap().data(), b"hello");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// It takes `slots * (slot_len + 700)` bytes of address space, of which pages that no datagram
+/// ever reached take no memory.
+///
+/// What it lends is lent until the next receive:
+///
+/// ```compile_fail,E0502
+/// # use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+/// let mut batch = RecvBatch::new(64, 1500);
+/// let first = batch.iter().next();
+/// socket.recv_into(&mut batch).unwrap();
+/// println!("{first:?}");
+/// ```
+#[derive(Debug)]
+pub struct RecvBatch {
+    slots: Slots,
+    count: usize,
+    len: usize,
+}
+
+impl RecvBatch {
+    /// Memory for `slots` messages of up to `slot_len` bytes each.
+    ///
+    /// A longer datagram is cut and marked so. 65,535 bytes hold any datagram and any train.
+    /// More than 1,024 slots are filled by several system calls.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) gives an error.
+    #[must_use]
+    pub fn new(slots: usize, slot_len: usize) -> Self {
+        match Self::try_new(slots, slot_len) {
+            Ok(batch) => batch,
+            Err(error) => panic!("RecvBatch::new({slots}, {slot_len}): {error}"),
+        }
+    }
+
+    /// Memory for `slots` messages of up to `slot_len` bytes each, or an error.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if either is 0, or if all of it would be more than `isize::MAX` bytes.
+    pub fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
+        // Generous: what the headers of a slot take is less than 4 KiB on every platform.
+        let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots));
+        let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
+        if slots == 0 || slot_len == 0 || !fits {
+            let reason = "a batch needs at least one slot of at least one byte, and no more than fit the address space";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        Ok(Self { slots: Slots::new(slots, slot_len), count: slots, len: 0 })
+    }
+
+    /// Messages that one receive can bring.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.count
+    }
+
+    /// Messages that the last receive brought; a train is one message.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the last receive brought no message.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The messages of the last receive, in the order of their arrival.
+    #[must_use]
+    pub fn messages(&self) -> Messages<'_> {
+        Messages { batch: self, next: 0 }
+    }
+
+    /// The datagrams of the last receive, in the order of their arrival.
+    ///
+    /// Datagrams of which nothing can be told are not among them (see [`Datagrams`]);
+    /// [`messages`](Self::messages) has all.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { messages: self.messages(), train: Datagrams::none() }
+    }
+
+    /// Forgets the messages.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    #[inline]
+    pub(crate) fn recv_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        self.len = 0;
+        let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
+        let backend = Backend::current();
+        let mut progress = Progress::begin(socket, Direction::Receive, most)?;
+        while progress.goes_on() {
+            let range = progress.count..most.min(progress.count + MAX_BATCH);
+            let (offered, flags) = (range.len(), progress.flags(flags));
+            let step = self.slots.recv(backend, socket, range, flags);
+            progress.add(offered, step)?;
+        }
+        self.len = progress.count;
+        Ok(self.len)
+    }
+
+    /// Fills the first slots by a receive of borrowed messages.
+    pub(crate) fn recv_by(
+        &mut self,
+        recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        const MOST: usize = 32;
+        self.len = 0;
+        let mut arrivals = [Arrival::NONE; MOST];
+        let count = {
+            let mut buffers = self.slots.buffers();
+            let mut msgs: [_; MOST] =
+                array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
+            let count = recv(&mut msgs[..self.count.min(MOST)])?.min(self.count).min(MOST);
+            for (arrival, msg) in arrivals.iter_mut().zip(&msgs[..count]) {
+                *arrival = *msg.arrival();
+            }
+            count
+        };
+        for (i, arrival) in arrivals[..count].iter().enumerate() {
+            self.slots.store(i, arrival);
+        }
+        self.len = count;
+        Ok(count)
+    }
+}
+
+impl<'a> IntoIterator for &'a RecvBatch {
+    type Item = Datagram<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Goes through the messages in a [`RecvBatch`].
+#[derive(Clone, Debug)]
+pub struct Messages<'a> {
+    batch: &'a RecvBatch,
+    next: usize,
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Message<'a>> {
+        let i = self.next;
+        (i < self.batch.len).then(|| {
+            self.next += 1;
+            self.batch.slots.message(i)
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.batch.len - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Messages<'_> {}
+impl FusedIterator for Messages<'_> {}
+
+/// Goes through the datagrams in a [`RecvBatch`], those of trains one by one.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    messages: Messages<'a>,
+    train: Datagrams<'a>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        loop {
+            if let Some(datagram) = self.train.next() {
+                return Some(datagram);
+            }
+            self.train = self.messages.next()?.datagrams();
+        }
+    }
+}
+
+impl FusedIterator for Iter<'_> {}

@@ -1,0 +1,146 @@
+//! What goes in: one datagram to be sent.
+
+use std::fmt;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+use crate::ControlBuf;
+
+/// One datagram to be sent: where to, which bytes, and control messages to go with it.
+///
+/// It only borrows; building one costs nothing and copies no payload.
+///
+/// ```
+/// use mmsg::SendMsg;
+/// use std::io::IoSlice;
+///
+/// let to = "[::1]:4433".parse()?;
+/// let one = SendMsg::to(to, b"hello");
+/// let parts = [IoSlice::new(b"header"), IoSlice::new(b"payload")];
+/// let gathered = SendMsg::gather(&parts).with_dest(to);
+/// assert_eq!((one.len(), gathered.len()), (5, 13));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct SendMsg<'a> {
+    dest: Option<SocketAddr>,
+    buffers: SendBuffers<'a>,
+    control: &'a [u8],
+}
+
+/// The payload: one buffer, or several that follow one another.
+#[derive(Clone, Copy)]
+pub(crate) enum SendBuffers<'a> {
+    One(&'a [u8]),
+    Many(&'a [IoSlice<'a>]),
+}
+
+impl<'a> SendMsg<'a> {
+    /// A datagram without a destination, for a connected socket.
+    #[must_use]
+    #[inline]
+    pub const fn new(data: &'a [u8]) -> Self {
+        Self { dest: None, buffers: SendBuffers::One(data), control: &[] }
+    }
+
+    /// A datagram to `dest`.
+    #[must_use]
+    #[inline]
+    pub const fn to(dest: SocketAddr, data: &'a [u8]) -> Self {
+        Self { dest: Some(dest), buffers: SendBuffers::One(data), control: &[] }
+    }
+
+    /// A datagram made of several buffers in order, without a destination.
+    ///
+    /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more the send fails with the
+    /// system's own error, `EMSGSIZE`.
+    #[must_use]
+    #[inline]
+    pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
+        Self { dest: None, buffers: SendBuffers::Many(data), control: &[] }
+    }
+
+    /// The same datagram to `dest`.
+    #[must_use]
+    #[inline]
+    pub const fn with_dest(mut self, dest: SocketAddr) -> Self {
+        self.dest = Some(dest);
+        self
+    }
+
+    /// The same datagram with the control messages of `control` in place of any it had.
+    ///
+    /// Unix. On Windows, sending such a message gives
+    /// [`Unsupported`](std::io::ErrorKind::Unsupported).
+    #[must_use]
+    #[inline]
+    pub fn with_control(mut self, control: &'a ControlBuf) -> Self {
+        self.control = control.as_bytes();
+        self
+    }
+
+    /// Where it goes, `None` for wherever the socket is connected to.
+    #[must_use]
+    #[inline]
+    pub const fn dest(&self) -> Option<SocketAddr> {
+        self.dest
+    }
+
+    /// Payload length in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.buffers {
+            SendBuffers::One(data) => data.len(),
+            SendBuffers::Many(data) => data.iter().map(|part| part.len()).sum(),
+        }
+    }
+
+    /// Whether there is no payload; an empty datagram is sent like any other.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The payload, buffer by buffer.
+    pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (one, many) = match self.buffers {
+            SendBuffers::One(data) => (Some(data), &[][..]),
+            SendBuffers::Many(data) => (None, data),
+        };
+        one.into_iter().chain(many.iter().map(|part| &**part))
+    }
+
+    #[inline]
+    pub(crate) fn dest_ref(&self) -> Option<&SocketAddr> {
+        self.dest.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn buffers(&self) -> &SendBuffers<'a> {
+        &self.buffers
+    }
+
+    #[inline]
+    pub(crate) fn control(&self) -> &'a [u8] {
+        self.control
+    }
+
+    /// The same datagram with control messages given as bytes.
+    #[inline]
+    pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {
+        self.control = control;
+        self
+    }
+}
+
+impl fmt::Debug for SendMsg<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendMsg")
+            .field("dest", &self.dest)
+            .field("len", &self.len())
+            .field("control_len", &self.control.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,269 @@
+//! The trait that users call.
+
+use std::array;
+use std::io;
+
+use crate::sys::{self, AsSocket};
+use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
+
+/// A datagram socket that moves messages in batches.
+///
+/// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
+/// Windows): the UDP sockets of std, socket2, mio and tokio, Unix datagram sockets, borrowed
+/// descriptors, and references and `Arc`s of these. Implement it for a type of your own to stand
+/// in for a socket in tests: the two required methods are enough.
+///
+/// No call allocates once the thread has made one of the same size before, and `&dyn BatchSocket`
+/// does as well as the type itself.
+///
+/// # What a call comes to
+///
+/// - A receive takes at least one message. On a blocking socket it waits for the first (at most
+///   for the socket's read timeout) and never for a whole batch; on a non-blocking one it says
+///   [`WouldBlock`](io::ErrorKind::WouldBlock).
+/// - `Ok(n)` of a send: the first `n` messages are with the kernel, and of the others none. Call
+///   again with the rest, and the next error, if it was one, is about the first of these.
+/// - An error is about the first message of the call: before it, nothing was moved. An error met
+///   after that is told by the next call: the system keeps it, or the crate does, for this socket
+///   and direction.
+/// - A call for no messages gives `Ok(0)` and makes no system call. For a receive, `Ok(0)` with
+///   room for messages means that the socket was shut down.
+/// - Interrupted system calls are made again. Batches of more than 1,024 are moved in parts.
+///
+/// # Platforms
+///
+/// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
+/// in each; Windows receives one message a call, whatever room it is given.
+pub trait BatchSocket {
+    /// Receives at least one message into `msgs`, and what else is waiting, as far as there is
+    /// room. Returns how many; the others are left as they were.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut a, mut b) = ([0; 1500], [0; 1500]);
+    /// let mut msgs = [RecvMsg::new(&mut a), RecvMsg::new(&mut b)];
+    /// let n = socket.recv_batch(&mut msgs)?;
+    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
+    /// else what the system says of the socket.
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
+
+    /// Sends messages in order and returns how many the kernel has taken.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let n = socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+    /// assert_eq!(n, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the first message; nothing was sent then. An error of a later one
+    /// ends the batch before it: the count says where.
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
+
+    /// Receives as [`recv_batch`](Self::recv_batch) does, with flags.
+    ///
+    /// # Errors
+    ///
+    /// As `recv_batch`; `Unsupported` where the implementation knows no flags.
+    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
+        if flags.is_empty() {
+            self.recv_batch(msgs)
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// Receives a batch into memory that is ready for it, and returns the number of messages.
+    ///
+    /// After an error the batch is empty. Implementations that do not override it fill at most 32
+    /// slots a call.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_batch`](Self::recv_batch).
+    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.recv_by(|msgs| self.recv_batch(msgs))
+    }
+
+    /// Receives as [`recv_into`](Self::recv_into) does, with flags.
+    ///
+    /// # Errors
+    ///
+    /// As there; `Unsupported` where the implementation knows no flags.
+    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
+    }
+
+    /// Sends what an iterator gives, without collecting it first, and returns how many messages
+    /// the kernel has taken.
+    ///
+    /// If they were not all, the iterator has been taken further than that, by at most a batch:
+    /// what is to be sent again must come from where it came from.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # client.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// // Back to where each came from, out of the memory it was received into.
+    /// let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+    /// let sent = socket.send_iter(&mut replies)?;
+    /// # assert_eq!(sent, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`send_batch`](Self::send_batch).
+    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+        const STEP: usize = 32;
+        let mut msgs = msgs.fuse();
+        let mut sent = 0;
+        loop {
+            let mut count = 0;
+            let step: [SendMsg<'m>; STEP] = array::from_fn(|_| {
+                let msg = msgs.next();
+                count += usize::from(msg.is_some());
+                msg.unwrap_or(SendMsg::new(&[]))
+            });
+            let taken = match self.send_batch(&step[..count]) {
+                Ok(taken) => taken,
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => return Ok(sent),
+            };
+            sent += taken;
+            if taken < STEP {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Sends what is in the queue, in order, and returns how many datagrams the kernel has taken.
+    /// The others stay, in order, and none of them is moved in memory.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the socket takes none now; else what the system says of the datagram at
+    /// the [`front`](SendQueue::front), which stays there:
+    /// [`pop_front`](SendQueue::pop_front) gives up on it.
+    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
+        let mut sent = 0;
+        while !queue.is_empty() {
+            const STEP: usize = 32;
+            let mut msgs = [SendMsg::new(&[]); STEP];
+            let mut count = 0;
+            for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
+                *msg = queued;
+                count += 1;
+            }
+            let taken = match self.send_batch(&msgs[..count]) {
+                Ok(taken) => taken.min(count),
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            };
+            queue.advance(taken);
+            sent += taken;
+            if taken < count {
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends every message that can be sent: goes on past one that fails, and tells its index and
+    /// its error to `on_error`.
+    ///
+    /// Returns how many messages were dealt with, sent or told of. That is all of them, unless the
+    /// socket takes no more for now: then those from there on are neither sent nor failed.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let too_long = vec![0; 70_000];
+    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
+    /// let mut failed = Vec::new();
+    /// let n = socket.send_each(&msgs, &mut |index, _error| failed.push(index))?;
+    /// assert_eq!((n, &failed[..]), (3, &[1][..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the socket does not take the first message now. Every other error goes to
+    /// `on_error`.
+    fn send_each(
+        &self,
+        msgs: &[SendMsg<'_>],
+        on_error: &mut dyn FnMut(usize, io::Error),
+    ) -> io::Result<usize> {
+        let mut done = 0;
+        while done < msgs.len() {
+            match self.send_batch(&msgs[done..]) {
+                // Nothing sent and no error: an implementation that will not go on.
+                Ok(0) => break,
+                Ok(sent) => done += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return if done == 0 { Err(error) } else { Ok(done) };
+                }
+                Err(error) => {
+                    on_error(done, error);
+                    done += 1;
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// By the thread's pool of arenas.
+impl<S: AsSocket + ?Sized> BatchSocket for S {
+    #[inline]
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_batch_with(msgs, RecvFlags::NONE)
+    }
+
+    #[inline]
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        pool::with(|arena| arena.send_on(sys::borrow(self), msgs))
+    }
+
+    #[inline]
+    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
+        pool::with(|arena| arena.recv_on(sys::borrow(self), msgs, flags))
+    }
+
+    #[inline]
+    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.recv_on(sys::borrow(self), RecvFlags::NONE)
+    }
+
+    #[inline]
+    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        batch.recv_on(sys::borrow(self), flags)
+    }
+
+    #[inline]
+    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+        pool::with(|arena| arena.send_iter_on(sys::borrow(self), msgs))
+    }
+
+    #[inline]
+    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
+        pool::with(|arena| arena.flush_on(sys::borrow(self), queue))
+    }
+}

@@ -1,0 +1,82 @@
+//! Which system calls move the messages.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The system calls that carry a batch.
+///
+/// Both give the same results. The process starts with the faster one that the platform has, and
+/// changes to [`Msg`](Self::Msg) by itself, for good, where the kernel says that it has no
+/// multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM` from the call itself, which
+/// is told apart from a firewall's refusal of one datagram).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD.
+    Mmsg,
+    /// `recvmsg` and `sendmsg`, a call for each message: everywhere. On Windows, one call of
+    /// socket2 for each message.
+    Msg,
+}
+
+/// Whether the multi-message calls are out of use, by [`Backend::select`] or because they failed.
+static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
+
+impl Backend {
+    /// The one that calls on sockets use now in this process.
+    #[must_use]
+    #[inline]
+    pub fn current() -> Self {
+        if cfg!(not(mmsg_calls)) || without_mmsg() { Self::Msg } else { Self::Mmsg }
+    }
+
+    /// Uses this one from now on for every socket in the process; an
+    /// [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a platform without these calls.
+    pub fn select(self) -> io::Result<()> {
+        if self == Self::Mmsg && cfg!(not(mmsg_calls)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        set_without_mmsg(self == Self::Msg);
+        Ok(())
+    }
+}
+
+#[cfg(not(test))]
+#[inline]
+fn without_mmsg() -> bool {
+    WITHOUT_MMSG.load(Ordering::Relaxed)
+}
+
+#[cfg(not(test))]
+pub(super) fn set_without_mmsg(on: bool) {
+    WITHOUT_MMSG.store(on, Ordering::Relaxed);
+}
+
+// In unit tests the choice is a thread's own: a scripted ENOSYS must not change what other tests
+// run on.
+#[cfg(test)]
+use self::per_thread::{set_without_mmsg as set, without_mmsg};
+#[cfg(test)]
+pub(super) fn set_without_mmsg(on: bool) {
+    set(on);
+}
+#[cfg(test)]
+mod per_thread {
+    use super::{AtomicBool, Ordering, WITHOUT_MMSG};
+    use std::cell::Cell;
+
+    thread_local!(static WITHOUT: Cell<Option<bool>> = const { Cell::new(None) });
+
+    pub(super) fn without_mmsg() -> bool {
+        let process: &AtomicBool = &WITHOUT_MMSG;
+        WITHOUT.get().unwrap_or_else(|| process.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_without_mmsg(on: bool) {
+        WITHOUT.set(Some(on));
+    }
+}

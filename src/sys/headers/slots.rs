@@ -1,0 +1,143 @@
+//! Payload memory with headers that stay wired to it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use libc::iovec;
+
+use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
+use crate::ancillary::{CONTROL_SPACE, encode_meta};
+use crate::message::{Arrival, Message};
+use crate::parts::Parts;
+use crate::sys::addr::{self, Name};
+use crate::sys::zeroed::Zeroed;
+use crate::sys::{Backend, Step, local_family_is_inet, unix};
+use crate::{RecvFlags, RecvMeta};
+
+/// Memory for messages of one length each, and a header for each, wired once.
+///
+/// Invariant: the header and the iovec of slot `i` point at row `i` of `names`, `controls` and
+/// `payload` and at nothing else. The rows are [`Zeroed`], so they stay where they are when this
+/// moves.
+pub(crate) struct Slots {
+    headers: Zeroed<Header>,
+    names: Zeroed<Name>,
+    /// Read by the kernel alone.
+    iovecs: Zeroed<iovec>,
+    controls: Zeroed<Control>,
+    payload: Zeroed<u8>,
+    slot_len: usize,
+    /// Slots from the start that the kernel may have written to since they were armed.
+    touched: usize,
+}
+
+impl Slots {
+    /// `slots * slot_len` fits an `isize`: the caller has checked.
+    pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
+        let mut new = Self {
+            headers: Zeroed::new(slots),
+            names: Zeroed::new(slots),
+            iovecs: Zeroed::new(slots),
+            controls: Zeroed::new(slots),
+            payload: Zeroed::new(slots * slot_len),
+            slot_len,
+            touched: slots,
+        };
+        let payload = new.payload.as_mut_ptr();
+        let iovecs = new.iovecs.as_mut_ptr();
+        for (i, (header, iovec)) in new.headers.iter_mut().zip(&mut *new.iovecs).enumerate() {
+            // Within the rows: `i < slots`, and the payload has `slot_len` bytes for each.
+            header.msg_hdr.msg_iov = iovecs.wrapping_add(i);
+            header.msg_hdr.msg_iovlen = 1;
+            iovec.iov_base = payload.wrapping_add(i * slot_len).cast();
+            iovec.iov_len = slot_len;
+        }
+        new.rearm();
+        new
+    }
+
+    /// Receives into the slots of `range`; see the contract in [`crate::sys`]. A range that
+    /// begins at 0 begins a new batch.
+    #[inline]
+    pub(crate) fn recv(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        range: Range<usize>,
+        flags: RecvFlags,
+    ) -> Step {
+        if range.start == 0 {
+            self.rearm();
+        }
+        let Range { start, end } = range;
+        let mut wired =
+            RecvHeaders { headers: &mut self.headers[start..end], buffers: PhantomData };
+        let mut step = unix::recv(backend, socket, &mut wired, flags);
+        // One more than was counted: a call that failed may have touched the slot it failed at.
+        self.touched = end.min(start + step.count + 1);
+        let new = &self.headers[start..start + step.count];
+        if let Some(count) = new.iter().position(is_end) {
+            if local_family_is_inet(socket) {
+                step = Step { count, error: None, ended: true };
+            }
+        }
+        step
+    }
+
+    /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
+    #[inline]
+    fn rearm(&mut self) {
+        // Addresses of the rows, not of borrows of their elements: they outlive this call.
+        let (names, controls) = (self.names.as_mut_ptr(), self.controls.as_mut_ptr());
+        for (i, header) in self.headers[..self.touched].iter_mut().enumerate() {
+            arm(header, names.wrapping_add(i), controls.wrapping_add(i).cast());
+        }
+        self.touched = 0;
+    }
+
+    /// The message in slot `i`.
+    #[inline]
+    pub(crate) fn message(&self, i: usize) -> Message<'_> {
+        let header = &self.headers[i];
+        let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
+        let control = &self.controls[i].0[..control_len];
+        let meta = if control_len == 0 { RecvMeta::NONE } else { RecvMeta::from_control(control) };
+        let arrival = arrival(header, &self.names[i], meta, self.slot_len);
+        let data = &self.payload[i * self.slot_len..][..arrival.len];
+        Message::new(Parts::one(data), arrival, control)
+    }
+
+    /// The slots' memory, for those who fill it themselves and then [`store`](Self::store).
+    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.payload.chunks_exact_mut(self.slot_len)
+    }
+
+    /// Takes `arrival` for what the kernel would have written into slot `i`.
+    pub(crate) fn store(&mut self, i: usize, arrival: &Arrival) {
+        self.touched = self.touched.max(i + 1);
+        let header = &mut self.headers[i];
+        header.msg_len = arrival.reported as _;
+        let hdr = &mut header.msg_hdr;
+        hdr.msg_namelen =
+            arrival.addr.map_or(0, |addr| addr::encode(&addr, &mut self.names[i])) as _;
+        hdr.msg_controllen = encode_meta(&arrival.meta, &mut self.controls[i].0) as _;
+        hdr.msg_flags = 0;
+        if arrival.cut.data {
+            hdr.msg_flags |= libc::MSG_TRUNC;
+        }
+        if arrival.cut.control {
+            hdr.msg_flags |= libc::MSG_CTRUNC;
+        }
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slots")
+            .field("slots", &self.headers.len())
+            .field("slot_len", &self.slot_len)
+            .finish_non_exhaustive()
+    }
+}

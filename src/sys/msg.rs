@@ -1,0 +1,72 @@
+//! `recvmsg` and `sendmsg`: one message a system call.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::c_int;
+
+use super::Step;
+#[cfg(test)]
+use super::fault::{self, Call};
+use super::headers::{RecvHeaders, SendHeaders};
+use super::unix::retry;
+
+/// Receives message by message until one is not there; only the first is waited for.
+pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
+    let mut wait = flags;
+    for i in 0..wired.len() {
+        if let Err(error) = recv_one(socket, wired, i, wait) {
+            return Step::stopped(i, error);
+        }
+        wait = flags | libc::MSG_DONTWAIT;
+    }
+    Step::moved(wired.len())
+}
+
+/// Sends message by message until one is refused.
+pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
+    for i in 0..wired.len() {
+        if let Err(error) = send_one(socket, wired, i, flags) {
+            return Step::stopped(i, error);
+        }
+    }
+    Step::moved(wired.len())
+}
+
+#[inline]
+fn recv_one(
+    socket: BorrowedFd<'_>,
+    wired: &mut RecvHeaders<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let header = &mut wired.as_mut()[i];
+    let len = retry(|| {
+        #[cfg(test)]
+        fault::next(Call::RecvMsg, 1)?;
+        // SAFETY: the invariant of RecvHeaders.
+        let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
+        usize::try_from(len).map_err(|_| io::Error::last_os_error())
+    })?;
+    header.msg_len = len as _;
+    Ok(())
+}
+
+#[inline]
+fn send_one(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let header = &wired.as_mut()[i];
+    retry(|| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: the invariant of SendHeaders.
+        let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &header.msg_hdr, flags) };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
+}

@@ -1,0 +1,133 @@
+//! Unix: sockets, and the choice between the two backends for each call.
+
+use std::io;
+
+use libc::c_int;
+use socket2::SockRef;
+
+pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
+
+use super::headers::{RecvHeaders, SendHeaders};
+use super::{Backend, Step, msg};
+#[cfg(mmsg_calls)]
+use super::{backend, mmsg};
+use crate::RecvFlags;
+
+/// Lends the socket.
+#[inline]
+pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
+    socket.as_fd()
+}
+
+/// A message to a peer that is gone must not end the process by a signal.
+const SEND_FLAGS: c_int = libc::MSG_NOSIGNAL;
+
+/// Receives into wired headers, by one multi-message call or one by one.
+#[inline]
+pub(super) fn recv(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: RecvFlags,
+) -> Step {
+    let native = native_flags(flags);
+    // One message: the single-message call costs less, and everybody has it.
+    #[cfg(mmsg_calls)]
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        return match mmsg::recvmmsg(socket, wired, native | libc::MSG_WAITFORONE) {
+            Ok(count) => Step::moved(count),
+            Err(error) if calls_are_missing(socket, &error) => msg::recv(socket, wired, native),
+            Err(error) => Step::stopped(0, error),
+        };
+    }
+    let _ = backend;
+    msg::recv(socket, wired, native)
+}
+
+/// Sends wired headers, by one multi-message call or one by one.
+#[inline]
+pub(super) fn send(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut SendHeaders<'_>,
+) -> Step {
+    #[cfg(mmsg_calls)]
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        return match mmsg::sendmmsg(socket, wired, SEND_FLAGS) {
+            Ok(count) => Step::moved(count),
+            Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) => Step::stopped(0, error),
+        };
+    }
+    let _ = backend;
+    msg::send(socket, wired, SEND_FLAGS)
+}
+
+/// Whether `error` says that there are no multi-message calls here, rather than that a message
+/// failed; if so, they are not tried again in this process.
+#[cfg(mmsg_calls)]
+#[cold]
+fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+    let missing = match error.raw_os_error() {
+        Some(libc::ENOSYS) => true,
+        // A sandbox's, or a firewall's for one datagram.
+        Some(libc::EPERM) => !mmsg::permitted(socket),
+        _ => false,
+    };
+    if missing {
+        backend::set_without_mmsg(true);
+    }
+    missing
+}
+
+fn native_flags(flags: RecvFlags) -> c_int {
+    let mut native = 0;
+    if flags.contains(RecvFlags::PEEK) {
+        native |= libc::MSG_PEEK;
+    }
+    if flags.contains(RecvFlags::DONT_WAIT) {
+        native |= libc::MSG_DONTWAIT;
+    }
+    // As an input flag it is Linux's own (recv(2)); elsewhere it may be refused.
+    if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
+        native |= libc::MSG_TRUNC;
+    }
+    native
+}
+
+/// Makes a system call again for as long as a signal interrupts it.
+#[inline]
+pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Whether the socket is an Internet socket, of either family.
+#[cold]
+pub(crate) fn local_family_is_inet(socket: BorrowedSocket<'_>) -> bool {
+    SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
+}
+
+/// The socket's number in this process, to find it again by.
+#[inline]
+pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
+    use std::os::fd::AsRawFd;
+    socket.as_raw_fd()
+}
+
+/// What tells a socket from a later one of the same number: Linux's socket cookie (`SO_COOKIE`,
+/// socket(7)). 0 where there is none.
+#[cold]
+pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
+    #[cfg(linux_like)]
+    return SockRef::from(&socket).cookie().unwrap_or(0);
+    #[cfg(not(linux_like))]
+    {
+        let _ = socket;
+        0
+    }
+}

@@ -1,0 +1,221 @@
+//! Windows: one message a call, by socket2.
+//!
+//! There is no multi-message call, and no way to receive without waiting on a blocking socket. So
+//! a receive takes exactly one message, and a send makes a call for each. Control messages are
+//! not carried: sending one is `Unsupported`.
+
+#![allow(unsafe_code)]
+
+use std::borrow::Borrow;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
+
+use socket2::{MaybeUninitSlice, SockAddr, SockRef};
+
+use super::{Backend, MAX_BATCH, Step};
+use crate::ancillary::Layout;
+use crate::message::{Arrival, Cut, Message};
+use crate::parts::Parts;
+use crate::recv_msg::RecvBuffers;
+use crate::send_msg::SendBuffers;
+use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
+
+/// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
+pub(crate) const CONTROL_LAYOUT: Layout = Layout {
+    len_bytes: size_of::<usize>(),
+    data_offset: (size_of::<usize>() + 8).next_multiple_of(size_of::<usize>()),
+    align: size_of::<usize>(),
+    big_endian: false,
+};
+/// `IPPROTO_UDP` (ws2def.h).
+pub(crate) const SOL_UDP: i32 = 17;
+/// Linux's number, which Windows gives to nothing: no train comes here unasked.
+pub(crate) const UDP_GRO: i32 = 104;
+
+/// `MSG_PEEK` (winsock2.h).
+const MSG_PEEK: i32 = 2;
+
+/// Lends the socket.
+pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
+    socket.as_socket()
+}
+
+/// No headers are kept; only the number of messages that a call may move.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    capacity: usize,
+}
+
+impl Headers {
+    pub(crate) const fn new() -> Self {
+        Self { capacity: 0 }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn reserve(&mut self, n: usize) {
+        if n > self.capacity {
+            self.capacity = n.next_power_of_two().min(MAX_BATCH);
+        }
+    }
+
+    pub(crate) fn shrink_to(&mut self, n: usize) {
+        self.capacity = self.capacity.min(n);
+    }
+
+    pub(crate) fn send<'m, M: Borrow<SendMsg<'m>>>(
+        &mut self,
+        _: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: impl Iterator<Item = M>,
+    ) -> (usize, Step) {
+        let mut sent = 0;
+        for msg in msgs.take(self.capacity) {
+            if let Err(error) = send_one(socket, msg.borrow()) {
+                return (sent + 1, Step::stopped(sent, error));
+            }
+            sent += 1;
+        }
+        (sent, Step::moved(sent))
+    }
+
+    pub(crate) fn recv(
+        &mut self,
+        _: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> Step {
+        let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
+        let (room, (buffers, _)) = (msg.room(), msg.buffers_mut());
+        let received = match buffers {
+            RecvBuffers::One(buffer) => recv_one(socket, &mut [uninit(buffer)], room, flags),
+            RecvBuffers::Many(buffers) => {
+                // The one allocation of this platform: socket2 wants slices of its own.
+                let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
+                recv_one(socket, &mut slices, room, flags)
+            }
+        };
+        match received {
+            Ok(arrival) => {
+                msg.read_control(&[]);
+                msg.set_arrival(arrival);
+                Step::moved(1)
+            }
+            Err(error) => Step::stopped(0, error),
+        }
+    }
+}
+
+fn send_one(socket: BorrowedSocket<'_>, msg: &SendMsg<'_>) -> io::Result<()> {
+    if !msg.control().is_empty() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let socket = SockRef::from(&socket);
+    let dest = msg.dest().map(SockAddr::from);
+    retry(|| match (&dest, msg.buffers()) {
+        (None, SendBuffers::One(data)) => socket.send(data),
+        (None, SendBuffers::Many(data)) => socket.send_vectored(data),
+        (Some(dest), SendBuffers::One(data)) => socket.send_to(data, dest),
+        (Some(dest), SendBuffers::Many(data)) => socket.send_to_vectored(data, dest),
+    })?;
+    Ok(())
+}
+
+fn recv_one(
+    socket: BorrowedSocket<'_>,
+    slices: &mut [MaybeUninitSlice<'_>],
+    room: usize,
+    flags: RecvFlags,
+) -> io::Result<Arrival> {
+    if flags.contains(RecvFlags::DONT_WAIT) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
+    let socket = SockRef::from(&socket);
+    let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
+    let len = len.min(room);
+    let cut = Cut { data: flags.is_truncated(), control: false };
+    Ok(Arrival { len, reported: len, addr: addr.as_socket(), meta: RecvMeta::NONE, cut })
+}
+
+/// The same bytes as a slice that may be left uninitialised.
+fn uninit(buffer: &mut [u8]) -> MaybeUninitSlice<'_> {
+    // SAFETY: the same layout. socket2 promises of its receive calls that they write no
+    // uninitialised bytes into the buffers, so the `&mut [u8]` stays one.
+    MaybeUninitSlice::new(unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) })
+}
+
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Payload memory, and what arrived in it.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    payload: Vec<u8>,
+    arrivals: Vec<Arrival>,
+    slot_len: usize,
+}
+
+impl Slots {
+    pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
+        Self { payload: vec![0; slots * slot_len], arrivals: vec![Arrival::NONE; slots], slot_len }
+    }
+
+    pub(crate) fn recv(
+        &mut self,
+        _: Backend,
+        socket: BorrowedSocket<'_>,
+        range: Range<usize>,
+        flags: RecvFlags,
+    ) -> Step {
+        let i = range.start;
+        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
+        match recv_one(socket, &mut [uninit(slot)], self.slot_len, flags) {
+            Ok(arrival) => {
+                self.arrivals[i] = arrival;
+                Step::moved(1)
+            }
+            Err(error) => Step::stopped(0, error),
+        }
+    }
+
+    pub(crate) fn message(&self, i: usize) -> Message<'_> {
+        let arrival = self.arrivals[i];
+        let data = &self.payload[i * self.slot_len..][..arrival.len];
+        Message::new(Parts::one(data), arrival, &[])
+    }
+
+    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.payload.chunks_exact_mut(self.slot_len)
+    }
+
+    pub(crate) fn store(&mut self, i: usize, arrival: &Arrival) {
+        self.arrivals[i] = *arrival;
+    }
+}
+
+/// Windows reports a socket that is shut down by an error of its own.
+pub(crate) fn local_family_is_inet(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
+    use std::os::windows::io::AsRawSocket;
+    socket.as_raw_socket()
+}
+
+/// Windows tells a socket by its number alone.
+pub(crate) fn socket_id(_: BorrowedSocket<'_>) -> u64 {
+    0
+}
