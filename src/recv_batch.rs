@@ -46,6 +46,9 @@ pub struct RecvBatch {
     slots: Slots,
     count: usize,
     len: usize,
+    /// What arrived, where an implementation of the trait filled the slots and not the kernel;
+    /// empty otherwise.
+    arrivals: Vec<Arrival>,
 }
 
 impl RecvBatch {
@@ -78,7 +81,7 @@ impl RecvBatch {
             let reason = "a batch needs at least one slot of at least one byte, and no more than fit the address space";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        Ok(Self { slots: Slots::new(slots, slot_len), count: slots, len: 0 })
+        Ok(Self { slots: Slots::new(slots, slot_len), count: slots, len: 0, arrivals: Vec::new() })
     }
 
     /// Messages that one receive can bring.
@@ -117,6 +120,7 @@ impl RecvBatch {
     /// Forgets the messages.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.arrivals.clear();
     }
 
     #[inline]
@@ -125,7 +129,7 @@ impl RecvBatch {
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        self.len = 0;
+        self.clear();
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
         let backend = Backend::current();
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
@@ -145,21 +149,13 @@ impl RecvBatch {
         recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         const MOST: usize = 32;
-        self.len = 0;
-        let mut arrivals = [Arrival::NONE; MOST];
-        let count = {
-            let mut buffers = self.slots.buffers();
-            let mut msgs: [_; MOST] =
-                array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
-            let count = recv(&mut msgs[..self.count.min(MOST)])?.min(self.count).min(MOST);
-            for (arrival, msg) in arrivals.iter_mut().zip(&msgs[..count]) {
-                *arrival = *msg.arrival();
-            }
-            count
-        };
-        for (i, arrival) in arrivals[..count].iter().enumerate() {
-            self.slots.store(i, arrival);
-        }
+        self.clear();
+        let most = self.count.min(MOST);
+        let mut buffers = self.slots.buffers();
+        let mut msgs: [_; MOST] =
+            array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
+        let count = recv(&mut msgs[..most])?.min(most);
+        self.arrivals.extend(msgs[..count].iter().map(|msg| *msg.arrival()));
         self.len = count;
         Ok(count)
     }
@@ -189,7 +185,10 @@ impl<'a> Iterator for Messages<'a> {
         let i = self.next;
         (i < self.batch.len).then(|| {
             self.next += 1;
-            self.batch.slots.message(i)
+            match self.batch.arrivals.get(i) {
+                None => self.batch.slots.message(i),
+                Some(arrival) => self.batch.slots.message_as(i, *arrival),
+            }
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 
-use crate::message::{Arrival, Message};
+use crate::message::{Arrival, Cut, Message};
 use crate::parts::{Parts, Slices};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
 
@@ -187,6 +187,35 @@ impl<'a> RecvMsg<'a> {
         Message::new(self.parts(), self.arrival, &[]).datagrams()
     }
 
+    /// Takes a message as if it had been received: for implementations of
+    /// [`BatchSocket`](crate::BatchSocket) that stand in for a socket.
+    ///
+    /// Copies `data` into the buffers in order. What does not fit is cut off, and the message is
+    /// [`truncated`](Self::truncated) then.
+    ///
+    /// ```
+    /// let mut buffer = [0; 4];
+    /// let mut msg = mmsg::RecvMsg::new(&mut buffer);
+    /// msg.fill(b"hello", "[::1]:53".parse().ok(), mmsg::RecvMeta::default());
+    /// assert_eq!((msg.data(), msg.truncated(), msg.full_len()), (&b"hell"[..], true, Some(5)));
+    /// ```
+    pub fn fill(&mut self, data: &[u8], addr: Option<SocketAddr>, meta: RecvMeta) {
+        let mut rest = data;
+        let mut copy = |buffer: &mut [u8]| {
+            let (now, later) = rest.split_at(rest.len().min(buffer.len()));
+            buffer[..now.len()].copy_from_slice(now);
+            rest = later;
+        };
+        match &mut self.buffers {
+            RecvBuffers::One(buffer) => copy(buffer),
+            RecvBuffers::Many(buffers) => buffers.iter_mut().for_each(|buffer| copy(buffer)),
+        }
+        let cut = Cut { data: !rest.is_empty(), control: false };
+        let len = data.len() - rest.len();
+        self.read_control(&[]);
+        self.arrival = Arrival { len, reported: data.len(), addr, meta, cut };
+    }
+
     fn parts(&self) -> Parts<'_> {
         match &self.buffers {
             RecvBuffers::One(buffer) => Parts::one(&buffer[..self.arrival.len]),
@@ -195,8 +224,8 @@ impl<'a> RecvMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn buffers_mut(&mut self) -> (&mut RecvBuffers<'a>, Option<&mut ControlBuf>) {
-        (&mut self.buffers, self.control.as_deref_mut())
+    pub(crate) fn buffers_mut(&mut self) -> (&mut RecvBuffers<'a>, Option<&mut [u8]>) {
+        (&mut self.buffers, self.control.as_deref_mut().map(ControlBuf::room))
     }
 
     /// Bytes that the buffers hold.

@@ -50,14 +50,6 @@ impl RecvMeta {
     }
 }
 
-/// Writes `meta` as the control messages it was read from, for a socket that is not the kernel's,
-/// and gives their length in bytes.
-pub(crate) fn encode_meta(meta: &RecvMeta, room: &mut [u8]) -> usize {
-    let size = meta.segment_size.map(|size| i32::from(size).to_ne_bytes());
-    size.and_then(|size| encode::append(Layout::NATIVE, room, 0, (SOL_UDP, UDP_GRO), &size))
-        .unwrap_or(0)
-}
-
 /// Payload lengths of the control messages that a datagram socket of this platform can be asked
 /// to send with one datagram; the room for all of them at once is [`CONTROL_SPACE`].
 const PAYLOADS: [usize; 16] = [

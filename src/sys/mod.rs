@@ -14,7 +14,7 @@
 //!   - an interrupted call (`EINTR`) is made again;
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
-//! - [`local_family_is_inet`], [`socket_id`], and the constants of control messages.
+//! - `raw` and `socket_id`, and the constants of control messages.
 //!
 //! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
 //! [`mmsg`] many messages at once, [`msg`] one by one. [`backend`] chooses. Windows is one module.
@@ -43,7 +43,7 @@ mod zeroed;
 pub(crate) use self::{
     cmsg::{CONTROL_LAYOUT, SOL_UDP, UDP_GRO},
     headers::{Headers, Slots},
-    unix::{AsSocket, BorrowedSocket, RawSocket, borrow, local_family_is_inet, raw, socket_id},
+    unix::{AsSocket, BorrowedSocket, RawSocket, borrow, raw, socket_id},
 };
 
 #[cfg(windows)]
@@ -51,7 +51,7 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawSocket, SOL_UDP, Slots, UDP_GRO, borrow,
-    local_family_is_inet, raw, socket_id,
+    raw, socket_id,
 };
 
 #[cfg(not(any(unix, windows)))]

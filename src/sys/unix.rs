@@ -108,7 +108,7 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
 
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
-pub(crate) fn local_family_is_inet(socket: BorrowedSocket<'_>) -> bool {
+pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
 }
 

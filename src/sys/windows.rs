@@ -116,7 +116,7 @@ fn send_one(socket: BorrowedSocket<'_>, msg: &SendMsg<'_>) -> io::Result<()> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let socket = SockRef::from(&socket);
-    let dest = msg.dest().map(SockAddr::from);
+    let dest = msg.dest_ref().copied().map(SockAddr::from);
     retry(|| match (&dest, msg.buffers()) {
         (None, SendBuffers::One(data)) => socket.send(data),
         (None, SendBuffers::Many(data)) => socket.send_vectored(data),
@@ -191,7 +191,10 @@ impl Slots {
     }
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        let arrival = self.arrivals[i];
+        self.message_as(i, self.arrivals[i])
+    }
+
+    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
         Message::new(Parts::one(data), arrival, &[])
     }
@@ -199,15 +202,6 @@ impl Slots {
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.payload.chunks_exact_mut(self.slot_len)
     }
-
-    pub(crate) fn store(&mut self, i: usize, arrival: &Arrival) {
-        self.arrivals[i] = *arrival;
-    }
-}
-
-/// Windows reports a socket that is shut down by an error of its own.
-pub(crate) fn local_family_is_inet(_: BorrowedSocket<'_>) -> bool {
-    false
 }
 
 pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {

@@ -118,7 +118,7 @@ impl Headers {
         let mut wired = self.wire_recv(msgs);
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         for (i, msg) in msgs[..step.count].iter_mut().enumerate() {
-            if self.arrive(i, msg) && super::local_family_is_inet(socket) {
+            if self.arrive(i, msg) && unix::is_inet(socket) {
                 step = Step { count: i, error: None, ended: true };
                 break;
             }
@@ -194,7 +194,7 @@ impl Headers {
             }
             let control = match control {
                 None => own.0.as_mut_ptr(),
-                Some(theirs) => theirs.room().as_mut_ptr(),
+                Some(theirs) => theirs.as_mut_ptr(),
             };
             arm(header, name, control);
         }

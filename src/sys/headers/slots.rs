@@ -8,12 +8,12 @@ use std::os::fd::BorrowedFd;
 use libc::iovec;
 
 use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
-use crate::ancillary::{CONTROL_SPACE, encode_meta};
+use crate::ancillary::CONTROL_SPACE;
 use crate::message::{Arrival, Message};
 use crate::parts::Parts;
-use crate::sys::addr::{self, Name};
+use crate::sys::addr::Name;
 use crate::sys::zeroed::Zeroed;
-use crate::sys::{Backend, Step, local_family_is_inet, unix};
+use crate::sys::{Backend, Step, unix};
 use crate::{RecvFlags, RecvMeta};
 
 /// Memory for messages of one length each, and a header for each, wired once.
@@ -79,7 +79,7 @@ impl Slots {
         self.touched = end.min(start + step.count + 1);
         let new = &self.headers[start..start + step.count];
         if let Some(count) = new.iter().position(is_end) {
-            if local_family_is_inet(socket) {
+            if unix::is_inet(socket) {
                 step = Step { count, error: None, ended: true };
             }
         }
@@ -109,27 +109,15 @@ impl Slots {
         Message::new(Parts::one(data), arrival, control)
     }
 
-    /// The slots' memory, for those who fill it themselves and then [`store`](Self::store).
-    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.payload.chunks_exact_mut(self.slot_len)
+    /// The message in slot `i`, where it was not the kernel that put it there.
+    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
+        let data = &self.payload[i * self.slot_len..][..arrival.len];
+        Message::new(Parts::one(data), arrival, &[])
     }
 
-    /// Takes `arrival` for what the kernel would have written into slot `i`.
-    pub(crate) fn store(&mut self, i: usize, arrival: &Arrival) {
-        self.touched = self.touched.max(i + 1);
-        let header = &mut self.headers[i];
-        header.msg_len = arrival.reported as _;
-        let hdr = &mut header.msg_hdr;
-        hdr.msg_namelen =
-            arrival.addr.map_or(0, |addr| addr::encode(&addr, &mut self.names[i])) as _;
-        hdr.msg_controllen = encode_meta(&arrival.meta, &mut self.controls[i].0) as _;
-        hdr.msg_flags = 0;
-        if arrival.cut.data {
-            hdr.msg_flags |= libc::MSG_TRUNC;
-        }
-        if arrival.cut.control {
-            hdr.msg_flags |= libc::MSG_CTRUNC;
-        }
+    /// The slots' memory, for those who fill it themselves.
+    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.payload.chunks_exact_mut(self.slot_len)
     }
 }
 
