@@ -1,4 +1,46 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
+//!
+//! [`BatchSocket`] adds batch calls to every datagram socket there is: those of std, socket2, mio
+//! and tokio, and Unix datagram sockets. Underneath are `recvmmsg` and `sendmmsg` where the system
+//! has them, and `recvmsg` and `sendmsg` where it has not.
+//!
+//! ```no_run
+//! use mmsg::{BatchSocket, RecvBatch, SendMsg};
+//!
+//! let socket = std::net::UdpSocket::bind("[::]:7")?;
+//! let mut batch = RecvBatch::new(64, 1500);
+//! loop {
+//!     socket.recv_into(&mut batch)?;
+//!     let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+//!     socket.send_iter(&mut replies)?;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Which type for what
+//!
+//! | to | take |
+//! |---|---|
+//! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
+//! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
+//! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocket::send_iter) |
+//! | send all that can be sent, whatever fails | [`send_each`](BatchSocket::send_each) |
+//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
+//! | keep the headers' memory yourself | [`MmsgBuf`] |
+//!
+//! # Memory
+//!
+//! Payload is the caller's, a `RecvBatch`'s or a `SendQueue`'s. Headers are in arenas that the
+//! thread keeps and that grow only when a batch is larger than any before it: after that, no call
+//! allocates. [`clear_pool`] frees them.
+//!
+//! # Errors
+//!
+//! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its
+//! number, and is about the first message of the call that returns it (see [`BatchSocket`]). What
+//! a peer sends cannot make a call panic.
+
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod ancillary;
@@ -28,3 +70,8 @@ pub use send_msg::SendMsg;
 pub use send_queue::{QueueFull, SendQueue};
 pub use socket::BatchSocket;
 pub use sys::Backend;
+
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
