@@ -45,6 +45,8 @@
 
 mod ancillary;
 mod arena;
+#[cfg(all(test, mmsg_calls))]
+mod fault_tests;
 mod flags;
 mod message;
 mod parts;

@@ -131,12 +131,11 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         self.clear();
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
-        let backend = Backend::current();
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            let step = self.slots.recv(backend, socket, range, flags);
+            let step = self.slots.recv(Backend::current(), socket, range, flags);
             progress.add(offered, step)?;
         }
         self.len = progress.count;

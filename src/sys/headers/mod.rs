@@ -10,6 +10,9 @@
 //! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
 //! headers hold. Between calls the rows are numbers that nobody follows.
 
+// The lengths in C's structs are wider here and narrower there.
+#![allow(clippy::unnecessary_cast)]
+
 mod slots;
 
 pub(crate) use slots::Slots;
@@ -28,7 +31,7 @@ use super::{Backend, MAX_BATCH, Step, unix};
 use crate::ancillary::CONTROL_SPACE;
 use crate::message::{Arrival, Cut};
 use crate::recv_msg::RecvBuffers;
-use crate::send_msg::SendBuffers;
+use crate::send_msg::{Content, SendBuffers};
 use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
 #[cfg(mmsg_calls)]
@@ -138,32 +141,27 @@ impl Headers {
         for (((header, name), iovec), msg) in slots.zip(msgs) {
             let msg: &SendMsg<'m> = msg.borrow();
             let hdr = &mut header.msg_hdr;
-            (hdr.msg_name, hdr.msg_namelen) = match msg.dest_ref() {
+            match msg.dest_ref() {
                 Some(dest) => {
-                    let len = addr::encode(dest, name);
-                    (ptr::from_mut(name).cast(), len as _)
+                    hdr.msg_namelen = addr::encode(dest, name) as _;
+                    hdr.msg_name = ptr::from_mut(name).cast();
                 }
-                None => (ptr::null_mut(), 0),
-            };
-            match *msg.buffers() {
-                SendBuffers::One(data) => {
+                None => {
+                    hdr.msg_namelen = 0;
+                    hdr.msg_name = ptr::null_mut();
+                }
+            }
+            match *msg.content() {
+                Content::Plain(data) => {
                     iovec.iov_base = data.as_ptr().cast_mut().cast();
                     iovec.iov_len = data.len();
                     hdr.msg_iov = iovec;
                     hdr.msg_iovlen = 1;
+                    hdr.msg_control = ptr::null_mut();
+                    hdr.msg_controllen = 0;
                 }
-                SendBuffers::Many(data) => {
-                    // IoSlice is an iovec by its documentation.
-                    hdr.msg_iov = data.as_ptr().cast_mut().cast();
-                    hdr.msg_iovlen = data.len() as _;
-                }
+                Content::Full { buffers, control } => wire_full(hdr, iovec, buffers, control),
             }
-            let control = msg.control();
-            hdr.msg_control = match control.len() {
-                0 => ptr::null_mut(),
-                _ => control.as_ptr().cast_mut().cast(),
-            };
-            hdr.msg_controllen = control.len() as _;
             hdr.msg_flags = 0;
             count += 1;
         }
@@ -212,6 +210,36 @@ impl Headers {
         msg.set_arrival(arrival);
         is_end(header)
     }
+}
+
+/// Points a header at buffers and control data of any kind. Not inlined, so that plain messages do
+/// not share their few instructions with it.
+#[inline(never)]
+fn wire_full<'a>(
+    hdr: &mut libc::msghdr,
+    iovec: &mut iovec,
+    buffers: SendBuffers<'a>,
+    control: &'a [u8],
+) {
+    match buffers {
+        SendBuffers::One(data) => {
+            iovec.iov_base = data.as_ptr().cast_mut().cast();
+            iovec.iov_len = data.len();
+            hdr.msg_iov = iovec;
+            hdr.msg_iovlen = 1;
+        }
+        SendBuffers::Many(data) => {
+            // IoSlice is an iovec by its documentation.
+            hdr.msg_iov = data.as_ptr().cast_mut().cast();
+            hdr.msg_iovlen = data.len() as _;
+        }
+    }
+    hdr.msg_control = match control {
+        // A slice of no bytes points anywhere, and some systems look at the pointer alone.
+        [] => ptr::null_mut(),
+        _ => control.as_ptr().cast_mut().cast(),
+    };
+    hdr.msg_controllen = control.len() as _;
 }
 
 /// Prepares one header for a receive: the fields that a call reads and overwrites. `control` has
