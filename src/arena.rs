@@ -167,7 +167,7 @@ impl MmsgBuf {
         self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH));
         while progress.goes_on() {
             let backend = self.backend();
-            let (offered, step) = self.headers.send(backend, socket, &mut *msgs);
+            let (offered, step) = self.headers.send_from(backend, socket, msgs);
             // Fewer than there was room for: the iterator has no more.
             if offered < self.headers.capacity() {
                 progress.most = progress.count + offered;

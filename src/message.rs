@@ -4,16 +4,15 @@ use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
 use crate::parts::{Parts, Slices};
+use crate::sys::RawAddrRef;
 use crate::{ControlMessages, RecvMeta};
 
-/// What a receive call tells about one message, its bytes aside.
+/// What a receive call tells about one message, its bytes and where they came from aside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// Bytes in the buffers.
-    pub(crate) len: usize,
-    /// Bytes that the system reported: more than `len` where it told the length before the cut.
+    /// Bytes that the system reported: more than the buffers hold where it told the length before
+    /// the cut.
     pub(crate) reported: usize,
-    pub(crate) addr: Option<SocketAddr>,
     pub(crate) meta: RecvMeta,
     pub(crate) cut: Cut,
 }
@@ -28,17 +27,18 @@ pub(crate) struct Cut {
 }
 
 impl Arrival {
-    pub(crate) const NONE: Self = Self {
-        len: 0,
-        reported: 0,
-        addr: None,
-        meta: RecvMeta::NONE,
-        cut: Cut { data: false, control: false },
-    };
+    pub(crate) const NONE: Self = Self::plain(0);
 
+    /// A whole message without control data.
     #[inline]
-    pub(crate) fn full_len(&self) -> Option<usize> {
-        (!self.cut.data || self.reported > self.len).then_some(self.reported)
+    pub(crate) const fn plain(len: usize) -> Self {
+        let cut = Cut { data: false, control: false };
+        Self { reported: len, meta: RecvMeta::NONE, cut }
+    }
+
+    /// The message's own length, if `len` bytes of it are in the buffers.
+    pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
+        (!self.cut.data || self.reported > len).then_some(self.reported)
     }
 
     /// Whether control data was cut before a segment size was seen: the message may be a train,
@@ -64,13 +64,20 @@ impl Arrival {
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
+    source: RawAddrRef<'a>,
     arrival: Arrival,
     control: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn new(parts: Parts<'a>, arrival: Arrival, control: &'a [u8]) -> Self {
-        Self { parts, arrival, control }
+    #[inline]
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        source: RawAddrRef<'a>,
+        arrival: Arrival,
+        control: &'a [u8],
+    ) -> Self {
+        Self { parts, source, arrival, control }
     }
 
     /// The bytes received.
@@ -83,14 +90,14 @@ impl<'a> Message<'a> {
     /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
-        self.arrival.full_len()
+        self.arrival.full_len(self.parts.len())
     }
 
     /// Where the message came from. `None` where the system gave no Internet address, as on a
     /// Unix socket.
     #[must_use]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.arrival.addr
+        self.source.get()
     }
 
     /// What else the system told about the message.
@@ -122,9 +129,7 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        let Self { parts, arrival, .. } = *self;
-        let segment = arrival.meta.segment_size.map_or(usize::MAX, usize::from);
-        Datagrams { rest: (!arrival.segment_size_lost()).then_some(parts), segment, arrival }
+        Datagrams::new(self.parts, self.source, &self.arrival)
     }
 }
 
@@ -132,12 +137,18 @@ impl<'a> Message<'a> {
 #[derive(Clone, Debug)]
 pub struct Datagram<'a> {
     parts: Parts<'a>,
-    addr: Option<SocketAddr>,
+    source: RawAddrRef<'a>,
     meta: RecvMeta,
     truncated: bool,
 }
 
 impl<'a> Datagram<'a> {
+    /// One that came by itself and as it was sent, with nothing told but its source.
+    #[inline]
+    pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>) -> Self {
+        Self { parts: Parts::one(data), source, meta: RecvMeta::NONE, truncated: false }
+    }
+
     /// Length in bytes.
     #[must_use]
     #[inline]
@@ -170,7 +181,7 @@ impl<'a> Datagram<'a> {
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.addr
+        self.source.get()
     }
 
     /// What else the system told; the same for all datagrams of a train.
@@ -198,14 +209,33 @@ impl<'a> Datagram<'a> {
 pub struct Datagrams<'a> {
     /// What was not given out yet; `None` when all was, so that an empty datagram is given once.
     rest: Option<Parts<'a>>,
-    segment: usize,
-    arrival: Arrival,
+    source: RawAddrRef<'a>,
+    meta: RecvMeta,
+    /// Whether the end of the last one is missing.
+    cut: bool,
 }
 
 impl<'a> Datagrams<'a> {
-    /// Of no message.
-    pub(crate) const fn none() -> Self {
-        Self { rest: None, segment: 0, arrival: Arrival::NONE }
+    #[inline]
+    pub(crate) fn new(parts: Parts<'a>, source: RawAddrRef<'a>, arrival: &Arrival) -> Self {
+        let rest = (!arrival.segment_size_lost()).then_some(parts);
+        Self { rest, source, meta: arrival.meta, cut: arrival.cut.data }
+    }
+
+    #[inline]
+    fn segment(&self) -> usize {
+        self.meta.segment_size.map_or(usize::MAX, usize::from)
+    }
+
+    /// The bytes that were not given out yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest.map_or(&[], |rest| rest.head())
+    }
+
+    /// Of these, the ones in `rest`, the end of the message's one buffer.
+    pub(crate) fn within(mut self, rest: &'a [u8]) -> Self {
+        self.rest = Some(Parts::one(rest));
+        self
     }
 }
 
@@ -215,22 +245,22 @@ impl<'a> Iterator for Datagrams<'a> {
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
         let mut rest = self.rest.take()?;
-        let parts = rest.split_to(self.segment);
+        let parts = rest.split_to(self.segment());
         let last = rest.len() == 0;
         if !last {
             self.rest = Some(rest);
         }
         Some(Datagram {
             parts,
-            addr: self.arrival.addr,
-            meta: self.arrival.meta,
-            truncated: last && self.arrival.cut.data && parts.len() < self.segment,
+            source: self.source,
+            meta: self.meta,
+            truncated: last && self.cut && parts.len() < self.segment(),
         })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment).max(1));
+        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment()).max(1));
         (left, Some(left))
     }
 }
@@ -241,10 +271,17 @@ impl FusedIterator for Datagrams<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::RawAddr;
     use proptest::prelude::*;
 
+    static NOWHERE: RawAddr = RawAddr::NONE;
+
+    fn message(bytes: &[u8], arrival: Arrival) -> Message<'_> {
+        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, &[])
+    }
+
     fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {
-        Arrival { len, reported: len, meta: RecvMeta { segment_size }, cut, ..Arrival::NONE }
+        Arrival { reported: len, meta: RecvMeta { segment_size }, cut }
     }
 
     proptest! {
@@ -255,7 +292,7 @@ mod tests {
             data in any::<bool>(),
         ) {
             let arrival = arrival(bytes.len(), Some(segment), Cut { data, control: false });
-            let message = Message::new(Parts::one(&bytes), arrival, &[]);
+            let message = message(&bytes, arrival);
             let datagrams = message.datagrams();
             prop_assert_eq!(datagrams.len(), datagrams.clone().count());
             let split: Vec<_> = datagrams.map(|d| (d.data().to_vec(), d.truncated())).collect();
@@ -272,7 +309,7 @@ mod tests {
     #[test]
     fn a_train_without_its_segment_size_is_truncated_and_gives_nothing() {
         let arrival = arrival(4, None, Cut { data: false, control: true });
-        let message = Message::new(Parts::one(b"abcd"), arrival, &[]);
+        let message = message(b"abcd", arrival);
         assert!(message.truncated());
         assert_eq!(message.datagrams().count(), 0);
         assert_eq!(message.data(), b"abcd");
@@ -281,8 +318,8 @@ mod tests {
     #[test]
     fn a_cut_message_knows_its_length_only_if_told() {
         let cut = Cut { data: true, control: false };
-        assert_eq!(arrival(4, None, cut).full_len(), None);
-        assert_eq!(Arrival { reported: 9, ..arrival(4, None, cut) }.full_len(), Some(9));
-        assert_eq!(arrival(4, None, Cut::default()).full_len(), Some(4));
+        assert_eq!(arrival(4, None, cut).full_len(4), None);
+        assert_eq!(arrival(9, None, cut).full_len(4), Some(9));
+        assert_eq!(arrival(4, None, Cut::default()).full_len(4), Some(4));
     }
 }

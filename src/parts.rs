@@ -15,6 +15,7 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// All of one buffer.
+    #[inline]
     pub(crate) fn one(head: &'a [u8]) -> Self {
         Self { head, rest: &[], len: head.len() }
     }
@@ -27,11 +28,13 @@ impl<'a> Parts<'a> {
         parts
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// What lies in the first buffer.
+    #[inline]
     pub(crate) fn head(&self) -> &'a [u8] {
         self.head
     }

@@ -7,7 +7,7 @@
 //! do_recvmmsg: "record the error to return on the next call").
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::progress::Direction;
@@ -20,34 +20,31 @@ struct Kept {
     errno: i32,
 }
 
-/// Enough for every socket that is between two calls; beyond it, the oldest goes: its socket has
-/// most likely been closed.
-const MOST: usize = 64;
-
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
-/// How many are kept: what a call looks at, so that it costs one load when there are none.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// A bit for each socket number that has an error kept, by the number's remainder: what a call
+/// looks at, so that it costs one load where there is none. An error that nobody asks for, since
+/// its socket was closed, makes only calls on sockets of the same remainder look further.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+fn bit(number: RawSocket) -> u64 {
+    // The low bits tell numbers apart; what else a platform has in them does not matter.
+    1 << (number as u64 % 64)
+}
 
 /// Keeps an error for the socket's next call.
 #[cold]
 pub(crate) fn keep(socket: BorrowedSocket<'_>, direction: Direction, error: &io::Error) {
     let Some(errno) = error.raw_os_error() else { return };
-    let entry = Kept { socket: sys::raw(socket), id: sys::socket_id(socket), direction, errno };
-    let mut kept = lock();
-    if kept.capacity() == 0 {
-        kept.reserve_exact(MOST);
-    }
-    if kept.len() == MOST {
-        kept.remove(0);
-    }
-    kept.push(entry);
-    COUNT.store(kept.len(), Ordering::Release);
+    let (number, id, mut kept) = (sys::raw(socket), sys::socket_id(socket), lock());
+    forget_earlier(&mut kept, number, id);
+    kept.push(Kept { socket: number, id, direction, errno });
+    note(&kept);
 }
 
 /// Takes the oldest error kept for the socket, if there is one.
 #[inline]
 pub(crate) fn take(socket: BorrowedSocket<'_>, direction: Direction) -> Option<io::Error> {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if NUMBERS.load(Ordering::Acquire) & bit(sys::raw(socket)) == 0 {
         return None;
     }
     search(socket, direction)
@@ -56,15 +53,24 @@ pub(crate) fn take(socket: BorrowedSocket<'_>, direction: Direction) -> Option<i
 #[cold]
 fn search(socket: BorrowedSocket<'_>, direction: Direction) -> Option<io::Error> {
     let (number, mut kept) = (sys::raw(socket), lock());
-    if kept.iter().any(|entry| entry.socket == number) {
-        // What was kept for an earlier socket of this number belongs to nobody any more.
-        let id = sys::socket_id(socket);
-        kept.retain(|entry| entry.socket != number || entry.id == id);
+    if !kept.iter().any(|entry| entry.socket == number) {
+        return None;
     }
+    forget_earlier(&mut kept, number, sys::socket_id(socket));
     let at = kept.iter().position(|entry| entry.socket == number && entry.direction == direction);
     let found = at.map(|at| io::Error::from_raw_os_error(kept.remove(at).errno));
-    COUNT.store(kept.len(), Ordering::Release);
+    note(&kept);
     found
+}
+
+/// What was kept for an earlier socket of this number belongs to nobody any more. So there are
+/// never more entries than sockets and threads that receive on them at once.
+fn forget_earlier(kept: &mut Vec<Kept>, number: RawSocket, id: u64) {
+    kept.retain(|entry| entry.socket != number || entry.id == id);
+}
+
+fn note(kept: &[Kept]) {
+    NUMBERS.store(kept.iter().fold(0, |bits, entry| bits | bit(entry.socket)), Ordering::Release);
 }
 
 fn lock() -> MutexGuard<'static, Vec<Kept>> {
@@ -113,13 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_bounded() {
-        let sockets: Vec<_> = (0..MOST + 8).map(|_| socket()).collect();
-        for socket in &sockets {
-            keep(sys::borrow(socket), Direction::Send, &io::Error::from_raw_os_error(111));
+    fn r11_many_sockets_are_each_told_their_own() {
+        let sockets: Vec<_> = (0..200).map(|_| socket()).collect();
+        for (i, socket) in sockets.iter().enumerate() {
+            keep(sys::borrow(socket), Direction::Send, &io::Error::from_raw_os_error(i as i32 + 1));
         }
-        assert!(lock().len() <= MOST);
-        let told = sockets.iter().filter(|socket| taken(socket, Direction::Send).is_some()).count();
-        assert!(told >= MOST / 2, "{told} of the newest are still told");
+        for (i, socket) in sockets.iter().enumerate().rev() {
+            assert_eq!(taken(socket, Direction::Send), Some(i as i32 + 1));
+            assert_eq!(taken(socket, Direction::Send), None);
+        }
     }
 }

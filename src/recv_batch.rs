@@ -1,13 +1,14 @@
 //! Owned memory for received messages, with its headers already in place.
 
 use std::array;
+use std::fmt;
 use std::io;
 use std::iter::FusedIterator;
 
 use crate::message::Arrival;
 use crate::progress::{Direction, Progress};
-use crate::sys::{BorrowedSocket, MAX_BATCH, Slots};
-use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMsg};
+use crate::sys::{BorrowedSocket, MAX_BATCH, Plain, RawAddr, Slots};
+use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
 ///
@@ -48,7 +49,7 @@ pub struct RecvBatch {
     len: usize,
     /// What arrived, where an implementation of the trait filled the slots and not the kernel;
     /// empty otherwise.
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<(Arrival, RawAddr)>,
 }
 
 impl RecvBatch {
@@ -113,14 +114,49 @@ impl RecvBatch {
     /// Datagrams of which nothing can be told are not among them (see [`Datagrams`]);
     /// [`messages`](Self::messages) has all.
     #[must_use]
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter { messages: self.messages(), train: Datagrams::none() }
+        let plain = if self.arrivals.is_empty() { self.slots.plain(self.len) } else { None };
+        Iter { batch: self, plain, next: 0, train: &[] }
     }
 
     /// Forgets the messages.
     pub fn clear(&mut self) {
         self.len = 0;
         self.arrivals.clear();
+    }
+
+    /// The message in slot `i`, if it has one.
+    #[inline]
+    fn message(&self, i: usize) -> Option<Message<'_>> {
+        (i < self.len).then(|| match self.arrivals.get(i) {
+            None => self.slots.message(i),
+            Some((arrival, source)) => self.slots.message_as(i, *arrival, source.lend()),
+        })
+    }
+
+    /// The first datagram of what is left of a train in the slot before `next`, or else in the
+    /// slots from there on; with the slot and the train that come after it.
+    ///
+    /// Takes and gives the position by value: an iterator that is lent to a function lives in
+    /// memory, not in registers.
+    #[inline(never)]
+    fn any_datagram<'a>(
+        &'a self,
+        mut next: usize,
+        train: &'a [u8],
+    ) -> Option<(Datagram<'a>, usize, &'a [u8])> {
+        if !train.is_empty() {
+            let mut datagrams = self.message(next.checked_sub(1)?)?.datagrams().within(train);
+            return datagrams.next().map(|datagram| (datagram, next, datagrams.rest()));
+        }
+        loop {
+            let mut datagrams = self.message(next)?.datagrams();
+            next += 1;
+            if let Some(datagram) = datagrams.next() {
+                return Some((datagram, next, datagrams.rest()));
+            }
+        }
     }
 
     #[inline]
@@ -154,7 +190,7 @@ impl RecvBatch {
         let mut msgs: [_; MOST] =
             array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
         let count = recv(&mut msgs[..most])?.min(most);
-        self.arrivals.extend(msgs[..count].iter().map(|msg| *msg.arrival()));
+        self.arrivals.extend(msgs[..count].iter().map(RecvMsg::arrival));
         self.len = count;
         Ok(count)
     }
@@ -164,6 +200,7 @@ impl<'a> IntoIterator for &'a RecvBatch {
     type Item = Datagram<'a>;
     type IntoIter = Iter<'a>;
 
+    #[inline]
     fn into_iter(self) -> Iter<'a> {
         self.iter()
     }
@@ -181,14 +218,9 @@ impl<'a> Iterator for Messages<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Message<'a>> {
-        let i = self.next;
-        (i < self.batch.len).then(|| {
-            self.next += 1;
-            match self.batch.arrivals.get(i) {
-                None => self.batch.slots.message(i),
-                Some(arrival) => self.batch.slots.message_as(i, *arrival),
-            }
-        })
+        let message = self.batch.message(self.next);
+        self.next += usize::from(message.is_some());
+        message
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -201,10 +233,14 @@ impl ExactSizeIterator for Messages<'_> {}
 impl FusedIterator for Messages<'_> {}
 
 /// Goes through the datagrams in a [`RecvBatch`], those of trains one by one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Iter<'a> {
-    messages: Messages<'a>,
-    train: Datagrams<'a>,
+    batch: &'a RecvBatch,
+    /// All that came, if it is nothing but plain datagrams; the other fields are not used then.
+    plain: Option<Plain<'a>>,
+    next: usize,
+    /// What is left of the train in the slot before.
+    train: &'a [u8],
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -212,13 +248,25 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        loop {
-            if let Some(datagram) = self.train.next() {
-                return Some(datagram);
-            }
-            self.train = self.messages.next()?.datagrams();
+        // The same answer at every step: of a loop over this, the compiler makes two.
+        if let Some(plain) = &mut self.plain {
+            return plain.next();
         }
+        let (datagram, next, train) = self.batch.any_datagram(self.next, self.train)?;
+        (self.next, self.train) = (next, train);
+        Some(datagram)
     }
 }
 
 impl FusedIterator for Iter<'_> {}
+
+impl fmt::Debug for Iter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, next, train, .. } = self;
+        f.debug_struct("Iter")
+            .field("batch", batch)
+            .field("next", next)
+            .field("train", &train.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
+use std::slice;
 
-use crate::message::{Arrival, Cut, Message};
+use crate::message::{Arrival, Cut};
 use crate::parts::{Parts, Slices};
+use crate::sys::RawAddr;
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
 
 /// Room for one message, and after a receive call the message in it.
@@ -51,14 +53,22 @@ use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
 /// println!("{}", msg.len());
 /// ```
 pub struct RecvMsg<'a> {
-    buffers: RecvBuffers<'a>,
-    control: Option<&'a mut ControlBuf>,
+    room: Room<'a>,
+    source: RawAddr,
     arrival: Arrival,
 }
 
-/// The memory lent: one buffer, or several that are filled in order.
-pub(crate) enum RecvBuffers<'a> {
-    One(&'a mut [u8]),
+/// The memory lent. Mostly it is plain, and one look tells.
+enum Room<'a> {
+    /// One buffer and nothing else.
+    Plain(IoSliceMut<'a>),
+    /// Whatever there may be.
+    Full { buffers: RecvBuffers<'a>, control: Option<&'a mut ControlBuf> },
+}
+
+/// One buffer, or several that are filled in order.
+enum RecvBuffers<'a> {
+    One(IoSliceMut<'a>),
     Many(&'a mut [IoSliceMut<'a>]),
 }
 
@@ -70,7 +80,9 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn new(buffer: &'a mut [u8]) -> Self {
-        Self { buffers: RecvBuffers::One(buffer), control: None, arrival: Arrival::NONE }
+        // Windows counts the bytes of a buffer in 32 bits, and no message comes near that.
+        let len = buffer.len().min(u32::MAX as usize);
+        Self::with_room(Room::Plain(IoSliceMut::new(&mut buffer[..len])))
     }
 
     /// Room in several buffers, filled in order.
@@ -80,7 +92,12 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        Self { buffers: RecvBuffers::Many(buffers), control: None, arrival: Arrival::NONE }
+        Self::with_room(Room::Full { buffers: RecvBuffers::Many(buffers), control: None })
+    }
+
+    #[inline]
+    fn with_room(room: Room<'a>) -> Self {
+        Self { room, source: RawAddr::NONE, arrival: Arrival::NONE }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -90,7 +107,11 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub fn with_control(mut self, control: &'a mut ControlBuf) -> Self {
         control.clear();
-        self.control = Some(control);
+        let buffers = match self.room {
+            Room::Plain(buffer) => RecvBuffers::One(buffer),
+            Room::Full { buffers, .. } => buffers,
+        };
+        self.room = Room::Full { buffers, control: Some(control) };
         self
     }
 
@@ -98,21 +119,21 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.arrival.len
+        self.arrival.reported.min(self.capacity())
     }
 
     /// Whether no bytes were received: an empty datagram is one, too.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.arrival.len == 0
+        self.len() == 0
     }
 
     /// The message's own length in bytes, also if it was cut; `None` where the system did not
     /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
-        self.arrival.full_len()
+        self.arrival.full_len(self.len())
     }
 
     /// The bytes received, as far as they lie in the first buffer that holds any: all of them,
@@ -120,9 +141,9 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn data(&self) -> &[u8] {
-        match &self.buffers {
-            RecvBuffers::One(buffer) => &buffer[..self.arrival.len],
-            RecvBuffers::Many(_) => self.parts().head(),
+        match &self.room {
+            Room::Plain(buffer) => &buffer[..self.arrival.reported.min(buffer.len())],
+            Room::Full { .. } => self.parts().head(),
         }
     }
 
@@ -130,13 +151,9 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let len = self.data().len();
-        match &mut self.buffers {
-            RecvBuffers::One(buffer) => &mut buffer[..len],
-            RecvBuffers::Many(buffers) => match buffers.iter_mut().find(|b| !b.is_empty()) {
-                Some(first) => &mut first[..len],
-                None => &mut [],
-            },
-        }
+        let mut buffers = self.full_room().0.iter_mut();
+        // As `data` does: buffers without room are passed over.
+        buffers.find(|buffer| !buffer.is_empty()).map_or(&mut [], |first| &mut first[..len])
     }
 
     /// The bytes received, buffer by buffer.
@@ -150,7 +167,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.arrival.addr
+        self.source.get()
     }
 
     /// What else the system told about the message.
@@ -178,13 +195,16 @@ impl<'a> RecvMsg<'a> {
     /// All control messages, if there was a [`ControlBuf`] for them.
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
-        self.control.as_ref().map_or(ControlMessages::new(&[]), |control| control.messages())
+        match &self.room {
+            Room::Full { control: Some(control), .. } => control.messages(),
+            _ => ControlMessages::new(&[]),
+        }
     }
 
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Message::new(self.parts(), self.arrival, &[]).datagrams()
+        Datagrams::new(self.parts(), self.source.lend(), &self.arrival)
     }
 
     /// Takes a message as if it had been received: for implementations of
@@ -206,34 +226,63 @@ impl<'a> RecvMsg<'a> {
             buffer[..now.len()].copy_from_slice(now);
             rest = later;
         };
-        match &mut self.buffers {
-            RecvBuffers::One(buffer) => copy(buffer),
-            RecvBuffers::Many(buffers) => buffers.iter_mut().for_each(|buffer| copy(buffer)),
-        }
+        self.full_room().0.iter_mut().for_each(|buffer| copy(buffer));
         let cut = Cut { data: !rest.is_empty(), control: false };
-        let len = data.len() - rest.len();
         self.read_control(&[]);
-        self.arrival = Arrival { len, reported: data.len(), addr, meta, cut };
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        match &self.buffers {
-            RecvBuffers::One(buffer) => Parts::one(&buffer[..self.arrival.len]),
-            RecvBuffers::Many(buffers) => Parts::many(buffers, self.arrival.len),
-        }
+        self.source = RawAddr::new(addr.as_ref());
+        self.arrival = Arrival { reported: data.len(), meta, cut };
     }
 
     #[inline]
-    pub(crate) fn buffers_mut(&mut self) -> (&mut RecvBuffers<'a>, Option<&mut [u8]>) {
-        (&mut self.buffers, self.control.as_deref_mut().map(ControlBuf::room))
+    fn buffers(&self) -> &[IoSliceMut<'a>] {
+        match &self.room {
+            Room::Plain(buffer) | Room::Full { buffers: RecvBuffers::One(buffer), .. } => {
+                slice::from_ref(buffer)
+            }
+            Room::Full { buffers: RecvBuffers::Many(buffers), .. } => buffers,
+        }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts::many(self.buffers(), self.arrival.reported)
+    }
+
+    /// What a receive may write to: one buffer and the room for an address, if that is all.
+    #[inline]
+    pub(crate) fn plain_room(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
+        match &mut self.room {
+            Room::Plain(buffer) => Some((buffer, &mut self.source)),
+            Room::Full { .. } => None,
+        }
+    }
+
+    /// What a receive may write to: buffers, the room for control data if it is not the arena's,
+    /// and the room for an address.
+    pub(crate) fn full_room(&mut self) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
+        let (buffers, control) = match &mut self.room {
+            Room::Plain(buffer) => (slice::from_mut(buffer), None),
+            Room::Full { buffers: RecvBuffers::One(buffer), control } => {
+                (slice::from_mut(buffer), control.as_deref_mut())
+            }
+            Room::Full { buffers: RecvBuffers::Many(buffers), control } => {
+                (&mut **buffers, control.as_deref_mut())
+            }
+        };
+        (buffers, control.map(ControlBuf::room), &mut self.source)
+    }
+
+    /// The address that came.
+    #[inline]
+    pub(crate) fn source_mut(&mut self) -> &mut RawAddr {
+        &mut self.source
     }
 
     /// Bytes that the buffers hold.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
-        match &self.buffers {
-            RecvBuffers::One(buffer) => buffer.len(),
-            RecvBuffers::Many(buffers) => buffers.iter().map(|buffer| buffer.len()).sum(),
+    fn capacity(&self) -> usize {
+        match &self.room {
+            Room::Plain(buffer) => buffer.len(),
+            Room::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
         }
     }
 
@@ -241,32 +290,31 @@ impl<'a> RecvMsg<'a> {
     /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself.
     #[inline]
     pub(crate) fn read_control(&mut self, written: &[u8]) -> RecvMeta {
-        match &mut self.control {
-            None if written.is_empty() => RecvMeta::NONE,
-            None => RecvMeta::from_control(written),
-            Some(control) => {
+        match &mut self.room {
+            Room::Full { control: Some(control), .. } => {
                 control.set_len(written.len());
                 RecvMeta::from_control(control.as_bytes())
             }
+            _ => RecvMeta::from_control(written),
         }
     }
 
-    /// Takes note of what arrived; `arrival.len` is at most [`room`](Self::room).
+    /// Takes note of what arrived.
     #[inline]
     pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
-        debug_assert!(arrival.len <= self.room());
         self.arrival = arrival;
     }
 
-    pub(crate) fn arrival(&self) -> &Arrival {
-        &self.arrival
+    pub(crate) fn arrival(&self) -> (Arrival, RawAddr) {
+        (self.arrival, self.source)
     }
 }
 
 impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
-            .field("room", &self.room())
+            .field("room", &self.capacity())
+            .field("addr", &self.source)
             .field("arrival", &self.arrival)
             .finish_non_exhaustive()
     }

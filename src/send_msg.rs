@@ -1,10 +1,12 @@
 //! What goes in: one datagram to be sent.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
 use crate::ControlBuf;
+use crate::sys::RawAddrRef;
 
 /// One datagram to be sent: where to, which bytes, and control messages to go with it.
 ///
@@ -126,11 +128,6 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn content(&self) -> &Content<'a> {
-        &self.content
-    }
-
-    #[inline]
     pub(crate) fn buffers(&self) -> SendBuffers<'a> {
         match self.content {
             Content::Plain(data) => SendBuffers::One(data),
@@ -151,6 +148,46 @@ impl<'a> SendMsg<'a> {
     pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {
         self.content = Content::Full { buffers: self.buffers(), control };
         self
+    }
+}
+
+/// A destination, if there is one, in either form.
+pub(crate) enum DestRef<'m, 'a> {
+    /// In the message.
+    Addr(Option<&'m SocketAddr>),
+    /// In memory that the message borrows.
+    Ready(RawAddrRef<'a>),
+}
+
+/// What a send takes its messages from: by reference, by value, or out of a queue.
+pub(crate) trait Outgoing<'a> {
+    /// Where it goes.
+    fn dest(&self) -> DestRef<'_, 'a>;
+    /// What it is made of.
+    fn content(&self) -> impl Borrow<Content<'a>>;
+}
+
+impl<'a> Outgoing<'a> for SendMsg<'a> {
+    #[inline]
+    fn dest(&self) -> DestRef<'_, 'a> {
+        DestRef::Addr(self.dest.as_ref())
+    }
+
+    #[inline]
+    fn content(&self) -> impl Borrow<Content<'a>> {
+        &self.content
+    }
+}
+
+impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
+    #[inline]
+    fn dest(&self) -> DestRef<'_, 'a> {
+        (**self).dest()
+    }
+
+    #[inline]
+    fn content(&self) -> impl Borrow<Content<'a>> {
+        (**self).content()
     }
 }
 

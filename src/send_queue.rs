@@ -1,12 +1,14 @@
 //! Outgoing datagrams that may have to wait.
 
+use std::borrow::Borrow;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
 
 use crate::SendMsg;
+use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
+use crate::sys::{RawAddr, RawAddrRef};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -65,12 +67,10 @@ impl SendQueue {
             .and_then(|more| self.bytes.checked_add(more))
             .filter(|bytes| *bytes <= self.capacity)
             .ok_or(QueueFull(()))?;
-        let entry = Entry {
-            dest: msg.dest(),
-            len: len.try_into().map_err(|_| QueueFull(()))?,
-            control_len: control.len().try_into().map_err(|_| QueueFull(()))?,
-        };
-        self.back.push(entry, msg);
+        // What a u32 cannot count, no system sends.
+        let len = len.try_into().map_err(|_| QueueFull(()))?;
+        let control_len = control.len().try_into().map_err(|_| QueueFull(()))?;
+        self.back.push(msg, len, control_len);
         self.bytes = bytes;
         Ok(())
     }
@@ -101,7 +101,7 @@ impl SendQueue {
 
     /// The datagrams, the next one to be sent first.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
-        self.front.iter().chain(self.back.iter())
+        self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
     }
 
     /// The next datagram to be sent: the one that an error of
@@ -137,7 +137,7 @@ impl SendQueue {
 
     /// The datagrams of the stage that is to be sent first.
     #[inline]
-    pub(crate) fn stage(&mut self) -> StageIter<'_> {
+    pub(crate) fn stage(&mut self) -> impl Iterator<Item = Queued<'_>> {
         self.turn();
         self.front.iter()
     }
@@ -179,8 +179,8 @@ impl From<QueueFull> for io::Error {
 
 /// A run of datagrams in order, consumed from its start.
 ///
-/// Invariant: `payload` from `byte` on holds, for each entry from `entry` on, its control data and
-/// then its payload.
+/// Invariant: `payload` holds, one after another and in order, each datagram's payload and then its
+/// control data; `byte` is where those of entry `entry` begin.
 #[derive(Debug)]
 struct Stage {
     entries: Vec<Entry>,
@@ -191,19 +191,17 @@ struct Stage {
     byte: usize,
 }
 
+/// A datagram in a stage. Its bytes begin where those of the one before end, so that a cursor over
+/// the entries is moved any number of them ahead by one look.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    dest: Option<SocketAddr>,
+    dest: RawAddr,
+    /// Bytes of payload.
     len: u32,
+    /// Bytes of control data.
     control_len: u32,
-}
-
-impl Entry {
-    /// Bytes of payload memory.
-    #[inline]
-    fn stored(&self) -> usize {
-        self.control_len as usize + self.len as usize
-    }
+    /// Where in the stage's payload its bytes end.
+    end: usize,
 }
 
 impl Stage {
@@ -217,26 +215,49 @@ impl Stage {
     }
 
     #[inline]
-    fn push(&mut self, entry: Entry, msg: &SendMsg<'_>) {
-        self.payload.extend_from_slice(msg.control());
-        for slice in msg.slices() {
-            self.payload.extend_from_slice(slice);
+    fn push(&mut self, msg: &SendMsg<'_>, len: u32, control_len: u32) {
+        match *msg.content().borrow() {
+            Content::Plain(data) => self.payload.extend_from_slice(data),
+            Content::Full { buffers, control } => self.store(buffers, control),
         }
-        self.entries.push(entry);
+        self.entries.push(Entry {
+            dest: RawAddr::new(msg.dest_ref()),
+            len,
+            control_len,
+            end: self.payload.len(),
+        });
+    }
+
+    #[cold]
+    fn store(&mut self, buffers: SendBuffers<'_>, control: &[u8]) {
+        match buffers {
+            SendBuffers::One(data) => self.payload.extend_from_slice(data),
+            SendBuffers::Many(data) => {
+                data.iter().for_each(|part| self.payload.extend_from_slice(part));
+            }
+        }
+        self.payload.extend_from_slice(control);
     }
 
     #[inline]
-    fn iter(&self) -> StageIter<'_> {
-        StageIter { entries: &self.entries[self.entry..], payload: &self.payload[self.byte..] }
+    fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
+        let mut bytes = &self.payload[self.byte..];
+        self.entries[self.entry..].iter().map(move |entry| {
+            let (data, rest) = bytes.split_at(entry.len as usize);
+            let (control, rest) = rest.split_at(entry.control_len as usize);
+            bytes = rest;
+            Queued { dest: entry.dest.lend(), data, control }
+        })
     }
 
     /// Drops the first `n` datagrams and gives the bytes that they counted.
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
         let gone = &self.entries[self.entry..][..n];
-        let stored: usize = gone.iter().map(Entry::stored).sum();
+        let end = gone.last().map_or(self.byte, |last| last.end);
+        let stored = end - self.byte;
         self.entry += n;
-        self.byte += stored;
+        self.byte = end;
         stored + n * SendQueue::OVERHEAD
     }
 
@@ -252,32 +273,35 @@ impl Stage {
     }
 }
 
-/// Goes through the datagrams of a stage.
-#[derive(Clone, Debug)]
-pub(crate) struct StageIter<'a> {
-    entries: &'a [Entry],
-    payload: &'a [u8],
+/// A datagram as it lies in a stage.
+#[derive(Clone, Copy)]
+pub(crate) struct Queued<'a> {
+    dest: RawAddrRef<'a>,
+    data: &'a [u8],
+    control: &'a [u8],
 }
 
-impl<'a> Iterator for StageIter<'a> {
-    type Item = SendMsg<'a>;
+impl<'a> Queued<'a> {
+    pub(crate) fn to_msg(self) -> SendMsg<'a> {
+        let msg = match self.dest.get() {
+            Some(dest) => SendMsg::to(dest, self.data),
+            None => SendMsg::new(self.data),
+        };
+        if self.control.is_empty() { msg } else { msg.with_control_bytes(self.control) }
+    }
+}
+
+impl<'a> Outgoing<'a> for Queued<'a> {
+    #[inline]
+    fn dest(&self) -> DestRef<'_, 'a> {
+        DestRef::Ready(self.dest)
+    }
 
     #[inline]
-    fn next(&mut self) -> Option<SendMsg<'a>> {
-        let (entry, entries) = self.entries.split_first()?;
-        let (bytes, payload) = self.payload.split_at(entry.stored());
-        let (control, data) = bytes.split_at(entry.control_len as usize);
-        *self = Self { entries, payload };
-        let msg = match entry.dest {
-            Some(dest) => SendMsg::to(dest, data),
-            None => SendMsg::new(data),
-        };
-        Some(msg.with_control_bytes(control))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.entries.len(), Some(self.entries.len()))
+    fn content(&self) -> impl Borrow<Content<'a>> {
+        match self.control {
+            [] => Content::Plain(self.data),
+            control => Content::Full { buffers: SendBuffers::One(self.data), control },
+        }
     }
 }
-
-impl ExactSizeIterator for StageIter<'_> {}

@@ -24,8 +24,10 @@ use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 /// - `Ok(n)` of a send: the first `n` messages are with the kernel, and of the others none. Call
 ///   again with the rest, and the next error, if it was one, is about the first of these.
 /// - An error is about the first message of the call: before it, nothing was moved. An error met
-///   after that is told by the next call: the system keeps it, or the crate does, for this socket
-///   and direction.
+///   after some is told by the next call: of a receive the system keeps it, or the crate does, for
+///   this socket; of a send, who calls again with the rest meets it again. One thing escapes:
+///   Linux itself drops the "connection refused" that a `sendmmsg` meets after its first message,
+///   which is about a datagram sent before. [`Backend::Msg`](crate::Backend::Msg) tells it.
 /// - A call for no messages gives `Ok(0)` and makes no system call. For a receive, `Ok(0)` with
 ///   room for messages means that the socket was shut down.
 /// - Interrupted system calls are made again. Batches of more than 1,024 are moved in parts.
@@ -167,7 +169,7 @@ pub trait BatchSocket {
             let mut msgs = [SendMsg::new(&[]); STEP];
             let mut count = 0;
             for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
-                *msg = queued;
+                *msg = queued.to_msg();
                 count += 1;
             }
             let taken = match self.send_batch(&msgs[..count]) {

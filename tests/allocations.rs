@@ -45,7 +45,7 @@ fn most() -> usize {
 fn sizes(most: usize) -> impl Iterator<Item = usize> {
     let doubling = || (0..=9).map(|i| 1 << i).filter(move |size| *size <= most);
     let large = doubling().chain(doubling().rev().skip(1));
-    let small = [2, 3, 4, 3, 2, 1].into_iter().cycle().take(480);
+    let small = [2, 3, 2, 1].into_iter().cycle().take(980);
     large.chain(small).collect::<Vec<_>>().into_iter().cycle()
 }
 

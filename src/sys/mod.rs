@@ -14,6 +14,7 @@
 //!   - an interrupted call (`EINTR`) is made again;
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
+//! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `raw` and `socket_id`, and the constants of control messages.
 //!
 //! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
@@ -41,8 +42,9 @@ mod unix;
 mod zeroed;
 #[cfg(unix)]
 pub(crate) use self::{
+    addr::{RawAddr, RawAddrRef},
     cmsg::{CONTROL_LAYOUT, SOL_UDP, UDP_GRO},
-    headers::{Headers, Slots},
+    headers::{Headers, Plain, Slots},
     unix::{AsSocket, BorrowedSocket, RawSocket, borrow, raw, socket_id},
 };
 
@@ -50,8 +52,8 @@ pub(crate) use self::{
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawSocket, SOL_UDP, Slots, UDP_GRO, borrow,
-    raw, socket_id,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, Plain, RawAddr, RawAddrRef, RawSocket,
+    SOL_UDP, Slots, UDP_GRO, borrow, raw, socket_id,
 };
 
 #[cfg(not(any(unix, windows)))]

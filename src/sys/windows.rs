@@ -9,7 +9,9 @@
 use std::borrow::Borrow;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::ops::Range;
+use std::option;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
@@ -18,9 +20,8 @@ use super::{Backend, MAX_BATCH, Step};
 use crate::ancillary::Layout;
 use crate::message::{Arrival, Cut, Message};
 use crate::parts::Parts;
-use crate::recv_msg::RecvBuffers;
-use crate::send_msg::SendBuffers;
-use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
+use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
+use crate::{Datagram, RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -67,7 +68,7 @@ impl Headers {
         self.capacity = self.capacity.min(n);
     }
 
-    pub(crate) fn send<'m, M: Borrow<SendMsg<'m>>>(
+    pub(crate) fn send<'m, M: Outgoing<'m>>(
         &mut self,
         _: Backend,
         socket: BorrowedSocket<'_>,
@@ -75,12 +76,21 @@ impl Headers {
     ) -> (usize, Step) {
         let mut sent = 0;
         for msg in msgs.take(self.capacity) {
-            if let Err(error) = send_one(socket, msg.borrow()) {
+            if let Err(error) = send_one(socket, &msg) {
                 return (sent + 1, Step::stopped(sent, error));
             }
             sent += 1;
         }
         (sent, Step::moved(sent))
+    }
+
+    pub(crate) fn send_from<'m>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> (usize, Step) {
+        self.send(backend, socket, msgs)
     }
 
     pub(crate) fn recv(
@@ -91,18 +101,19 @@ impl Headers {
         flags: RecvFlags,
     ) -> Step {
         let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
-        let (room, (buffers, _)) = (msg.room(), msg.buffers_mut());
-        let received = match buffers {
-            RecvBuffers::One(buffer) => recv_one(socket, &mut [uninit(buffer)], room, flags),
-            RecvBuffers::Many(buffers) => {
+        let received = match msg.plain_room() {
+            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
+            None => {
+                let (buffers, ..) = msg.full_room();
                 // The one allocation of this platform: socket2 wants slices of its own.
                 let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
-                recv_one(socket, &mut slices, room, flags)
+                recv_one(socket, &mut slices, flags)
             }
         };
         match received {
-            Ok(arrival) => {
+            Ok((arrival, source)) => {
                 msg.read_control(&[]);
+                *msg.source_mut() = source;
                 msg.set_arrival(arrival);
                 Step::moved(1)
             }
@@ -111,13 +122,18 @@ impl Headers {
     }
 }
 
-fn send_one(socket: BorrowedSocket<'_>, msg: &SendMsg<'_>) -> io::Result<()> {
-    if !msg.control().is_empty() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let socket = SockRef::from(&socket);
-    let dest = msg.dest_ref().copied().map(SockAddr::from);
-    retry(|| match (&dest, msg.buffers()) {
+fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
+    let buffers = match *msg.content().borrow() {
+        Content::Plain(data) => SendBuffers::One(data),
+        Content::Full { buffers, control: [] } => buffers,
+        Content::Full { .. } => return Err(io::ErrorKind::Unsupported.into()),
+    };
+    let dest = match msg.dest() {
+        DestRef::Addr(addr) => addr.copied(),
+        DestRef::Ready(addr) => addr.get(),
+    };
+    let (socket, dest) = (SockRef::from(&socket), dest.map(SockAddr::from));
+    retry(|| match (&dest, buffers) {
         (None, SendBuffers::One(data)) => socket.send(data),
         (None, SendBuffers::Many(data)) => socket.send_vectored(data),
         (Some(dest), SendBuffers::One(data)) => socket.send_to(data, dest),
@@ -129,18 +145,17 @@ fn send_one(socket: BorrowedSocket<'_>, msg: &SendMsg<'_>) -> io::Result<()> {
 fn recv_one(
     socket: BorrowedSocket<'_>,
     slices: &mut [MaybeUninitSlice<'_>],
-    room: usize,
     flags: RecvFlags,
-) -> io::Result<Arrival> {
+) -> io::Result<(Arrival, RawAddr)> {
     if flags.contains(RecvFlags::DONT_WAIT) {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
     let socket = SockRef::from(&socket);
     let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
-    let len = len.min(room);
     let cut = Cut { data: flags.is_truncated(), control: false };
-    Ok(Arrival { len, reported: len, addr: addr.as_socket(), meta: RecvMeta::NONE, cut })
+    let arrival = Arrival { reported: len, meta: RecvMeta::NONE, cut };
+    Ok((arrival, RawAddr(addr.as_socket())))
 }
 
 /// The same bytes as a slice that may be left uninitialised.
@@ -159,17 +174,51 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
+/// An address, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawAddr(Option<SocketAddr>);
+
+/// The same, lent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawAddrRef<'a>(&'a RawAddr);
+
+impl RawAddr {
+    pub(crate) const NONE: Self = Self(None);
+
+    pub(crate) fn new(addr: Option<&SocketAddr>) -> Self {
+        Self(addr.copied())
+    }
+
+    pub(crate) fn get(&self) -> Option<SocketAddr> {
+        self.0
+    }
+
+    pub(crate) fn lend(&self) -> RawAddrRef<'_> {
+        RawAddrRef(self)
+    }
+}
+
+impl RawAddrRef<'_> {
+    pub(crate) fn get(self) -> Option<SocketAddr> {
+        self.0.get()
+    }
+}
+
+/// What [`Slots::plain`] goes through.
+pub(crate) type Plain<'a> = option::IntoIter<Datagram<'a>>;
+
 /// Payload memory, and what arrived in it.
 #[derive(Debug)]
 pub(crate) struct Slots {
     payload: Vec<u8>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<(Arrival, RawAddr)>,
     slot_len: usize,
 }
 
 impl Slots {
     pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
-        Self { payload: vec![0; slots * slot_len], arrivals: vec![Arrival::NONE; slots], slot_len }
+        let arrivals = vec![(Arrival::NONE, RawAddr::NONE); slots];
+        Self { payload: vec![0; slots * slot_len], arrivals, slot_len }
     }
 
     pub(crate) fn recv(
@@ -181,7 +230,7 @@ impl Slots {
     ) -> Step {
         let i = range.start;
         let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
-        match recv_one(socket, &mut [uninit(slot)], self.slot_len, flags) {
+        match recv_one(socket, &mut [uninit(slot)], flags) {
             Ok(arrival) => {
                 self.arrivals[i] = arrival;
                 Step::moved(1)
@@ -190,13 +239,34 @@ impl Slots {
         }
     }
 
-    pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        self.message_as(i, self.arrivals[i])
+    /// The datagrams among the first `n` messages, if all of them are whole.
+    pub(crate) fn plain(&self, n: usize) -> Option<Plain<'_>> {
+        // A receive brings one message or none.
+        let datagram = (n > 0).then(|| {
+            let (arrival, source) = &self.arrivals[0];
+            let data = &self.payload[..self.slot_len.min(arrival.reported)];
+            (!arrival.cut.data).then(|| Datagram::whole(data, source.lend()))
+        });
+        match datagram {
+            None => Some(None.into_iter()),
+            Some(whole) => whole.map(|datagram| Some(datagram).into_iter()),
+        }
     }
 
-    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
-        let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, &[])
+    pub(crate) fn message(&self, i: usize) -> Message<'_> {
+        let (arrival, source) = &self.arrivals[i];
+        self.message_as(i, *arrival, source.lend())
+    }
+
+    pub(crate) fn message_as<'a>(
+        &'a self,
+        i: usize,
+        arrival: Arrival,
+        source: RawAddrRef<'a>,
+    ) -> Message<'a> {
+        let payload = &self.payload[i * self.slot_len..][..self.slot_len];
+        let data = &payload[..payload.len().min(arrival.reported)];
+        Message::new(Parts::one(data), source, arrival, &[])
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {

@@ -59,17 +59,26 @@ fn pushes_between_partial_flushes_go_to_the_end() {
     let sent = numbered(120, 9);
     let mut queue = SendQueue::new(1 << 20);
     let (mut got, mut pushed) = (Vec::new(), sent.iter());
+    // Before each flush there is some of the last round's and some of this one's.
     while got.len() < sent.len() {
         for data in pushed.by_ref().take(20) {
             queue.push(&SendMsg::new(data)).expect("there is room");
         }
+        assert_holds(&queue, &sent[got.len()..]);
         let taken = a.flush(&mut queue).expect("it takes some");
         got.extend(payloads(&b, taken));
-        let left: Vec<_> =
-            queue.iter().map(|msg| msg.slices().collect::<Vec<_>>().concat()).collect();
-        assert!(sent[got.len()..].starts_with(&left), "the rest, in order");
+        assert_holds(&queue, &sent[got.len()..]);
     }
     assert_eq!(got, sent);
+}
+
+/// The queue holds the first of these, in order, and names the very first as its front.
+fn assert_holds(queue: &SendQueue, next: &[Vec<u8>]) {
+    let bytes = |msg: SendMsg<'_>| msg.slices().collect::<Vec<_>>().concat();
+    let held: Vec<_> = queue.iter().map(bytes).collect();
+    assert_eq!(held.len(), queue.len());
+    assert_eq!(held, next[..held.len()]);
+    assert_eq!(queue.front().map(bytes).as_ref(), held.first());
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The headers of a batch: contiguous storage, and its wiring to the buffers of one call.
 //!
 //! ```text
-//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers into the rows below
-//! names    [ 32 bytes  ][ 32 bytes  ] ...   an address each
-//! iovecs   [ iovec 0   ][ iovec 1   ] ...   a message's one buffer (several: the caller's own row)
-//! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
+//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
+//! rows     [ row 0     ][ row 1     ] ...   for sends: the address, and the message's one buffer
+//! controls [ control 0 ][ control 1 ] ...   for receives: CONTROL_SPACE bytes each, touched only
+//!                                           if written to
 //! ```
+//!
+//! What is not here is in the messages: several buffers of a send, the buffers of a receive, and
+//! the room for its address.
 //!
 //! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
 //! headers hold. Between calls the rows are numbers that nobody follows.
@@ -15,7 +18,7 @@
 
 mod slots;
 
-pub(crate) use slots::Slots;
+pub(crate) use slots::{Plain, Slots};
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -25,13 +28,12 @@ use std::ptr;
 
 use libc::iovec;
 
-use super::addr::{self, Name};
+use super::addr::{self, NAME_LEN, Name};
 use super::zeroed::Zeroed;
 use super::{Backend, MAX_BATCH, Step, unix};
 use crate::ancillary::CONTROL_SPACE;
 use crate::message::{Arrival, Cut};
-use crate::recv_msg::RecvBuffers;
-use crate::send_msg::{Content, SendBuffers};
+use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
 use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
 #[cfg(mmsg_calls)]
@@ -45,6 +47,13 @@ pub(super) struct Header {
     pub(super) msg_len: libc::c_uint,
 }
 
+/// What the header of a message to be sent points to: its address and its one buffer.
+#[repr(C)]
+pub(super) struct Row {
+    name: Name,
+    iovec: iovec,
+}
+
 /// Control data of one message.
 #[repr(C, align(8))]
 pub(super) struct Control(pub(super) [u8; CONTROL_SPACE]);
@@ -52,19 +61,13 @@ pub(super) struct Control(pub(super) [u8; CONTROL_SPACE]);
 /// Storage for the headers of a batch.
 pub(crate) struct Headers {
     headers: Zeroed<Header>,
-    names: Zeroed<Name>,
-    iovecs: Zeroed<iovec>,
+    rows: Zeroed<Row>,
     controls: Zeroed<Control>,
 }
 
 impl Headers {
     pub(crate) const fn new() -> Self {
-        Self {
-            headers: Zeroed::empty(),
-            names: Zeroed::empty(),
-            iovecs: Zeroed::empty(),
-            controls: Zeroed::empty(),
-        }
+        Self { headers: Zeroed::empty(), rows: Zeroed::empty(), controls: Zeroed::empty() }
     }
 
     /// Messages there is room for.
@@ -91,21 +94,31 @@ impl Headers {
     #[cold]
     fn resize(&mut self, n: usize) {
         self.headers = Zeroed::new(n);
-        self.names = Zeroed::new(n);
-        self.iovecs = Zeroed::new(n);
+        self.rows = Zeroed::new(n);
         self.controls = Zeroed::new(n);
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].
     /// Also says how many were taken from the iterator.
     #[inline]
-    pub(crate) fn send<'m, M: Borrow<SendMsg<'m>>>(
+    pub(crate) fn send<'m, M: Outgoing<'m>>(
         &mut self,
         backend: Backend,
         socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> (usize, Step) {
         let mut wired = self.wire_send(msgs);
+        (wired.len(), unix::send(backend, socket, &mut wired))
+    }
+
+    /// Sends as [`send`](Self::send) does, what an iterator of any kind gives.
+    pub(crate) fn send_from<'m>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> (usize, Step) {
+        let mut wired = self.wire_send_from(msgs);
         (wired.len(), unix::send(backend, socket, &mut wired))
     }
 
@@ -118,102 +131,120 @@ impl Headers {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> Step {
-        let mut wired = self.wire_recv(msgs);
+        let (mut wired, plain_room) = self.wire_recv(msgs);
         let mut step = unix::recv(backend, socket, &mut wired, flags);
-        for (i, msg) in msgs[..step.count].iter_mut().enumerate() {
-            if self.arrive(i, msg) && unix::is_inet(socket) {
-                step = Step { count: i, error: None, ended: true };
-                break;
-            }
+        let (plain, end) = look_over(socket, &self.headers[..step.count]);
+        if let Some(count) = end {
+            step = Step { count, error: None, ended: true };
+        }
+        let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
+        if plain && plain_room {
+            arrived.for_each(|((header, _), msg)| {
+                msg.source_mut().set_len(source_len(header));
+                msg.set_arrival(Arrival::plain(header.msg_len as usize));
+            });
+        } else {
+            arrived.for_each(|((header, control), msg)| {
+                let meta = msg.read_control(control_of(header, control));
+                msg.source_mut().set_len(source_len(header));
+                msg.set_arrival(arrival(header, meta));
+            });
         }
         step
     }
 
     /// Points the first headers at the messages' buffers and at copies of their addresses.
     #[inline]
-    fn wire_send<'a, 'm: 'a, M: Borrow<SendMsg<'m>>>(
+    fn wire_send<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
         msgs: impl Iterator<Item = M>,
     ) -> SendHeaders<'a> {
-        let slots = self.headers.iter_mut().zip(&mut *self.names).zip(&mut *self.iovecs);
+        let slots = self.headers.iter_mut().zip(&mut *self.rows);
         let mut count = 0;
         // The slots come first: when they are used up, no message is taken that nobody sends.
-        for (((header, name), iovec), msg) in slots.zip(msgs) {
-            let msg: &SendMsg<'m> = msg.borrow();
-            let hdr = &mut header.msg_hdr;
-            match msg.dest_ref() {
-                Some(dest) => {
-                    hdr.msg_namelen = addr::encode(dest, name) as _;
-                    hdr.msg_name = ptr::from_mut(name).cast();
-                }
-                None => {
-                    hdr.msg_namelen = 0;
-                    hdr.msg_name = ptr::null_mut();
-                }
-            }
-            match *msg.content() {
-                Content::Plain(data) => {
-                    iovec.iov_base = data.as_ptr().cast_mut().cast();
-                    iovec.iov_len = data.len();
-                    hdr.msg_iov = iovec;
-                    hdr.msg_iovlen = 1;
-                    hdr.msg_control = ptr::null_mut();
-                    hdr.msg_controllen = 0;
-                }
-                Content::Full { buffers, control } => wire_full(hdr, iovec, buffers, control),
-            }
-            hdr.msg_flags = 0;
+        slots.zip(msgs).for_each(|((header, row), msg)| {
+            wire_one(header, row, &msg);
+            count += 1;
+        });
+        SendHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
+    }
+
+    /// The same for an iterator of any kind, whose messages are looked at where it puts them:
+    /// moving one would cost as much as wiring it.
+    fn wire_send_from<'a, 'm: 'a>(
+        &'a mut self,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> SendHeaders<'a> {
+        let mut count = 0;
+        for (header, row) in self.headers.iter_mut().zip(&mut *self.rows) {
+            let next = msgs.next();
+            let Some(msg) = &next else { break };
+            wire_one(header, row, msg);
             count += 1;
         }
         SendHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
     }
 
     /// Points the first headers at the messages' buffers, and at room for addresses and control
-    /// data; sets every field that the kernel reads or writes.
+    /// data; sets every field that the kernel reads or writes. Also says whether all messages are
+    /// plain: one buffer each, and none for control data.
     #[inline]
-    fn wire_recv<'a>(&'a mut self, msgs: &'a mut [RecvMsg<'_>]) -> RecvHeaders<'a> {
+    fn wire_recv<'a>(&'a mut self, msgs: &'a mut [RecvMsg<'_>]) -> (RecvHeaders<'a>, bool) {
         let count = msgs.len().min(self.capacity());
-        let rows = self.names.iter_mut().zip(&mut *self.iovecs).zip(&mut *self.controls);
-        for ((header, ((name, iovec), own)), msg) in self.headers.iter_mut().zip(rows).zip(msgs) {
-            let (buffers, control) = msg.buffers_mut();
+        let mut plain = true;
+        for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
             let hdr = &mut header.msg_hdr;
-            match buffers {
-                RecvBuffers::One(buffer) => {
-                    iovec.iov_base = buffer.as_mut_ptr().cast();
-                    iovec.iov_len = buffer.len();
-                    hdr.msg_iov = iovec;
-                    hdr.msg_iovlen = 1;
-                }
-                RecvBuffers::Many(buffers) => {
+            match msg.plain_room() {
+                Some((buffer, source)) => {
                     // IoSliceMut is an iovec by its documentation.
-                    hdr.msg_iov = buffers.as_mut_ptr().cast();
-                    hdr.msg_iovlen = buffers.len() as _;
+                    hdr.msg_iov = ptr::from_mut(buffer).cast();
+                    hdr.msg_iovlen = 1;
+                    hdr.msg_control = control.0.as_mut_ptr().cast();
+                    hdr.msg_name = source.room().as_mut_ptr().cast();
+                }
+                None => {
+                    wire_full_room(hdr, msg, control);
+                    plain = false;
                 }
             }
-            let control = match control {
-                None => own.0.as_mut_ptr(),
-                Some(theirs) => theirs.as_mut_ptr(),
-            };
-            arm(header, name, control);
+            arm(header);
         }
-        RecvHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
-    }
-
-    /// Tells `msg` what the kernel wrote into header `i`; true if it is what a socket that was
-    /// shut down gives (see [`is_end`]).
-    #[inline]
-    fn arrive(&self, i: usize, msg: &mut RecvMsg<'_>) -> bool {
-        let header = &self.headers[i];
-        let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
-        let meta = msg.read_control(&self.controls[i].0[..control_len]);
-        let arrival = arrival(header, &self.names[i], meta, msg.room());
-        msg.set_arrival(arrival);
-        is_end(header)
+        (RecvHeaders { headers: &mut self.headers[..count], buffers: PhantomData }, plain)
     }
 }
 
-/// Points a header at buffers and control data of any kind. Not inlined, so that plain messages do
-/// not share their few instructions with it.
+/// Points a header at a message's buffers and control data and at a copy of its address.
+#[inline]
+fn wire_one<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
+    let hdr = &mut header.msg_hdr;
+    let name = match msg.dest() {
+        DestRef::Addr(addr) => addr.map(|addr| {
+            let len = addr::encode(addr, &mut row.name);
+            (&row.name, len)
+        }),
+        DestRef::Ready(dest) => dest.parts(),
+    };
+    (hdr.msg_name, hdr.msg_namelen) = match name {
+        Some((name, len)) => (ptr::from_ref(name).cast_mut().cast(), len as _),
+        None => (ptr::null_mut(), 0),
+    };
+    let iovec = &mut row.iovec;
+    match *msg.content().borrow() {
+        Content::Plain(data) => {
+            iovec.iov_base = data.as_ptr().cast_mut().cast();
+            iovec.iov_len = data.len();
+            hdr.msg_iov = iovec;
+            hdr.msg_iovlen = 1;
+            hdr.msg_control = ptr::null_mut();
+            hdr.msg_controllen = 0;
+        }
+        Content::Full { buffers, control } => wire_full(hdr, iovec, buffers, control),
+    }
+}
+
+/// Points a header at buffers and control data of any kind. Called cold, so that plain messages
+/// have the processor's registers to themselves.
+#[cold]
 #[inline(never)]
 fn wire_full<'a>(
     hdr: &mut libc::msghdr,
@@ -242,27 +273,60 @@ fn wire_full<'a>(
     hdr.msg_controllen = control.len() as _;
 }
 
-/// Prepares one header for a receive: the fields that a call reads and overwrites. `control` has
-/// room for [`CONTROL_SPACE`] bytes.
+/// Points a header at buffers and room for control data of any kind.
+#[cold]
+fn wire_full_room(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Control) {
+    let (buffers, control, source) = msg.full_room();
+    hdr.msg_iov = buffers.as_mut_ptr().cast();
+    hdr.msg_iovlen = buffers.len() as _;
+    hdr.msg_control = control.unwrap_or(&mut own.0).as_mut_ptr().cast();
+    hdr.msg_name = source.room().as_mut_ptr().cast();
+}
+
+/// Sees what was received: whether all of it is whole and without control data, and whether the
+/// socket was shut down, as the number of messages that came before the end then.
 #[inline]
-fn arm(header: &mut Header, name: *mut Name, control: *mut u8) {
+fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> (bool, Option<usize>) {
+    // All of them at once, without a branch for each: mostly there is nothing to be found.
+    let (control, flags) = headers.iter().fold((0, 0), |(control, flags), header| {
+        (control | header.msg_hdr.msg_controllen, flags | header.msg_hdr.msg_flags)
+    });
+    let plain = control == 0 && flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
+    // Linux gives the end only to a call that waits, so as the first message; the BSDs give it to
+    // every call, so as the last one, too.
+    let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
+    let ended = ended && unix::is_inet(socket);
+    (plain, if ended { headers.iter().position(is_end) } else { None })
+}
+
+/// Bytes of the address that the kernel wrote.
+#[inline]
+fn source_len(header: &Header) -> usize {
+    header.msg_hdr.msg_namelen as usize
+}
+
+/// The control data that the kernel wrote.
+#[inline]
+fn control_of<'a>(header: &Header, control: &'a Control) -> &'a [u8] {
+    &control.0[..(header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE)]
+}
+
+/// Sets the fields of a header that a receive overwrites. Its name points at [`NAME_LEN`] bytes
+/// and its control data at [`CONTROL_SPACE`].
+#[inline]
+fn arm(header: &mut Header) {
     let hdr = &mut header.msg_hdr;
-    hdr.msg_name = name.cast();
-    hdr.msg_namelen = Name::LEN as _;
-    hdr.msg_control = control.cast();
+    hdr.msg_namelen = NAME_LEN as _;
     hdr.msg_controllen = CONTROL_SPACE as _;
     hdr.msg_flags = 0;
 }
 
-/// What the kernel wrote into a header and its address, with what its control data meant.
+/// What the kernel wrote into a header, with what its control data meant.
 #[inline]
-fn arrival(header: &Header, name: &Name, meta: RecvMeta, room: usize) -> Arrival {
+fn arrival(header: &Header, meta: RecvMeta) -> Arrival {
     let hdr = &header.msg_hdr;
-    let reported = header.msg_len as usize;
     Arrival {
-        len: reported.min(room),
-        reported,
-        addr: addr::decode(name, hdr.msg_namelen as usize),
+        reported: header.msg_len as usize,
         meta,
         // Two bits looked at: whatever else a system leaves in the flags does not matter.
         cut: Cut {

@@ -1,60 +1,74 @@
 //! Payload memory with headers that stay wired to it.
 
 use std::fmt;
+use std::iter::Zip;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::slice;
 
 use libc::iovec;
 
-use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
-use crate::ancillary::CONTROL_SPACE;
+use super::{Control, Header, RecvHeaders, arm, arrival, control_of, look_over, source_len};
 use crate::message::{Arrival, Message};
 use crate::parts::Parts;
-use crate::sys::addr::Name;
+use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{Backend, Step, unix};
-use crate::{RecvFlags, RecvMeta};
+use crate::{Datagram, RecvFlags, RecvMeta};
 
 /// Memory for messages of one length each, and a header for each, wired once.
 ///
-/// Invariant: the header and the iovec of slot `i` point at row `i` of `names`, `controls` and
-/// `payload` and at nothing else. The rows are [`Zeroed`], so they stay where they are when this
-/// moves.
+/// ```text
+/// headers  [ mmsghdr 0 ] ...            name, iovec, control: pointers to what follows
+/// iovecs   [ iovec 0   ] ...
+/// slots    [ name 0 | payload 0 ] ...   32 bytes for the address, then the caller's slot length
+/// controls [ control 0 ] ...
+/// ```
+///
+/// Invariant: header `i` and iovec `i` point at slot `i`, iovec `i` and control `i` and at nothing
+/// else. All of them are [`Zeroed`], so they stay where they are when this moves.
 pub(crate) struct Slots {
     headers: Zeroed<Header>,
-    names: Zeroed<Name>,
     /// Read by the kernel alone.
     iovecs: Zeroed<iovec>,
+    slots: Zeroed<u8>,
     controls: Zeroed<Control>,
-    payload: Zeroed<u8>,
-    slot_len: usize,
+    /// Bytes of a slot: [`NAME_LEN`] and the payload.
+    stride: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
     touched: usize,
+    /// Whether all messages received since then are whole and without control data.
+    plain: bool,
 }
 
 impl Slots {
-    /// `slots * slot_len` fits an `isize`: the caller has checked.
+    /// All of it together fits an `isize`: the caller has checked.
     pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
+        let stride = NAME_LEN + slot_len;
         let mut new = Self {
             headers: Zeroed::new(slots),
-            names: Zeroed::new(slots),
             iovecs: Zeroed::new(slots),
+            slots: Zeroed::new(slots * stride),
             controls: Zeroed::new(slots),
-            payload: Zeroed::new(slots * slot_len),
-            slot_len,
+            stride,
             touched: slots,
+            plain: true,
         };
-        let payload = new.payload.as_mut_ptr();
+        // Addresses of the arrays, not of borrows of their elements: they outlive this call.
+        let (names, controls) = (new.slots.as_mut_ptr(), new.controls.as_mut_ptr());
         let iovecs = new.iovecs.as_mut_ptr();
         for (i, (header, iovec)) in new.headers.iter_mut().zip(&mut *new.iovecs).enumerate() {
-            // Within the rows: `i < slots`, and the payload has `slot_len` bytes for each.
-            header.msg_hdr.msg_iov = iovecs.wrapping_add(i);
-            header.msg_hdr.msg_iovlen = 1;
-            iovec.iov_base = payload.wrapping_add(i * slot_len).cast();
+            // Within the arrays, since `i < slots`.
+            let name = names.wrapping_add(i * stride);
+            iovec.iov_base = name.wrapping_add(NAME_LEN).cast();
             iovec.iov_len = slot_len;
+            let hdr = &mut header.msg_hdr;
+            hdr.msg_name = name.cast();
+            hdr.msg_iov = iovecs.wrapping_add(i);
+            hdr.msg_iovlen = 1;
+            hdr.msg_control = controls.wrapping_add(i).cast();
         }
-        new.rearm();
         new
     }
 
@@ -77,11 +91,10 @@ impl Slots {
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
-        let new = &self.headers[start..start + step.count];
-        if let Some(count) = new.iter().position(is_end) {
-            if unix::is_inet(socket) {
-                step = Step { count, error: None, ended: true };
-            }
+        let (plain, end) = look_over(socket, &self.headers[start..start + step.count]);
+        self.plain &= plain;
+        if let Some(count) = end {
+            step = Step { count, error: None, ended: true };
         }
         step
     }
@@ -89,43 +102,86 @@ impl Slots {
     /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
     #[inline]
     fn rearm(&mut self) {
-        // Addresses of the rows, not of borrows of their elements: they outlive this call.
-        let (names, controls) = (self.names.as_mut_ptr(), self.controls.as_mut_ptr());
-        for (i, header) in self.headers[..self.touched].iter_mut().enumerate() {
-            arm(header, names.wrapping_add(i), controls.wrapping_add(i).cast());
-        }
+        self.headers[..self.touched].iter_mut().for_each(arm);
         self.touched = 0;
+        self.plain = true;
+    }
+
+    /// Goes through the `n` messages that were received, if all of them are plain, and through
+    /// none otherwise.
+    #[inline]
+    pub(crate) fn plain(&self, n: usize) -> Option<Plain<'_>> {
+        let slots = self.slots.chunks_exact(self.stride);
+        self.plain.then(|| Plain(self.headers[..n].iter().zip(slots)))
     }
 
     /// The message in slot `i`.
     #[inline]
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let header = &self.headers[i];
-        let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
-        let control = &self.controls[i].0[..control_len];
-        let meta = if control_len == 0 { RecvMeta::NONE } else { RecvMeta::from_control(control) };
-        let arrival = arrival(header, &self.names[i], meta, self.slot_len);
-        let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, control)
+        let control = control_of(header, &self.controls[i]);
+        let meta =
+            if control.is_empty() { RecvMeta::NONE } else { RecvMeta::from_control(control) };
+        let (name, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
+        let arrival = arrival(header, meta);
+        let source = RawAddrRef::new(name, source_len(header));
+        let data = &payload[..payload.len().min(arrival.reported)];
+        Message::new(Parts::one(data), source, arrival, control)
     }
 
     /// The message in slot `i`, where it was not the kernel that put it there.
-    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
-        let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, &[])
+    pub(crate) fn message_as<'a>(
+        &'a self,
+        i: usize,
+        arrival: Arrival,
+        source: RawAddrRef<'a>,
+    ) -> Message<'a> {
+        let (_, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
+        let data = &payload[..payload.len().min(arrival.reported)];
+        Message::new(Parts::one(data), source, arrival, &[])
     }
 
-    /// The slots' memory, for those who fill it themselves.
+    /// The payload memory of each slot, for those who fill it themselves.
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.payload.chunks_exact_mut(self.slot_len)
+        self.slots.chunks_exact_mut(self.stride).map(|slot| &mut slot[NAME_LEN..])
     }
 }
+
+/// The address and the payload memory of a slot.
+#[inline]
+fn parts(slot: &[u8]) -> (&Name, &[u8]) {
+    slot.split_first_chunk().expect("a slot is longer than an address")
+}
+
+/// Goes through messages that are plain: whole datagrams without control data.
+#[derive(Clone)]
+pub(crate) struct Plain<'a>(Zip<slice::Iter<'a, Header>, slice::ChunksExact<'a, u8>>);
+
+impl<'a> Iterator for Plain<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let (header, slot) = self.0.next()?;
+        let (name, payload) = parts(slot);
+        let data = &payload[..payload.len().min(header.msg_len as usize)];
+        let source = RawAddrRef::new(name, source_len(header));
+        Some(Datagram::whole(data, source))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Plain<'_> {}
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slots")
             .field("slots", &self.headers.len())
-            .field("slot_len", &self.slot_len)
+            .field("slot_len", &(self.stride - NAME_LEN))
             .finish_non_exhaustive()
     }
 }
