@@ -193,6 +193,23 @@ impl MmsgBuf {
         Ok(progress.count)
     }
 
+    /// Takes what is in the error queue, as far as `msgs` has room; 0 if it is empty.
+    pub(crate) fn recv_errors_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> io::Result<usize> {
+        let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
+        self.headers.reserve(msgs.len());
+        let step = self.headers.recv(self.backend(), socket, msgs, flags);
+        match step.error {
+            Some(error) if step.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error)
+            }
+            _ => Ok(step.count),
+        }
+    }
+
     #[inline]
     fn backend(&self) -> Backend {
         self.backend.unwrap_or_else(Backend::current)

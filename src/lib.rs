@@ -45,6 +45,7 @@
 
 mod ancillary;
 mod arena;
+mod error_queue;
 mod flags;
 mod message;
 mod parts;
@@ -58,8 +59,12 @@ mod send_queue;
 mod socket;
 mod sys;
 
-pub use ancillary::{CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, RecvMeta};
+pub use ancillary::{
+    Ancillary, CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta,
+    TransmitClock,
+};
 pub use arena::MmsgBuf;
+pub use error_queue::{Event, Report, drain_errors};
 pub use flags::RecvFlags;
 pub use message::{Datagram, Datagrams, Message};
 pub use parts::Slices;

@@ -14,8 +14,27 @@ pub(crate) struct Arrival {
     /// Bytes that the system reported: more than `len` where it told the length before the cut.
     pub(crate) reported: usize,
     pub(crate) addr: Option<SocketAddr>,
-    pub(crate) meta: RecvMeta,
+    /// Length of a train's datagrams; `None` if it is none.
+    pub(crate) segment_size: Option<u16>,
     pub(crate) cut: Cut,
+}
+
+/// What was told about a message beyond its arrival; lent, since it is large and often empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta<'a> {
+    /// What is understood; `None` if nothing was told.
+    pub(crate) read: Option<&'a RecvMeta>,
+    /// All control messages, where they are at hand.
+    pub(crate) raw: &'a [u8],
+}
+
+impl Meta<'_> {
+    pub(crate) const NONE: Self = Self { read: None, raw: &[] };
+
+    #[inline]
+    fn get(&self) -> RecvMeta {
+        self.read.copied().unwrap_or(RecvMeta::NONE)
+    }
 }
 
 /// What was cut off a message for want of room.
@@ -32,7 +51,7 @@ impl Arrival {
         len: 0,
         reported: 0,
         addr: None,
-        meta: RecvMeta::NONE,
+        segment_size: None,
         cut: Cut { data: false, control: false },
     };
 
@@ -45,7 +64,7 @@ impl Arrival {
     /// and where its datagrams end is not known.
     #[inline]
     fn segment_size_lost(&self) -> bool {
-        self.cut.control && self.meta.segment_size.is_none()
+        self.cut.control && self.segment_size.is_none()
     }
 
     #[inline]
@@ -65,12 +84,12 @@ impl Arrival {
 pub struct Message<'a> {
     parts: Parts<'a>,
     arrival: Arrival,
-    control: &'a [u8],
+    meta: Meta<'a>,
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn new(parts: Parts<'a>, arrival: Arrival, control: &'a [u8]) -> Self {
-        Self { parts, arrival, control }
+    pub(crate) fn new(parts: Parts<'a>, arrival: Arrival, meta: Meta<'a>) -> Self {
+        Self { parts, arrival, meta }
     }
 
     /// The bytes received.
@@ -96,7 +115,7 @@ impl<'a> Message<'a> {
     /// What else the system told about the message.
     #[must_use]
     pub fn meta(&self) -> RecvMeta {
-        self.arrival.meta
+        self.meta.get()
     }
 
     /// Whether bytes are missing, or may be: the message was longer than its slot, or its control
@@ -115,16 +134,16 @@ impl<'a> Message<'a> {
     /// All control messages, as they came.
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
-        ControlMessages::new(self.control)
+        ControlMessages::new(self.meta.raw)
     }
 
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        let Self { parts, arrival, .. } = *self;
-        let segment = arrival.meta.segment_size.map_or(usize::MAX, usize::from);
-        Datagrams { rest: (!arrival.segment_size_lost()).then_some(parts), segment, arrival }
+        let Self { parts, arrival, meta } = *self;
+        let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
+        Datagrams { rest: (!arrival.segment_size_lost()).then_some(parts), segment, arrival, meta }
     }
 }
 
@@ -133,7 +152,7 @@ impl<'a> Message<'a> {
 pub struct Datagram<'a> {
     parts: Parts<'a>,
     addr: Option<SocketAddr>,
-    meta: RecvMeta,
+    meta: Meta<'a>,
     truncated: bool,
 }
 
@@ -177,7 +196,7 @@ impl<'a> Datagram<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.meta
+        self.meta.get()
     }
 
     /// Whether its end is missing.
@@ -200,12 +219,13 @@ pub struct Datagrams<'a> {
     rest: Option<Parts<'a>>,
     segment: usize,
     arrival: Arrival,
+    meta: Meta<'a>,
 }
 
 impl<'a> Datagrams<'a> {
     /// Of no message.
     pub(crate) const fn none() -> Self {
-        Self { rest: None, segment: 0, arrival: Arrival::NONE }
+        Self { rest: None, segment: 0, arrival: Arrival::NONE, meta: Meta::NONE }
     }
 }
 
@@ -223,7 +243,7 @@ impl<'a> Iterator for Datagrams<'a> {
         Some(Datagram {
             parts,
             addr: self.arrival.addr,
-            meta: self.arrival.meta,
+            meta: self.meta,
             truncated: last && self.arrival.cut.data && parts.len() < self.segment,
         })
     }
@@ -244,7 +264,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {
-        Arrival { len, reported: len, meta: RecvMeta { segment_size }, cut, ..Arrival::NONE }
+        Arrival { len, reported: len, segment_size, cut, ..Arrival::NONE }
     }
 
     proptest! {
@@ -255,7 +275,7 @@ mod tests {
             data in any::<bool>(),
         ) {
             let arrival = arrival(bytes.len(), Some(segment), Cut { data, control: false });
-            let message = Message::new(Parts::one(&bytes), arrival, &[]);
+            let message = Message::new(Parts::one(&bytes), arrival, Meta::NONE);
             let datagrams = message.datagrams();
             prop_assert_eq!(datagrams.len(), datagrams.clone().count());
             let split: Vec<_> = datagrams.map(|d| (d.data().to_vec(), d.truncated())).collect();
@@ -272,7 +292,7 @@ mod tests {
     #[test]
     fn a_train_without_its_segment_size_is_truncated_and_gives_nothing() {
         let arrival = arrival(4, None, Cut { data: false, control: true });
-        let message = Message::new(Parts::one(b"abcd"), arrival, &[]);
+        let message = Message::new(Parts::one(b"abcd"), arrival, Meta::NONE);
         assert!(message.truncated());
         assert_eq!(message.datagrams().count(), 0);
         assert_eq!(message.data(), b"abcd");

@@ -7,7 +7,7 @@ use std::iter::FusedIterator;
 use crate::message::Arrival;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, Slots};
-use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMsg};
+use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMeta, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
 ///
@@ -48,7 +48,7 @@ pub struct RecvBatch {
     len: usize,
     /// What arrived, where an implementation of the trait filled the slots and not the kernel;
     /// empty otherwise.
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<(Arrival, RecvMeta)>,
 }
 
 impl RecvBatch {
@@ -155,7 +155,7 @@ impl RecvBatch {
         let mut msgs: [_; MOST] =
             array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
         let count = recv(&mut msgs[..most])?.min(most);
-        self.arrivals.extend(msgs[..count].iter().map(|msg| *msg.arrival()));
+        self.arrivals.extend(msgs[..count].iter().map(|msg| msg.arrival()));
         self.len = count;
         Ok(count)
     }
@@ -187,7 +187,7 @@ impl<'a> Iterator for Messages<'a> {
             self.next += 1;
             match self.batch.arrivals.get(i) {
                 None => self.batch.slots.message(i),
-                Some(arrival) => self.batch.slots.message_as(i, *arrival),
+                Some((arrival, meta)) => self.batch.slots.message_as(i, *arrival, meta),
             }
         })
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 
-use crate::message::{Arrival, Cut, Message};
+use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::{Parts, Slices};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
 
@@ -54,6 +54,9 @@ pub struct RecvMsg<'a> {
     buffers: RecvBuffers<'a>,
     control: Option<&'a mut ControlBuf>,
     arrival: Arrival,
+    /// What was told beside it; not looked at unless `told`.
+    meta: RecvMeta,
+    told: bool,
 }
 
 /// The memory lent: one buffer, or several that are filled in order.
@@ -70,7 +73,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn new(buffer: &'a mut [u8]) -> Self {
-        Self { buffers: RecvBuffers::One(buffer), control: None, arrival: Arrival::NONE }
+        Self::with_buffers(RecvBuffers::One(buffer))
     }
 
     /// Room in several buffers, filled in order.
@@ -80,7 +83,12 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        Self { buffers: RecvBuffers::Many(buffers), control: None, arrival: Arrival::NONE }
+        Self::with_buffers(RecvBuffers::Many(buffers))
+    }
+
+    #[inline]
+    fn with_buffers(buffers: RecvBuffers<'a>) -> Self {
+        Self { buffers, control: None, arrival: Arrival::NONE, meta: RecvMeta::NONE, told: false }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -157,7 +165,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.arrival.meta
+        if self.told { self.meta } else { RecvMeta::NONE }
     }
 
     /// Whether bytes are missing, or may be: the message was longer than the buffers, or its
@@ -184,7 +192,8 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Message::new(self.parts(), self.arrival, &[]).datagrams()
+        let meta = Meta { read: self.told.then_some(&self.meta), raw: &[] };
+        Message::new(self.parts(), self.arrival, meta).datagrams()
     }
 
     /// Takes a message as if it had been received: for implementations of
@@ -213,7 +222,9 @@ impl<'a> RecvMsg<'a> {
         let cut = Cut { data: !rest.is_empty(), control: false };
         let len = data.len() - rest.len();
         self.read_control(&[]);
-        self.arrival = Arrival { len, reported: data.len(), addr, meta, cut };
+        (self.meta, self.told) = (meta, true);
+        let (reported, segment_size) = (data.len(), meta.segment_size);
+        self.arrival = Arrival { len, reported, addr, segment_size, cut };
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -238,17 +249,21 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// Reads the control data of an arrival: what lies in the message's own [`ControlBuf`] if it
-    /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself.
+    /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself. Gives the
+    /// segment size of a train.
     #[inline]
-    pub(crate) fn read_control(&mut self, written: &[u8]) -> RecvMeta {
-        match &mut self.control {
-            None if written.is_empty() => RecvMeta::NONE,
-            None => RecvMeta::from_control(written),
+    pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
+        self.told = !written.is_empty();
+        let control = match &mut self.control {
+            None if !self.told => return None,
+            None => written,
             Some(control) => {
                 control.set_len(written.len());
-                RecvMeta::from_control(control.as_bytes())
+                control.as_bytes()
             }
-        }
+        };
+        self.meta = RecvMeta::from_control(control);
+        self.meta.segment_size
     }
 
     /// Takes note of what arrived; `arrival.len` is at most [`room`](Self::room).
@@ -258,8 +273,8 @@ impl<'a> RecvMsg<'a> {
         self.arrival = arrival;
     }
 
-    pub(crate) fn arrival(&self) -> &Arrival {
-        &self.arrival
+    pub(crate) fn arrival(&self) -> (Arrival, RecvMeta) {
+        (self.arrival, self.meta())
     }
 }
 

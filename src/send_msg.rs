@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use crate::ControlBuf;
+use crate::{ControlBuf, SendMeta};
 
-/// One datagram to be sent: where to, which bytes, and control messages to go with it.
+/// One datagram to be sent: where to, which bytes, and what it asks the kernel for.
 ///
 /// It only borrows; building one costs nothing and copies no payload.
 ///
@@ -24,8 +24,16 @@ use crate::ControlBuf;
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
     dest: Option<SocketAddr>,
-    buffers: SendBuffers<'a>,
-    control: &'a [u8],
+    content: Content<'a>,
+}
+
+/// What a datagram is made of. Most are plain, and one look tells.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// One buffer and nothing else.
+    Plain(&'a [u8]),
+    /// Whatever there may be.
+    Full { buffers: SendBuffers<'a>, control: &'a [u8], meta: SendMeta },
 }
 
 /// The payload: one buffer, or several that follow one another.
@@ -40,14 +48,14 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn new(data: &'a [u8]) -> Self {
-        Self { dest: None, buffers: SendBuffers::One(data), control: &[] }
+        Self { dest: None, content: Content::Plain(data) }
     }
 
     /// A datagram to `dest`.
     #[must_use]
     #[inline]
     pub const fn to(dest: SocketAddr, data: &'a [u8]) -> Self {
-        Self { dest: Some(dest), buffers: SendBuffers::One(data), control: &[] }
+        Self { dest: Some(dest), content: Content::Plain(data) }
     }
 
     /// A datagram made of several buffers in order, without a destination.
@@ -57,7 +65,8 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
-        Self { dest: None, buffers: SendBuffers::Many(data), control: &[] }
+        let (buffers, meta) = (SendBuffers::Many(data), SendMeta::new());
+        Self { dest: None, content: Content::Full { buffers, control: &[], meta } }
     }
 
     /// The same datagram to `dest`.
@@ -68,15 +77,25 @@ impl<'a> SendMsg<'a> {
         self
     }
 
+    /// The same datagram with these wishes in place of any it had.
+    ///
+    /// What cannot be right, or cannot be done here, is refused when the message is sent, by
+    /// `InvalidInput` or `Unsupported`, before the system sees it.
+    #[must_use]
+    #[inline]
+    pub fn with_meta(mut self, meta: SendMeta) -> Self {
+        self.content = Content::Full { buffers: self.buffers(), control: self.control(), meta };
+        self
+    }
+
     /// The same datagram with the control messages of `control` in place of any it had.
     ///
     /// Unix. On Windows, sending such a message gives
     /// [`Unsupported`](std::io::ErrorKind::Unsupported).
     #[must_use]
     #[inline]
-    pub fn with_control(mut self, control: &'a ControlBuf) -> Self {
-        self.control = control.as_bytes();
-        self
+    pub fn with_control(self, control: &'a ControlBuf) -> Self {
+        self.with_control_bytes(control.as_bytes())
     }
 
     /// Where it goes, `None` for wherever the socket is connected to.
@@ -86,11 +105,21 @@ impl<'a> SendMsg<'a> {
         self.dest
     }
 
+    /// What it asks the kernel for.
+    #[must_use]
+    #[inline]
+    pub const fn meta(&self) -> SendMeta {
+        match self.content {
+            Content::Plain(_) => SendMeta::new(),
+            Content::Full { meta, .. } => meta,
+        }
+    }
+
     /// Payload length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        match self.buffers {
+        match self.buffers() {
             SendBuffers::One(data) => data.len(),
             SendBuffers::Many(data) => data.iter().map(|part| part.len()).sum(),
         }
@@ -105,7 +134,7 @@ impl<'a> SendMsg<'a> {
 
     /// The payload, buffer by buffer.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (one, many) = match self.buffers {
+        let (one, many) = match self.buffers() {
             SendBuffers::One(data) => (Some(data), &[][..]),
             SendBuffers::Many(data) => (None, data),
         };
@@ -118,19 +147,30 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn buffers(&self) -> &SendBuffers<'a> {
-        &self.buffers
+    pub(crate) fn content(&self) -> &Content<'a> {
+        &self.content
+    }
+
+    #[inline]
+    pub(crate) fn buffers(&self) -> SendBuffers<'a> {
+        match self.content {
+            Content::Plain(data) => SendBuffers::One(data),
+            Content::Full { buffers, .. } => buffers,
+        }
     }
 
     #[inline]
     pub(crate) fn control(&self) -> &'a [u8] {
-        self.control
+        match self.content {
+            Content::Plain(_) => &[],
+            Content::Full { control, .. } => control,
+        }
     }
 
     /// The same datagram with control messages given as bytes.
     #[inline]
     pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {
-        self.control = control;
+        self.content = Content::Full { buffers: self.buffers(), control, meta: self.meta() };
         self
     }
 }
@@ -140,7 +180,8 @@ impl fmt::Debug for SendMsg<'_> {
         f.debug_struct("SendMsg")
             .field("dest", &self.dest)
             .field("len", &self.len())
-            .field("control_len", &self.control.len())
+            .field("meta", &self.meta())
+            .field("control_len", &self.control().len())
             .finish_non_exhaustive()
     }
 }

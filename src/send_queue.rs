@@ -6,7 +6,7 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
-use crate::SendMsg;
+use crate::{SendMeta, SendMsg};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -15,7 +15,7 @@ use crate::SendMsg;
 /// the two swap. Nothing is moved when datagrams leave at the front, so a socket that takes only
 /// some of them costs nothing, and once the stages have grown nothing is allocated.
 ///
-/// The bound is in bytes: a datagram counts its payload, its control data, and
+/// The bound is in bytes: a datagram counts its payload, its control data and wishes, and
 /// [`OVERHEAD`](Self::OVERHEAD). Beyond it a push is refused, so that back-pressure reaches who
 /// can do something about it. The stages take up to twice the bound in memory, since what has left
 /// the front stage is given back when all of it has left.
@@ -59,9 +59,11 @@ impl SendQueue {
     /// the datagram at all is not looked at here: that shows when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), QueueFull> {
-        let (len, control) = (msg.len(), msg.control());
+        let (len, control, meta) = (msg.len(), msg.control(), msg.meta());
+        let has_meta = meta != SendMeta::new();
+        let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
         let bytes = len
-            .checked_add(control.len() + Self::OVERHEAD)
+            .checked_add(extra + Self::OVERHEAD)
             .and_then(|more| self.bytes.checked_add(more))
             .filter(|bytes| *bytes <= self.capacity)
             .ok_or(QueueFull(()))?;
@@ -69,6 +71,7 @@ impl SendQueue {
             dest: msg.dest(),
             len: len.try_into().map_err(|_| QueueFull(()))?,
             control_len: control.len().try_into().map_err(|_| QueueFull(()))?,
+            has_meta,
         };
         self.back.push(entry, msg);
         self.bytes = bytes;
@@ -184,9 +187,12 @@ impl From<QueueFull> for io::Error {
 #[derive(Debug)]
 struct Stage {
     entries: Vec<Entry>,
+    /// What they ask the kernel for, of those entries that ask for something.
+    metas: Vec<SendMeta>,
     payload: Vec<u8>,
-    /// The first entry that is still here.
+    /// The first entry that is still here, and the first of `metas`.
     entry: usize,
+    meta: usize,
     /// Where its bytes begin.
     byte: usize,
 }
@@ -195,20 +201,28 @@ struct Stage {
 struct Entry {
     dest: Option<SocketAddr>,
     len: u32,
-    control_len: u32,
+    control_len: u16,
+    has_meta: bool,
 }
 
 impl Entry {
     /// Bytes of payload memory.
     #[inline]
     fn stored(&self) -> usize {
-        self.control_len as usize + self.len as usize
+        usize::from(self.control_len) + self.len as usize
     }
 }
 
 impl Stage {
     const fn new() -> Self {
-        Self { entries: Vec::new(), payload: Vec::new(), entry: 0, byte: 0 }
+        Self {
+            entries: Vec::new(),
+            metas: Vec::new(),
+            payload: Vec::new(),
+            entry: 0,
+            meta: 0,
+            byte: 0,
+        }
     }
 
     #[inline]
@@ -222,32 +236,46 @@ impl Stage {
         for slice in msg.slices() {
             self.payload.extend_from_slice(slice);
         }
+        if entry.has_meta {
+            self.metas.push(msg.meta());
+        }
         self.entries.push(entry);
     }
 
     #[inline]
     fn iter(&self) -> StageIter<'_> {
-        StageIter { entries: &self.entries[self.entry..], payload: &self.payload[self.byte..] }
+        StageIter {
+            entries: &self.entries[self.entry..],
+            metas: &self.metas[self.meta..],
+            payload: &self.payload[self.byte..],
+        }
     }
 
     /// Drops the first `n` datagrams and gives the bytes that they counted.
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
         let gone = &self.entries[self.entry..][..n];
-        let stored: usize = gone.iter().map(Entry::stored).sum();
+        let (mut stored, mut metas) = (0, 0);
+        for entry in gone {
+            stored += entry.stored();
+            metas += usize::from(entry.has_meta);
+        }
         self.entry += n;
+        self.meta += metas;
         self.byte += stored;
-        stored + n * SendQueue::OVERHEAD
+        stored + metas * size_of::<SendMeta>() + n * SendQueue::OVERHEAD
     }
 
     fn clear(&mut self) {
         self.entries.clear();
+        self.metas.clear();
         self.payload.clear();
-        (self.entry, self.byte) = (0, 0);
+        (self.entry, self.meta, self.byte) = (0, 0, 0);
     }
 
     fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
+        self.metas.shrink_to_fit();
         self.payload.shrink_to_fit();
     }
 }
@@ -256,6 +284,7 @@ impl Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct StageIter<'a> {
     entries: &'a [Entry],
+    metas: &'a [SendMeta],
     payload: &'a [u8],
 }
 
@@ -266,13 +295,23 @@ impl<'a> Iterator for StageIter<'a> {
     fn next(&mut self) -> Option<SendMsg<'a>> {
         let (entry, entries) = self.entries.split_first()?;
         let (bytes, payload) = self.payload.split_at(entry.stored());
-        let (control, data) = bytes.split_at(entry.control_len as usize);
-        *self = Self { entries, payload };
+        let (control, data) = bytes.split_at(entry.control_len.into());
+        (self.entries, self.payload) = (entries, payload);
         let msg = match entry.dest {
             Some(dest) => SendMsg::to(dest, data),
             None => SendMsg::new(data),
         };
-        Some(msg.with_control_bytes(control))
+        if control.is_empty() && !entry.has_meta {
+            return Some(msg);
+        }
+        let msg = msg.with_control_bytes(control);
+        match self.metas.split_first().filter(|_| entry.has_meta) {
+            Some((meta, metas)) => {
+                self.metas = metas;
+                Some(msg.with_meta(*meta))
+            }
+            None => Some(msg),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

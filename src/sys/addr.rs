@@ -90,6 +90,14 @@ pub(super) fn decode(Name(bytes): &Name, len: usize) -> Option<SocketAddr> {
     }
 }
 
+/// Reads an address out of a control message: `None` if it is none, or not whole.
+pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
+    let mut name = Name([0; Name::LEN]);
+    let len = bytes.len().min(Name::LEN);
+    name.0[..len].copy_from_slice(&bytes[..len]);
+    decode(&name, len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,9 @@
 //!   - an interrupted call (`EINTR`) is made again;
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
-//! - `raw` and `socket_id`, and the constants of control messages.
+//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
+//! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
+//!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
 //! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
 //! [`mmsg`] many messages at once, [`msg`] one by one. [`backend`] chooses. Windows is one module.
@@ -22,6 +24,7 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
+pub(crate) mod kinds;
 
 pub use backend::Backend;
 
@@ -41,17 +44,18 @@ mod unix;
 mod zeroed;
 #[cfg(unix)]
 pub(crate) use self::{
-    cmsg::{CONTROL_LAYOUT, SOL_UDP, UDP_GRO},
+    addr::socket_addr,
+    cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
     headers::{Headers, Slots},
-    unix::{AsSocket, BorrowedSocket, RawSocket, borrow, raw, socket_id},
+    unix::{AsSocket, BorrowedSocket, RawSocket, borrow, families, raw, socket_id},
 };
 
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawSocket, SOL_UDP, Slots, UDP_GRO, borrow,
-    raw, socket_id,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawSocket, Slots, borrow, families,
+    is_about_the_option, option, raw, set_option, set_transmit_clock, socket_addr, socket_id,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -62,6 +66,13 @@ use std::io;
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
 /// batches there without a word (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
+
+/// Which Internet families a socket carries: an IPv6 socket may carry both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Families {
+    pub(crate) v4: bool,
+    pub(crate) v6: bool,
+}
 
 /// What one step of a batch came to.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::Step;
 #[cfg(test)]
 use super::fault::{self, Call};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::retry;
+use super::unix::{retry, unless_innocent};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
@@ -28,7 +28,8 @@ pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c
 /// Sends message by message until one is refused.
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
     for i in 0..wired.len() {
-        if let Err(error) = send_one(socket, wired, i, flags) {
+        let sent = unless_innocent(socket, wired, i, |wired| send_one(socket, wired, i, flags));
+        if let Err(error) = sent {
             return Step::stopped(i, error);
         }
     }

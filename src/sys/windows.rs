@@ -9,17 +9,19 @@
 use std::borrow::Borrow;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::ops::Range;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
-use super::{Backend, MAX_BATCH, Step};
-use crate::ancillary::Layout;
-use crate::message::{Arrival, Cut, Message};
+use super::kinds::Kind;
+use super::{Backend, Families, MAX_BATCH, Step};
+use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
+use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::recv_msg::RecvBuffers;
-use crate::send_msg::SendBuffers;
+use crate::send_msg::{Content, SendBuffers};
 use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
@@ -29,11 +31,6 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
-/// `IPPROTO_UDP` (ws2def.h).
-pub(crate) const SOL_UDP: i32 = 17;
-/// Linux's number, which Windows gives to nothing: no train comes here unasked.
-pub(crate) const UDP_GRO: i32 = 104;
-
 /// `MSG_PEEK` (winsock2.h).
 const MSG_PEEK: i32 = 2;
 
@@ -112,12 +109,22 @@ impl Headers {
 }
 
 fn send_one(socket: BorrowedSocket<'_>, msg: &SendMsg<'_>) -> io::Result<()> {
-    if !msg.control().is_empty() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
+    let dest = msg.dest_ref();
+    let buffers = match *msg.content() {
+        Content::Plain(data) => SendBuffers::One(data),
+        Content::Full { buffers, control, meta } => {
+            // Refuses every wish, or what is wrong with it: this platform has none of their kinds.
+            let v4 = dest.is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
+            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Refused::kind)?;
+            if !control.is_empty() {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            buffers
+        }
+    };
     let socket = SockRef::from(&socket);
-    let dest = msg.dest_ref().copied().map(SockAddr::from);
-    retry(|| match (&dest, msg.buffers()) {
+    let dest = dest.copied().map(SockAddr::from);
+    retry(|| match (&dest, buffers) {
         (None, SendBuffers::One(data)) => socket.send(data),
         (None, SendBuffers::Many(data)) => socket.send_vectored(data),
         (Some(dest), SendBuffers::One(data)) => socket.send_to(data, dest),
@@ -140,7 +147,7 @@ fn recv_one(
     let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
     let len = len.min(room);
     let cut = Cut { data: flags.is_truncated(), control: false };
-    Ok(Arrival { len, reported: len, addr: addr.as_socket(), meta: RecvMeta::NONE, cut })
+    Ok(Arrival { len, reported: len, addr: addr.as_socket(), segment_size: None, cut })
 }
 
 /// The same bytes as a slice that may be left uninitialised.
@@ -191,12 +198,17 @@ impl Slots {
     }
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        self.message_as(i, self.arrivals[i])
+        self.message_as(i, self.arrivals[i], &RecvMeta::NONE)
     }
 
-    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
+    pub(crate) fn message_as<'a>(
+        &'a self,
+        i: usize,
+        arrival: Arrival,
+        meta: &'a RecvMeta,
+    ) -> Message<'a> {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, &[])
+        Message::new(Parts::one(data), arrival, Meta { read: Some(meta), raw: &[] })
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
@@ -212,4 +224,30 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
 /// Windows tells a socket by its number alone.
 pub(crate) fn socket_id(_: BorrowedSocket<'_>) -> u64 {
     0
+}
+
+/// No option of [`super::kinds`] is for Windows, so that nobody asks.
+pub(crate) fn families(_: BorrowedSocket<'_>) -> io::Result<Families> {
+    Ok(Families { v4: false, v6: false })
+}
+
+pub(crate) fn option(_: BorrowedSocket<'_>, _: Kind) -> io::Result<i32> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Kind, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+}
+
+/// No control message carries an address.
+pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
+    None
 }

@@ -16,6 +16,7 @@ pub(crate) use slots::Slots;
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -25,11 +26,11 @@ use libc::iovec;
 use super::addr::{self, Name};
 use super::zeroed::Zeroed;
 use super::{Backend, MAX_BATCH, Step, unix};
-use crate::ancillary::CONTROL_SPACE;
+use crate::ancillary::{CONTROL_SPACE, Refused};
 use crate::message::{Arrival, Cut};
 use crate::recv_msg::RecvBuffers;
-use crate::send_msg::SendBuffers;
-use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
+use crate::send_msg::{Content, SendBuffers};
+use crate::{RecvFlags, RecvMsg, SendMeta, SendMsg};
 
 #[cfg(mmsg_calls)]
 pub(super) use super::mmsg::Header;
@@ -102,8 +103,14 @@ impl Headers {
         socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> (usize, Step) {
-        let mut wired = self.wire_send(msgs);
-        (wired.len(), unix::send(backend, socket, &mut wired))
+        let mut wired = self.wire_send(socket, msgs);
+        let (len, refused) = (wired.len(), wired.refused);
+        let mut step = unix::send(backend, socket, &mut wired);
+        let Some(kind) = refused else { return (len, step) };
+        if step.count == len && step.error.is_none() {
+            step.error = Some(kind.into());
+        }
+        (len + 1, step)
     }
 
     /// Receives into `msgs`, at most as many as there is room for; see the contract in [`super`].
@@ -118,7 +125,9 @@ impl Headers {
         let mut wired = self.wire_recv(msgs);
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         for (i, msg) in msgs[..step.count].iter_mut().enumerate() {
-            if self.arrive(i, msg) && unix::is_inet(socket) {
+            // In the error queue it is ordinary to have neither bytes nor a source.
+            let ended = self.arrive(i, msg) && !flags.contains(RecvFlags::ERROR_QUEUE);
+            if ended && unix::is_inet(socket) {
                 step = Step { count: i, error: None, ended: true };
                 break;
             }
@@ -130,44 +139,47 @@ impl Headers {
     #[inline]
     fn wire_send<'a, 'm: 'a, M: Borrow<SendMsg<'m>>>(
         &'a mut self,
+        socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> SendHeaders<'a> {
-        let slots = self.headers.iter_mut().zip(&mut *self.names).zip(&mut *self.iovecs);
-        let mut count = 0;
+        let rows = self.iovecs.iter_mut().zip(&mut *self.controls);
+        let slots = self.headers.iter_mut().zip(&mut *self.names).zip(rows);
+        let (mut count, mut refused) = (0, None);
         // The slots come first: when they are used up, no message is taken that nobody sends.
-        for (((header, name), iovec), msg) in slots.zip(msgs) {
+        for (((header, name), (iovec, own)), msg) in slots.zip(msgs) {
             let msg: &SendMsg<'m> = msg.borrow();
             let hdr = &mut header.msg_hdr;
-            (hdr.msg_name, hdr.msg_namelen) = match msg.dest_ref() {
+            match msg.dest_ref() {
                 Some(dest) => {
-                    let len = addr::encode(dest, name);
-                    (ptr::from_mut(name).cast(), len as _)
+                    hdr.msg_namelen = addr::encode(dest, name) as _;
+                    hdr.msg_name = ptr::from_mut(name).cast();
                 }
-                None => (ptr::null_mut(), 0),
-            };
-            match *msg.buffers() {
-                SendBuffers::One(data) => {
+                None => {
+                    hdr.msg_namelen = 0;
+                    hdr.msg_name = ptr::null_mut();
+                }
+            }
+            match *msg.content() {
+                Content::Plain(data) => {
                     iovec.iov_base = data.as_ptr().cast_mut().cast();
                     iovec.iov_len = data.len();
                     hdr.msg_iov = iovec;
                     hdr.msg_iovlen = 1;
+                    hdr.msg_control = ptr::null_mut();
+                    hdr.msg_controllen = 0;
                 }
-                SendBuffers::Many(data) => {
-                    // IoSlice is an iovec by its documentation.
-                    hdr.msg_iov = data.as_ptr().cast_mut().cast();
-                    hdr.msg_iovlen = data.len() as _;
+                Content::Full { buffers, .. } => {
+                    wire_buffers(hdr, iovec, buffers);
+                    if let Err(kind) = wire_control(hdr, own, msg, socket) {
+                        refused = Some(kind);
+                        break;
+                    }
                 }
             }
-            let control = msg.control();
-            hdr.msg_control = match control.len() {
-                0 => ptr::null_mut(),
-                _ => control.as_ptr().cast_mut().cast(),
-            };
-            hdr.msg_controllen = control.len() as _;
             hdr.msg_flags = 0;
             count += 1;
         }
-        SendHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
+        SendHeaders { headers: &mut self.headers[..count], refused, buffers: PhantomData }
     }
 
     /// Points the first headers at the messages' buffers, and at room for addresses and control
@@ -207,11 +219,56 @@ impl Headers {
     fn arrive(&self, i: usize, msg: &mut RecvMsg<'_>) -> bool {
         let header = &self.headers[i];
         let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
-        let meta = msg.read_control(&self.controls[i].0[..control_len]);
-        let arrival = arrival(header, &self.names[i], meta, msg.room());
+        let segment_size = msg.read_control(&self.controls[i].0[..control_len]);
+        let arrival = arrival(header, &self.names[i], segment_size, msg.room());
         msg.set_arrival(arrival);
         is_end(header)
     }
+}
+
+/// Points a header at buffers of any kind. Not inlined, so that plain messages do not share their
+/// few instructions with it.
+#[inline(never)]
+fn wire_buffers(hdr: &mut libc::msghdr, iovec: &mut iovec, buffers: SendBuffers<'_>) {
+    match buffers {
+        SendBuffers::One(data) => {
+            iovec.iov_base = data.as_ptr().cast_mut().cast();
+            iovec.iov_len = data.len();
+            hdr.msg_iov = iovec;
+            hdr.msg_iovlen = 1;
+        }
+        SendBuffers::Many(data) => {
+            // IoSlice is an iovec by its documentation.
+            hdr.msg_iov = data.as_ptr().cast_mut().cast();
+            hdr.msg_iovlen = data.len() as _;
+        }
+    }
+}
+
+/// Points a header at a message's control messages: the ones that the caller has made, or those
+/// and the message's wishes together, written into the header's own room.
+#[inline(never)]
+fn wire_control(
+    hdr: &mut libc::msghdr,
+    own: &mut Control,
+    msg: &SendMsg<'_>,
+    socket: BorrowedFd<'_>,
+) -> Result<(), io::ErrorKind> {
+    let (meta, control) = (msg.meta(), msg.control());
+    let (start, len) = if meta == SendMeta::new() {
+        (control.as_ptr().cast_mut(), control.len())
+    } else {
+        let v4 = match msg.dest_ref() {
+            Some(dest) => dest.ip().to_canonical().is_ipv4(),
+            None => unix::peer_is_v4(socket),
+        };
+        let written = meta.encode(v4, control, &mut own.0);
+        (own.0.as_mut_ptr(), written.map_err(Refused::kind)?)
+    };
+    // Some systems look at the pointer alone, and a slice of no bytes points anywhere.
+    hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
+    hdr.msg_controllen = len as _;
+    Ok(())
 }
 
 /// Prepares one header for a receive: the fields that a call reads and overwrites. `control` has
@@ -226,16 +283,16 @@ fn arm(header: &mut Header, name: *mut Name, control: *mut u8) {
     hdr.msg_flags = 0;
 }
 
-/// What the kernel wrote into a header and its address, with what its control data meant.
+/// What the kernel wrote into a header and its address, with what its control data said of trains.
 #[inline]
-fn arrival(header: &Header, name: &Name, meta: RecvMeta, room: usize) -> Arrival {
+fn arrival(header: &Header, name: &Name, segment_size: Option<u16>, room: usize) -> Arrival {
     let hdr = &header.msg_hdr;
     let reported = header.msg_len as usize;
     Arrival {
         len: reported.min(room),
         reported,
         addr: addr::decode(name, hdr.msg_namelen as usize),
-        meta,
+        segment_size,
         // Two bits looked at: whatever else a system leaves in the flags does not matter.
         cut: Cut {
             data: hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -257,12 +314,19 @@ fn is_end(header: &Header) -> bool {
 /// data are memory that is readable for `'a`, with the lengths that stand beside the pointers.
 pub(super) struct SendHeaders<'a> {
     headers: &'a mut [Header],
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    refused: Option<io::ErrorKind>,
     buffers: PhantomData<&'a [u8]>,
 }
 
 impl SendHeaders<'_> {
     pub(super) fn len(&self) -> usize {
         self.headers.len()
+    }
+
+    /// Whether message `i` has a destination of its own.
+    pub(super) fn has_dest(&self, i: usize) -> bool {
+        self.headers[i].msg_hdr.msg_namelen > 0
     }
 
     /// For the system call; only its `msg_len` may be written to.

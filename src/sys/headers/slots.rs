@@ -9,7 +9,7 @@ use libc::iovec;
 
 use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
 use crate::ancillary::CONTROL_SPACE;
-use crate::message::{Arrival, Message};
+use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::Name;
 use crate::sys::zeroed::Zeroed;
@@ -27,6 +27,8 @@ pub(crate) struct Slots {
     /// Read by the kernel alone.
     iovecs: Zeroed<iovec>,
     controls: Zeroed<Control>,
+    /// What the control data of a slot means; set where there is any.
+    metas: Vec<RecvMeta>,
     payload: Zeroed<u8>,
     slot_len: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
@@ -41,6 +43,7 @@ impl Slots {
             names: Zeroed::new(slots),
             iovecs: Zeroed::new(slots),
             controls: Zeroed::new(slots),
+            metas: vec![RecvMeta::NONE; slots],
             payload: Zeroed::new(slots * slot_len),
             slot_len,
             touched: slots,
@@ -77,13 +80,23 @@ impl Slots {
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
-        let new = &self.headers[start..start + step.count];
-        if let Some(count) = new.iter().position(is_end) {
-            if unix::is_inet(socket) {
-                step = Step { count, error: None, ended: true };
+        for i in start..start + step.count {
+            let control_len = self.control_len(i);
+            if control_len > 0 {
+                self.metas[i] = RecvMeta::from_control(&self.controls[i].0[..control_len]);
+            }
+            if is_end(&self.headers[i]) && unix::is_inet(socket) {
+                step = Step { count: i - start, error: None, ended: true };
+                break;
             }
         }
         step
+    }
+
+    /// Bytes of control data that the kernel wrote for slot `i`.
+    #[inline]
+    fn control_len(&self, i: usize) -> usize {
+        (self.headers[i].msg_hdr.msg_controllen as usize).min(CONTROL_SPACE)
     }
 
     /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
@@ -100,19 +113,24 @@ impl Slots {
     /// The message in slot `i`.
     #[inline]
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        let header = &self.headers[i];
-        let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
-        let control = &self.controls[i].0[..control_len];
-        let meta = if control_len == 0 { RecvMeta::NONE } else { RecvMeta::from_control(control) };
-        let arrival = arrival(header, &self.names[i], meta, self.slot_len);
+        let control_len = self.control_len(i);
+        let read = (control_len > 0).then(|| &self.metas[i]);
+        let segment_size = read.and_then(|meta| meta.segment_size);
+        let arrival = arrival(&self.headers[i], &self.names[i], segment_size, self.slot_len);
         let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, control)
+        let meta = Meta { read, raw: &self.controls[i].0[..control_len] };
+        Message::new(Parts::one(data), arrival, meta)
     }
 
     /// The message in slot `i`, where it was not the kernel that put it there.
-    pub(crate) fn message_as(&self, i: usize, arrival: Arrival) -> Message<'_> {
+    pub(crate) fn message_as<'a>(
+        &'a self,
+        i: usize,
+        arrival: Arrival,
+        meta: &'a RecvMeta,
+    ) -> Message<'a> {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, &[])
+        Message::new(Parts::one(data), arrival, Meta { read: Some(meta), raw: &[] })
     }
 
     /// The slots' memory, for those who fill it themselves.
