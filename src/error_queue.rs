@@ -16,7 +16,8 @@ pub struct Report {
     /// What happened.
     pub event: Event,
     /// The destination that the datagram was sent to. `None` for stamps, and where the system
-    /// did not tell.
+    /// did not tell. Linux leaves the port 0 where it was this host that found an IPv4 datagram of
+    /// an unconnected socket too big.
     pub dest: Option<SocketAddr>,
     /// Who reported it: a router, the destination itself. `None` if it was this host.
     pub reporter: Option<IpAddr>,
@@ -143,7 +144,8 @@ fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
             kinds::ERROR_V4 | kinds::ERROR_V6 => {
                 if let Some((error, offender)) = ExtendedError::read(message.data) {
                     report.event = error.event();
-                    report.errno = error.errno;
+                    // A stamp comes as ENOMSG: "no error" among the errors.
+                    report.errno = if error.is_stamp() { 0 } else { error.errno };
                     report.reporter = sys::socket_addr(offender).map(|addr| addr.ip());
                 }
             }
@@ -152,7 +154,7 @@ fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
         }
     }
     if let Event::Sent { time, hardware_time, .. } = &mut report.event {
-        *time = stamps.0.map(system_time);
+        *time = stamps.0.and_then(system_time);
         *hardware_time = stamps.1;
     }
     report
@@ -191,6 +193,10 @@ impl ExtendedError {
             data: u32::from_ne_bytes([*d0, *d1, *d2, *d3]),
         };
         Some((error, offender))
+    }
+
+    fn is_stamp(self) -> bool {
+        self.origin == origin::TIMESTAMPING
     }
 
     /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).

@@ -3,6 +3,7 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
+use crate::ancillary::Told;
 use crate::parts::{Parts, Slices};
 use crate::{ControlMessages, RecvMeta};
 
@@ -23,7 +24,7 @@ pub(crate) struct Arrival {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta<'a> {
     /// What is understood; `None` if nothing was told.
-    pub(crate) read: Option<&'a RecvMeta>,
+    pub(crate) read: Option<&'a Told>,
     /// All control messages, where they are at hand.
     pub(crate) raw: &'a [u8],
 }
@@ -33,7 +34,7 @@ impl Meta<'_> {
 
     #[inline]
     fn get(&self) -> RecvMeta {
-        self.read.copied().unwrap_or(RecvMeta::NONE)
+        self.read.map_or(RecvMeta::NONE, |told| *told.meta())
     }
 }
 

@@ -4,10 +4,11 @@ use std::array;
 use std::io;
 use std::iter::FusedIterator;
 
+use crate::ancillary::Told;
 use crate::message::Arrival;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, Slots};
-use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMeta, RecvMsg};
+use crate::{Backend, Datagram, Datagrams, Message, RecvFlags, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
 ///
@@ -48,7 +49,7 @@ pub struct RecvBatch {
     len: usize,
     /// What arrived, where an implementation of the trait filled the slots and not the kernel;
     /// empty otherwise.
-    arrivals: Vec<(Arrival, RecvMeta)>,
+    arrivals: Vec<(Arrival, Told)>,
 }
 
 impl RecvBatch {
@@ -187,7 +188,7 @@ impl<'a> Iterator for Messages<'a> {
             self.next += 1;
             match self.batch.arrivals.get(i) {
                 None => self.batch.slots.message(i),
-                Some((arrival, meta)) => self.batch.slots.message_as(i, *arrival, meta),
+                Some((arrival, told)) => self.batch.slots.message_as(i, *arrival, told),
             }
         })
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 
+use crate::ancillary::Told;
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::{Parts, Slices};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
@@ -54,9 +55,8 @@ pub struct RecvMsg<'a> {
     buffers: RecvBuffers<'a>,
     control: Option<&'a mut ControlBuf>,
     arrival: Arrival,
-    /// What was told beside it; not looked at unless `told`.
-    meta: RecvMeta,
-    told: bool,
+    /// What was told beside it.
+    told: Told,
 }
 
 /// The memory lent: one buffer, or several that are filled in order.
@@ -88,7 +88,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_buffers(buffers: RecvBuffers<'a>) -> Self {
-        Self { buffers, control: None, arrival: Arrival::NONE, meta: RecvMeta::NONE, told: false }
+        Self { buffers, control: None, arrival: Arrival::NONE, told: Told::NOTHING }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -123,8 +123,8 @@ impl<'a> RecvMsg<'a> {
         self.arrival.full_len()
     }
 
-    /// The bytes received, as far as they lie in the first buffer: all of them, unless the
-    /// message was built by [`scatter`](Self::scatter).
+    /// The bytes received, as far as they lie in the first buffer that holds any: all of them,
+    /// unless the message was built by [`scatter`](Self::scatter).
     #[must_use]
     #[inline]
     pub fn data(&self) -> &[u8] {
@@ -140,7 +140,7 @@ impl<'a> RecvMsg<'a> {
         let len = self.data().len();
         match &mut self.buffers {
             RecvBuffers::One(buffer) => &mut buffer[..len],
-            RecvBuffers::Many(buffers) => match buffers.first_mut() {
+            RecvBuffers::Many(buffers) => match buffers.iter_mut().find(|b| !b.is_empty()) {
                 Some(first) => &mut first[..len],
                 None => &mut [],
             },
@@ -165,7 +165,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        if self.told { self.meta } else { RecvMeta::NONE }
+        *self.told.meta()
     }
 
     /// Whether bytes are missing, or may be: the message was longer than the buffers, or its
@@ -192,7 +192,7 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        let meta = Meta { read: self.told.then_some(&self.meta), raw: &[] };
+        let meta = Meta { read: Some(&self.told), raw: &[] };
         Message::new(self.parts(), self.arrival, meta).datagrams()
     }
 
@@ -222,7 +222,7 @@ impl<'a> RecvMsg<'a> {
         let cut = Cut { data: !rest.is_empty(), control: false };
         let len = data.len() - rest.len();
         self.read_control(&[]);
-        (self.meta, self.told) = (meta, true);
+        self.told = meta.into();
         let (reported, segment_size) = (data.len(), meta.segment_size);
         self.arrival = Arrival { len, reported, addr, segment_size, cut };
     }
@@ -253,17 +253,19 @@ impl<'a> RecvMsg<'a> {
     /// segment size of a train.
     #[inline]
     pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
-        self.told = !written.is_empty();
         let control = match &mut self.control {
-            None if !self.told => return None,
+            None if written.is_empty() => {
+                self.told.clear();
+                return None;
+            }
             None => written,
             Some(control) => {
                 control.set_len(written.len());
                 control.as_bytes()
             }
         };
-        self.meta = RecvMeta::from_control(control);
-        self.meta.segment_size
+        self.told.read(control);
+        self.told.meta().segment_size
     }
 
     /// Takes note of what arrived; `arrival.len` is at most [`room`](Self::room).
@@ -273,8 +275,8 @@ impl<'a> RecvMsg<'a> {
         self.arrival = arrival;
     }
 
-    pub(crate) fn arrival(&self) -> (Arrival, RecvMeta) {
-        (self.arrival, self.meta())
+    pub(crate) fn arrival(&self) -> (Arrival, Told) {
+        (self.arrival, self.told)
     }
 }
 

@@ -15,6 +15,7 @@ mod recv_meta;
 mod send_meta;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use control_buf::ControlBuf;
 pub use decode::{ControlMessage, ControlMessages};
@@ -26,6 +27,7 @@ pub use send_meta::SendMeta;
 pub(crate) use layout::Layout;
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_meta::Refused;
+pub(crate) use told::Told;
 
 /// Payload lengths of the control messages that a datagram socket of this platform can be asked
 /// to send with one datagram; the room for all of them at once is [`CONTROL_SPACE`].

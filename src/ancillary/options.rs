@@ -113,12 +113,16 @@ impl Ancillary {
     /// As [`enable`](Self::enable).
     pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| {
-            // Bits that another option of the same name still needs stay.
+            // A mere switch may be read back as another number than it is set by.
+            if option.on == 1 {
+                return 0;
+            }
+            // Bits that another option of the same name still needs stay, and those of others.
             kinds::OPTIONS
                 .iter()
                 .filter(|other| other.kind == option.kind && !self.contains(other.asks))
                 .filter(|other| now & other.on == other.on)
-                .fold(0, |kept, other| kept | other.on)
+                .fold(now & !option.on, |kept, other| kept | other.on)
         })
     }
 

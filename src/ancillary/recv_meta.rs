@@ -1,9 +1,9 @@
 //! What the kernel tells about a received message.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use super::{ControlMessage, ControlMessages, Ecn, SendMeta};
+use super::{ControlMessage, ControlMessages, Ecn, SendMeta, Told};
 use crate::sys::{self, kinds};
 
 /// What the kernel told about a received message, beyond its bytes and its source.
@@ -82,75 +82,30 @@ impl RecvMeta {
     /// address, which nothing can be sent from; of a link-local one, the interface is needed, too.
     #[must_use]
     pub fn reply(&self) -> SendMeta {
-        let mut reply = SendMeta::default();
-        reply.source =
-            self.destination.filter(|ip| !ip.is_multicast() && *ip != Ipv4Addr::BROADCAST);
-        if let Some(IpAddr::V6(ip)) = reply.source {
-            reply.interface = self.interface.filter(|_| ip.is_unicast_link_local());
-        }
-        reply
+        let source = self.destination.filter(|ip| {
+            let ip = ip.to_canonical();
+            !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
+        });
+        let interface = match source {
+            Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => self.interface,
+            _ => None,
+        };
+        SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Reads what is known out of the control messages that came with a message.
-    #[inline]
-    pub(crate) fn from_control(control: &[u8]) -> Self {
-        let mut meta = Self::NONE;
-        for message in ControlMessages::new(control) {
-            meta.read(message);
-        }
-        meta
-    }
-
-    /// Reads one control message. One of an unexpected length is left alone: absent, not guessed.
-    #[inline]
-    fn read(&mut self, message: ControlMessage<'_>) {
+    /// Reads one control message of those that [`Told`](super::Told) leaves to this. One of an
+    /// unexpected length is left alone: absent, not guessed.
+    pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
         let data = message.data;
         match (message.level, message.kind) {
-            // struct in_pktinfo: interface, address of this host, address in the header. The
-            // last one is where the datagram was sent to (ip(7)).
-            kinds::PKTINFO_V4 => {
-                if let Some([i0, i1, i2, i3, _, _, _, _, ip @ ..]) = exactly::<12>(data) {
-                    self.set_destination_v4(ip);
-                    self.interface = Some(u32::from_ne_bytes([i0, i1, i2, i3]));
-                }
-            }
-            kinds::DSTADDR_V4 => {
-                if let Some(ip) = exactly(data) {
-                    self.set_destination_v4(ip);
-                }
-            }
-            // struct in6_pktinfo: address, interface (RFC 3542, section 6.1).
-            kinds::PKTINFO_V6 => {
-                if let Some((ip, interface)) = data.split_first_chunk::<16>() {
-                    if let Some(interface) = exactly(interface) {
-                        self.destination = Some(Ipv6Addr::from(*ip).into());
-                        self.interface = Some(u32::from_ne_bytes(interface));
-                    }
-                }
-            }
-            kinds::TOS | kinds::TCLASS => self.tos = byte(data).or(self.tos),
-            kinds::TTL | kinds::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
-            // A C int (udp_cmsg_recv in the kernel's include/linux/udp.h). Nothing longer than a
-            // datagram and no zero is a length to split by.
-            kinds::GRO => {
-                let size = message.int().and_then(|size| u16::try_from(size).ok());
-                self.segment_size = size.filter(|size| *size > 0);
-            }
-            _ => self.read_rarer(message),
-        }
-    }
-
-    #[inline(never)]
-    fn read_rarer(&mut self, message: ControlMessage<'_>) {
-        let data = message.data;
-        match (message.level, message.kind) {
-            kinds::TIMESTAMP_NS => self.timestamp = clock(data, 1).map(system_time),
-            kinds::TIMESTAMP_US => self.timestamp = clock(data, 1000).map(system_time),
+            kinds::TIMESTAMP_NS => self.timestamp = clock(data, 1).and_then(system_time),
+            kinds::TIMESTAMP_US => self.timestamp = clock(data, 1000).and_then(system_time),
             kinds::TIMESTAMPING => self.read_timestamping(data),
             kinds::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
             kinds::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
             kinds::ORIGINAL_DEST_V4 | kinds::ORIGINAL_DEST_V6 => {
-                self.original_dest = sys::socket_addr(data);
+                self.original_dest =
+                    sys::socket_addr(data).filter(|_| [16, 28].contains(&data.len()));
             }
             // struct ip6_mtuinfo: a sockaddr_in6 and the MTU (RFC 3542, section 11.3).
             kinds::PATH_MTU => {
@@ -162,20 +117,11 @@ impl RecvMeta {
         }
     }
 
-    /// An IPv6 socket tells the destination of an IPv4 datagram twice; the mapped form stays, to
-    /// look like the source.
-    #[inline]
-    fn set_destination_v4(&mut self, ip: [u8; 4]) {
-        if !matches!(self.destination, Some(IpAddr::V6(_))) {
-            self.destination = Some(Ipv4Addr::from(ip).into());
-        }
-    }
-
     /// `struct scm_timestamping`: the kernel's stamp, an unused one, the device's; each zero if
     /// there is none (Documentation/networking/timestamping.rst).
     fn read_timestamping(&mut self, data: &[u8]) {
         let (software, hardware) = timestamping(data);
-        self.timestamp = software.map(system_time).or(self.timestamp);
+        self.timestamp = software.and_then(system_time).or(self.timestamp);
         self.hardware_timestamp = hardware;
     }
 }
@@ -193,7 +139,9 @@ fn clock(data: &[u8], unit: u32) -> Option<Duration> {
     let (seconds, parts) = match data.len() {
         16 => {
             let field = |at: usize| data[at..].first_chunk().copied().map(i64::from_ne_bytes);
-            (field(0)?, field(8)?)
+            // Microseconds may be a 32-bit int with padding after it (macOS, NetBSD).
+            let parts = field(8)?;
+            (field(0)?, if unit == 1 { parts } else { parts & 0xffff_ffff })
         }
         8 => {
             let field = |at: usize| data[at..].first_chunk().copied().map(i32::from_ne_bytes);
@@ -206,8 +154,9 @@ fn clock(data: &[u8], unit: u32) -> Option<Duration> {
     Some(Duration::new(seconds.try_into().ok()?, nanos))
 }
 
-pub(crate) fn system_time(since_epoch: Duration) -> SystemTime {
-    SystemTime::UNIX_EPOCH + since_epoch
+/// `None` beyond what the platform's clock can tell.
+pub(crate) fn system_time(since_epoch: Duration) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(since_epoch)
 }
 
 /// The payload, if it has just this length.
@@ -216,12 +165,19 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
     data.try_into().ok()
 }
 
-/// A small number, told as one byte or as a C int: Linux's IP_TOS has one byte, its IP_TTL four.
-#[inline]
-fn byte(data: &[u8]) -> Option<u8> {
-    match *data {
-        [byte] => Some(byte),
-        [a, b, c, d] => u8::try_from(i32::from_ne_bytes([a, b, c, d])).ok(),
-        _ => None,
+/// For control messages that were received by other means than this crate's.
+///
+/// ```
+/// use mmsg::{ControlBuf, ControlMessages, RecvMeta};
+///
+/// let received_elsewhere = ControlBuf::new();
+/// let meta = RecvMeta::from(ControlMessages::new(received_elsewhere.as_bytes()));
+/// assert_eq!(meta.tos, None);
+/// ```
+impl From<ControlMessages<'_>> for RecvMeta {
+    fn from(messages: ControlMessages<'_>) -> Self {
+        let mut told = Told::NOTHING;
+        told.read(messages.as_bytes());
+        *told.meta()
     }
 }

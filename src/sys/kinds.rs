@@ -80,17 +80,30 @@ mod platform {
     pub(crate) const TXTIME: Kind = (SOCKET, 61);
     pub(crate) const TOS_IS_A_BYTE: bool = false;
     pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+    /// The errors that ICMP and ICMPv6 messages are turned into (`icmp_err_convert` in
+    /// net/ipv4/icmp.c, `icmpv6_err_convert` in net/ipv6/icmp.c).
+    pub(crate) const REPORTED: &[i32] = &[
+        libc::ECONNREFUSED,
+        libc::EHOSTUNREACH,
+        libc::ENETUNREACH,
+        libc::EMSGSIZE,
+        libc::EACCES,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        libc::ENOPROTOOPT,
+        libc::EOPNOTSUPP,
+        libc::EPROTO,
+    ];
 
     /// `SO_COOKIE`, include/uapi/asm-generic/socket.h
     pub(crate) const COOKIE: Kind = (SOCKET, 57);
     /// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
     const RCVMARK: Kind = (SOCKET, 75);
 
-    /// include/uapi/linux/net_tstamp.h: receive and report, by device and by kernel.
-    const RECEIVE_STAMPS: i32 = (libc::SOF_TIMESTAMPING_RX_HARDWARE
-        | libc::SOF_TIMESTAMPING_RAW_HARDWARE
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_SOFTWARE) as i32;
+    /// include/uapi/linux/net_tstamp.h: the device's stamps alone. Those of the kernel are asked
+    /// for by [`TIMESTAMP_NS`], which also makes up for one that was not taken in time.
+    const RECEIVE_STAMPS: i32 =
+        (libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE) as i32;
     /// Stamp and report by the error queue, with a number for each datagram and no payload.
     const SEND_STAMPS: i32 = (libc::SOF_TIMESTAMPING_TX_HARDWARE
         | libc::SOF_TIMESTAMPING_RAW_HARDWARE
@@ -153,6 +166,7 @@ mod platform {
     pub(crate) const ERROR_V6: Kind = absent(15);
     pub(crate) const COOKIE: Kind = absent(16);
     pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+    pub(crate) const REPORTED: &[i32] = &[];
 
     #[cfg(target_vendor = "apple")]
     mod own {

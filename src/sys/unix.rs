@@ -81,9 +81,11 @@ pub(super) fn unless_innocent<T>(
     /// Each try takes one error that arrived by then; a message's own does not go away.
     const TRIES: usize = 4;
     let mut result = send(wired);
-    for _ in 1..TRIES {
+    for tried in 1..TRIES {
         match &result {
-            Err(error) if may_be_anothers(socket, wired.has_dest(i), error) => result = send(wired),
+            Err(error) if may_be_anothers(socket, wired.has_dest(i), error, tried) => {
+                result = send(wired);
+            }
             _ => break,
         }
     }
@@ -91,10 +93,18 @@ pub(super) fn unless_innocent<T>(
 }
 
 #[cold]
-fn may_be_anothers(socket: BorrowedSocket<'_>, has_dest: bool, error: &io::Error) -> bool {
+fn may_be_anothers(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    error: &io::Error,
+    tried: usize,
+) -> bool {
+    let errno = error.raw_os_error().unwrap_or(0);
+    // Each try of a datagram that is itself too big puts a report in the queue.
+    let most = if errno == kinds::EMSGSIZE { 1 } else { usize::MAX };
     has_dest
-        && kinds::ERROR_V4 != kinds::ABSENT
-        && error.kind() != io::ErrorKind::WouldBlock
+        && tried <= most
+        && kinds::REPORTED.contains(&errno)
         && [kinds::ERROR_V4, kinds::ERROR_V6]
             .iter()
             .any(|kind| option(socket, *kind).is_ok_and(|on| on == 1))

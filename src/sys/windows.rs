@@ -17,12 +17,12 @@ use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::kinds::Kind;
 use super::{Backend, Families, MAX_BATCH, Step};
-use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
+use crate::ancillary::{CONTROL_SPACE, Layout, Refused, Told};
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::recv_msg::RecvBuffers;
 use crate::send_msg::{Content, SendBuffers};
-use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
+use crate::{RecvFlags, RecvMsg, SendMsg};
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -198,17 +198,17 @@ impl Slots {
     }
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        self.message_as(i, self.arrivals[i], &RecvMeta::NONE)
+        self.message_as(i, self.arrivals[i], &Told::NOTHING)
     }
 
     pub(crate) fn message_as<'a>(
         &'a self,
         i: usize,
         arrival: Arrival,
-        meta: &'a RecvMeta,
+        told: &'a Told,
     ) -> Message<'a> {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, Meta { read: Some(meta), raw: &[] })
+        Message::new(Parts::one(data), arrival, Meta { read: Some(told), raw: &[] })
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {

@@ -11,6 +11,8 @@
 //! headers hold. Between calls the rows are numbers that nobody follows.
 
 mod slots;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use slots::Slots;
 
@@ -218,7 +220,8 @@ impl Headers {
     #[inline]
     fn arrive(&self, i: usize, msg: &mut RecvMsg<'_>) -> bool {
         let header = &self.headers[i];
-        let control_len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
+        let control_len: usize = header.msg_hdr.msg_controllen as _;
+        let control_len = control_len.min(CONTROL_SPACE);
         let segment_size = msg.read_control(&self.controls[i].0[..control_len]);
         let arrival = arrival(header, &self.names[i], segment_size, msg.room());
         msg.set_arrival(arrival);

@@ -8,13 +8,13 @@ use std::os::fd::BorrowedFd;
 use libc::iovec;
 
 use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
-use crate::ancillary::CONTROL_SPACE;
+use crate::RecvFlags;
+use crate::ancillary::{CONTROL_SPACE, Told};
 use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::Name;
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{Backend, Step, unix};
-use crate::{RecvFlags, RecvMeta};
 
 /// Memory for messages of one length each, and a header for each, wired once.
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Slots {
     iovecs: Zeroed<iovec>,
     controls: Zeroed<Control>,
     /// What the control data of a slot means; set where there is any.
-    metas: Vec<RecvMeta>,
+    told: Vec<Told>,
     payload: Zeroed<u8>,
     slot_len: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
@@ -43,7 +43,7 @@ impl Slots {
             names: Zeroed::new(slots),
             iovecs: Zeroed::new(slots),
             controls: Zeroed::new(slots),
-            metas: vec![RecvMeta::NONE; slots],
+            told: vec![Told::NOTHING; slots],
             payload: Zeroed::new(slots * slot_len),
             slot_len,
             touched: slots,
@@ -83,7 +83,7 @@ impl Slots {
         for i in start..start + step.count {
             let control_len = self.control_len(i);
             if control_len > 0 {
-                self.metas[i] = RecvMeta::from_control(&self.controls[i].0[..control_len]);
+                self.told[i].read(&self.controls[i].0[..control_len]);
             }
             if is_end(&self.headers[i]) && unix::is_inet(socket) {
                 step = Step { count: i - start, error: None, ended: true };
@@ -96,7 +96,8 @@ impl Slots {
     /// Bytes of control data that the kernel wrote for slot `i`.
     #[inline]
     fn control_len(&self, i: usize) -> usize {
-        (self.headers[i].msg_hdr.msg_controllen as usize).min(CONTROL_SPACE)
+        let len: usize = self.headers[i].msg_hdr.msg_controllen as _;
+        len.min(CONTROL_SPACE)
     }
 
     /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
@@ -114,8 +115,8 @@ impl Slots {
     #[inline]
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let control_len = self.control_len(i);
-        let read = (control_len > 0).then(|| &self.metas[i]);
-        let segment_size = read.and_then(|meta| meta.segment_size);
+        let read = (control_len > 0).then(|| &self.told[i]);
+        let segment_size = read.and_then(|told| told.meta().segment_size);
         let arrival = arrival(&self.headers[i], &self.names[i], segment_size, self.slot_len);
         let data = &self.payload[i * self.slot_len..][..arrival.len];
         let meta = Meta { read, raw: &self.controls[i].0[..control_len] };
@@ -127,10 +128,10 @@ impl Slots {
         &'a self,
         i: usize,
         arrival: Arrival,
-        meta: &'a RecvMeta,
+        told: &'a Told,
     ) -> Message<'a> {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
-        Message::new(Parts::one(data), arrival, Meta { read: Some(meta), raw: &[] })
+        Message::new(Parts::one(data), arrival, Meta { read: Some(told), raw: &[] })
     }
 
     /// The slots' memory, for those who fill it themselves.
