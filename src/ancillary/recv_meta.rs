@@ -96,7 +96,7 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Reads one control message of those that [`Told`](super::Told) leaves to this. One of an
+    /// Reads one control message of those that [`Told`] leaves to this. One of an
     /// unexpected length is left alone: absent, not guessed.
     pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
         let data = message.data;
