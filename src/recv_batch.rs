@@ -49,6 +49,15 @@ pub struct RecvBatch {
     /// What arrived, where an implementation of the trait filled the slots and not the kernel;
     /// empty otherwise.
     arrivals: Vec<(Arrival, RecvMeta)>,
+    /// System calls that the last receive made.
+    calls: usize,
+}
+
+/// 64 slots for trains, as [`RecvBatch::for_trains`] makes them.
+impl Default for RecvBatch {
+    fn default() -> Self {
+        Self::for_trains(64)
+    }
 }
 
 impl RecvBatch {
@@ -68,6 +77,17 @@ impl RecvBatch {
         }
     }
 
+    /// Memory for `slots` messages of 65,535 bytes each: any datagram, and any train that the
+    /// kernel may hand over where GRO is on.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn for_trains(slots: usize) -> Self {
+        Self::new(slots, 65_535)
+    }
+
     /// Memory for `slots` messages of up to `slot_len` bytes each, or an error.
     ///
     /// # Errors
@@ -81,7 +101,13 @@ impl RecvBatch {
             let reason = "a batch needs at least one slot of at least one byte, and no more than fit the address space";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        Ok(Self { slots: Slots::new(slots, slot_len), count: slots, len: 0, arrivals: Vec::new() })
+        Ok(Self {
+            slots: Slots::new(slots, slot_len),
+            count: slots,
+            len: 0,
+            arrivals: Vec::new(),
+            calls: 0,
+        })
     }
 
     /// Messages that one receive can bring.
@@ -123,6 +149,16 @@ impl RecvBatch {
         self.arrivals.clear();
     }
 
+    /// System calls that the last receive made.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// What the last receive brought, sources left aside.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = Arrival> {
+        (0..self.len).map(|i| self.slots.sizes(i))
+    }
+
     #[inline]
     pub(crate) fn recv_on(
         &mut self,
@@ -132,12 +168,15 @@ impl RecvBatch {
         self.clear();
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
         let backend = Backend::current();
+        self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
             let (offered, flags) = (range.len(), progress.flags(flags));
             let step = self.slots.recv(backend, socket, range, flags);
-            progress.add(offered, step)?;
+            let added = progress.add(offered, step);
+            self.calls = progress.calls;
+            added?;
         }
         self.len = progress.count;
         Ok(self.len)

@@ -167,6 +167,28 @@ impl<'a> SendMsg<'a> {
         }
     }
 
+    /// A part of this message as a datagram of its own: the same but for the bytes and the segment
+    /// size.
+    pub(crate) fn piece<'p>(&self, data: &'p [u8]) -> SendMsg<'p>
+    where
+        'a: 'p,
+    {
+        let mut meta = self.meta();
+        meta.segment_size = None;
+        let buffers = SendBuffers::One(data);
+        let content = Content::Full { buffers, control: self.control(), meta };
+        SendMsg { dest: self.dest, content }
+    }
+
+    /// The payload, if it lies in one buffer by the caller's own word.
+    #[inline]
+    pub(crate) fn one_buffer(&self) -> Option<&'a [u8]> {
+        match self.buffers() {
+            SendBuffers::One(data) => Some(data),
+            SendBuffers::Many(_) => None,
+        }
+    }
+
     /// The same datagram with control messages given as bytes.
     #[inline]
     pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {

@@ -8,7 +8,7 @@ use socket2::SockRef;
 pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
 
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Families, Step, cmsg, kinds, msg, option};
+use super::{Backend, Families, Refusal, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -181,4 +181,22 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
 #[cold]
 pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
     cmsg::option_bytes(socket, kinds::COOKIE).map_or(0, u64::from_ne_bytes)
+}
+
+/// Whether the kernel cuts trains for this socket (`UDP_SEGMENT`, Linux 4.18). Only looks.
+pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
+    kinds::SEGMENT.0 != kinds::ABSENT.0 && option(socket, kinds::SEGMENT).is_ok()
+}
+
+/// Whether a train met an error by which the kernel refuses to cut it, where it might take the
+/// datagrams one by one. Whether it does must be tried: each of these has other causes, too.
+pub(crate) fn segmentation_refused(error: &io::Error) -> Option<Refusal> {
+    match error.raw_os_error()? {
+        // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
+        libc::EIO | libc::EOPNOTSUPP => Some(Refusal::Unsupported),
+        // Segments longer than the route's MTU, more of them than this kernel takes, or more
+        // bytes (there, and in ip_append_data).
+        libc::EINVAL | libc::EMSGSIZE => Some(Refusal::Size),
+        _ => None,
+    }
 }

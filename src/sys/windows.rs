@@ -16,11 +16,12 @@ pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::kinds::Kind;
-use super::{Backend, Families, MAX_BATCH, Step};
+use super::{Backend, Families, MAX_BATCH, Moved, Refusal, Step, TrainStep};
 use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::recv_msg::RecvBuffers;
+use crate::segment::Limits;
 use crate::send_msg::{Content, SendBuffers};
 use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
@@ -78,6 +79,19 @@ impl Headers {
             sent += 1;
         }
         (sent, Step::moved(sent))
+    }
+
+    /// Never asked for: no socket has segmentation here. Sends the messages as they are.
+    pub(crate) fn send_trains<'m, M: Borrow<SendMsg<'m>>>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: impl Iterator<Item = M>,
+        _: Limits,
+    ) -> TrainStep {
+        let (offered, step) = self.send(backend, socket, msgs);
+        let moved = Moved { datagrams: step.count, ..Moved::default() };
+        TrainStep { step, offered, moved, stopped_at: None }
     }
 
     pub(crate) fn recv(
@@ -201,6 +215,10 @@ impl Slots {
         self.message_as(i, self.arrivals[i], &RecvMeta::NONE)
     }
 
+    pub(crate) fn sizes(&self, i: usize) -> Arrival {
+        self.arrivals[i]
+    }
+
     pub(crate) fn message_as<'a>(
         &'a self,
         i: usize,
@@ -250,4 +268,18 @@ pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
 /// No control message carries an address.
 pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
     None
+}
+
+/// There is none.
+pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn segmentation_refused(_: &io::Error) -> Option<Refusal> {
+    None
+}
+
+/// Only a message with a segment size is waited for, and none is sent here.
+pub(crate) fn wait_writable(_: BorrowedSocket<'_>) -> io::Result<()> {
+    Err(io::ErrorKind::WouldBlock.into())
 }

@@ -11,13 +11,16 @@
 //! headers hold. Between calls the rows are numbers that nobody follows.
 
 mod slots;
+mod trains;
 
 pub(crate) use slots::Slots;
+use trains::Trains;
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
@@ -53,6 +56,7 @@ pub(crate) struct Headers {
     names: Zeroed<Name>,
     iovecs: Zeroed<iovec>,
     controls: Zeroed<Control>,
+    trains: Trains,
 }
 
 impl Headers {
@@ -62,6 +66,7 @@ impl Headers {
             names: Zeroed::empty(),
             iovecs: Zeroed::empty(),
             controls: Zeroed::empty(),
+            trains: Trains::new(),
         }
     }
 
@@ -92,6 +97,7 @@ impl Headers {
         self.names = Zeroed::new(n);
         self.iovecs = Zeroed::new(n);
         self.controls = Zeroed::new(n);
+        self.trains.shrink_to(n);
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].
@@ -128,7 +134,7 @@ impl Headers {
             // In the error queue it is ordinary to have neither bytes nor a source.
             let ended = self.arrive(i, msg) && !flags.contains(RecvFlags::ERROR_QUEUE);
             if ended && unix::is_inet(socket) {
-                step = Step { count: i, error: None, ended: true };
+                step = Step { count: i, error: None, ended: true, ..step };
                 break;
             }
         }
@@ -149,16 +155,7 @@ impl Headers {
         for (((header, name), (iovec, own)), msg) in slots.zip(msgs) {
             let msg: &SendMsg<'m> = msg.borrow();
             let hdr = &mut header.msg_hdr;
-            match msg.dest_ref() {
-                Some(dest) => {
-                    hdr.msg_namelen = addr::encode(dest, name) as _;
-                    hdr.msg_name = ptr::from_mut(name).cast();
-                }
-                None => {
-                    hdr.msg_namelen = 0;
-                    hdr.msg_name = ptr::null_mut();
-                }
-            }
+            wire_dest(hdr, name, msg.dest_ref());
             match *msg.content() {
                 Content::Plain(data) => {
                     iovec.iov_base = data.as_ptr().cast_mut().cast();
@@ -223,6 +220,21 @@ impl Headers {
         let arrival = arrival(header, &self.names[i], segment_size, msg.room());
         msg.set_arrival(arrival);
         is_end(header)
+    }
+}
+
+/// Points a header at a copy of the destination, if there is one.
+#[inline]
+fn wire_dest(hdr: &mut libc::msghdr, name: &mut Name, dest: Option<&SocketAddr>) {
+    match dest {
+        Some(dest) => {
+            hdr.msg_namelen = addr::encode(dest, name) as _;
+            hdr.msg_name = ptr::from_mut(name).cast();
+        }
+        None => {
+            hdr.msg_namelen = 0;
+            hdr.msg_name = ptr::null_mut();
+        }
     }
 }
 
@@ -293,12 +305,16 @@ fn arrival(header: &Header, name: &Name, segment_size: Option<u16>, room: usize)
         reported,
         addr: addr::decode(name, hdr.msg_namelen as usize),
         segment_size,
-        // Two bits looked at: whatever else a system leaves in the flags does not matter.
-        cut: Cut {
-            data: hdr.msg_flags & libc::MSG_TRUNC != 0,
-            control: hdr.msg_flags & libc::MSG_CTRUNC != 0,
-        },
+        cut: cut(header),
     }
+}
+
+/// What was cut off the message for want of room. Two bits are looked at: whatever else a system
+/// leaves in the flags does not matter.
+#[inline]
+fn cut(header: &Header) -> Cut {
+    let flags = header.msg_hdr.msg_flags;
+    Cut { data: flags & libc::MSG_TRUNC != 0, control: flags & libc::MSG_CTRUNC != 0 }
 }
 
 /// Whether a header holds nothing and came from nowhere. An Internet socket gives that only when

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use libc::iovec;
 
-use super::{Control, Header, RecvHeaders, arm, arrival, is_end};
+use super::{Control, Header, RecvHeaders, arm, arrival, cut, is_end};
 use crate::ancillary::CONTROL_SPACE;
 use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
@@ -86,7 +86,7 @@ impl Slots {
                 self.metas[i] = RecvMeta::from_control(&self.controls[i].0[..control_len]);
             }
             if is_end(&self.headers[i]) && unix::is_inet(socket) {
-                step = Step { count: i - start, error: None, ended: true };
+                step = Step { count: i - start, error: None, ended: true, ..step };
                 break;
             }
         }
@@ -120,6 +120,16 @@ impl Slots {
         let data = &self.payload[i * self.slot_len..][..arrival.len];
         let meta = Meta { read, raw: &self.controls[i].0[..control_len] };
         Message::new(Parts::one(data), arrival, meta)
+    }
+
+    /// What arrived in slot `i`, its source left aside.
+    #[inline]
+    pub(crate) fn sizes(&self, i: usize) -> Arrival {
+        let read = (self.control_len(i) > 0).then(|| &self.metas[i]);
+        let segment_size = read.and_then(|meta| meta.segment_size);
+        let reported = self.headers[i].msg_len as usize;
+        let (len, cut) = (reported.min(self.slot_len), cut(&self.headers[i]));
+        Arrival { len, reported, addr: None, segment_size, cut }
     }
 
     /// The message in slot `i`, where it was not the kernel that put it there.
