@@ -123,8 +123,8 @@ impl<'a> RecvMsg<'a> {
         self.arrival.full_len()
     }
 
-    /// The bytes received, as far as they lie in the first buffer: all of them, unless the
-    /// message was built by [`scatter`](Self::scatter).
+    /// The bytes received, as far as they lie in the first buffer that holds any: all of them,
+    /// unless the message was built by [`scatter`](Self::scatter).
     #[must_use]
     #[inline]
     pub fn data(&self) -> &[u8] {
@@ -140,7 +140,7 @@ impl<'a> RecvMsg<'a> {
         let len = self.data().len();
         match &mut self.buffers {
             RecvBuffers::One(buffer) => &mut buffer[..len],
-            RecvBuffers::Many(buffers) => match buffers.first_mut() {
+            RecvBuffers::Many(buffers) => match buffers.iter_mut().find(|b| !b.is_empty()) {
                 Some(first) => &mut first[..len],
                 None => &mut [],
             },
