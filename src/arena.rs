@@ -126,7 +126,6 @@ impl MmsgBuf {
         // Each further look would show the same datagram.
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { msgs.len() };
         let most = most.min(msgs.len());
-        let backend = self.backend();
         self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
@@ -136,6 +135,7 @@ impl MmsgBuf {
             self.headers.reserve(room.len());
             let offered = room.len();
             let flags = progress.flags(flags);
+            let backend = self.backend();
             let step = self.headers.recv(backend, socket, room, flags);
             let added = progress.add(offered, step);
             self.calls = progress.calls;
@@ -152,11 +152,11 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
-        let backend = self.backend();
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
         self.headers.reserve(msgs.len().min(MAX_BATCH));
         while progress.goes_on() {
             let left = msgs[progress.count..].iter();
+            let backend = self.backend();
             let (offered, step) = self.headers.send(backend, socket, left);
             progress.add(offered, step)?;
         }
@@ -168,10 +168,10 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
-        let backend = self.backend();
         let mut progress = Progress::begin(socket, Direction::Send, usize::MAX)?;
         self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH));
         while progress.goes_on() {
+            let backend = self.backend();
             let (offered, step) = self.headers.send(backend, socket, &mut *msgs);
             // Fewer than there was room for: the iterator has no more.
             if offered < self.headers.capacity() {
@@ -187,10 +187,10 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
-        let backend = self.backend();
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
         self.headers.reserve(queue.len().min(FLUSH_STEP));
         while progress.goes_on() {
+            let backend = self.backend();
             let (offered, step) = self.headers.send(backend, socket, queue.stage());
             queue.advance(step.count);
             progress.add(offered, step)?;
@@ -231,6 +231,7 @@ impl MmsgBuf {
         }
     }
 
+    /// The backend of the next step: the last one may have found that there is no other.
     #[inline]
     fn backend(&self) -> Backend {
         self.backend.unwrap_or_else(Backend::current)

@@ -46,6 +46,8 @@
 mod ancillary;
 mod arena;
 mod error_queue;
+#[cfg(all(test, mmsg_calls))]
+mod fault_tests;
 mod flags;
 mod message;
 mod offload;

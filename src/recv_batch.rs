@@ -167,13 +167,12 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         self.clear();
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
-        let backend = Backend::current();
         self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            let step = self.slots.recv(backend, socket, range, flags);
+            let step = self.slots.recv(Backend::current(), socket, range, flags);
             let added = progress.add(offered, step);
             self.calls = progress.calls;
             added?;

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 
 /// Where the library would make a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +24,26 @@ pub(crate) enum Call {
 pub(crate) enum Fate {
     /// The kernel decides.
     Kernel,
-    /// The kernel gets no more than this many of the messages.
+    /// The kernel gets no more than this many of the messages; for the multi-message calls only.
     AtMost(usize),
     /// It fails with this error number, and the kernel sees nothing of it.
     Fail(i32),
 }
 
+/// A call that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) call: Call,
+    /// Messages that the library offered.
+    pub(crate) offered: usize,
+    /// What the script had for it, `Kernel` if nothing.
+    pub(crate) fate: Fate,
+}
+
 #[derive(Default)]
 struct Script {
     fates: VecDeque<(Call, Fate)>,
-    log: Vec<(Call, usize)>,
+    log: Vec<Made>,
 }
 
 thread_local!(static SCRIPT: RefCell<Script> = RefCell::default());
@@ -45,27 +56,34 @@ pub(crate) fn script(fates: impl IntoIterator<Item = (Call, Fate)>) {
     });
 }
 
-/// The calls made on this thread since the last [`script`], with the messages offered to each;
-/// fails the test if a scripted one never came.
-pub(crate) fn finish() -> Vec<(Call, usize)> {
-    SCRIPT.with_borrow_mut(|script| {
-        assert!(script.fates.is_empty(), "calls that never came: {:?}", script.fates);
-        std::mem::take(&mut script.log)
-    })
+/// The calls made on this thread since the last [`script`] or `log`. The script goes on.
+pub(crate) fn log() -> Vec<Made> {
+    SCRIPT.with_borrow_mut(|script| mem::take(&mut script.log))
+}
+
+/// Ends the script: the log, and a failed test if a scripted call never came.
+pub(crate) fn finish() -> Vec<Made> {
+    let left = SCRIPT.with_borrow_mut(|script| mem::take(&mut script.fates));
+    assert!(left.is_empty(), "calls that never came: {left:?}");
+    log()
 }
 
 /// Asked by a call before it is made with `len` messages: how many it may offer the kernel, or
 /// the error it is to give.
 pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
     SCRIPT.with_borrow_mut(|script| {
-        script.log.push((call, len));
-        let Some(at) = script.fates.iter().position(|(scripted, _)| *scripted == call) else {
-            return Ok(len);
-        };
-        match script.fates.remove(at).map(|(_, fate)| fate) {
-            Some(Fate::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            Some(Fate::AtMost(most)) => Ok(len.min(most)),
-            Some(Fate::Kernel) | None => Ok(len),
+        let at = script.fates.iter().position(|(scripted, _)| *scripted == call);
+        let scripted = at.and_then(|at| script.fates.remove(at));
+        let fate = scripted.map_or(Fate::Kernel, |(_, fate)| fate);
+        script.log.push(Made { call, offered: len, fate });
+        match fate {
+            Fate::Kernel => Ok(len),
+            Fate::AtMost(most) => {
+                let many = matches!(call, Call::RecvMmsg | Call::SendMmsg);
+                assert!(many, "{call:?} moves one message or none");
+                Ok(len.min(most))
+            }
+            Fate::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
         }
     })
 }

@@ -1,0 +1,290 @@
+//! Systems without multi-message calls, sandboxes that forbid them, and firewalls that only look
+//! like one.
+
+use super::*;
+
+const N: usize = 4;
+
+/// The two answers that mean "no multi-message calls here".
+fn without_calls() -> [Vec<(Call, Fate)>; 2] {
+    let permitted = (Call::Permitted, Fate::Fail(libc::EPERM));
+    [
+        vec![
+            (Call::SendMmsg, Fate::Fail(libc::ENOSYS)),
+            (Call::RecvMmsg, Fate::Fail(libc::ENOSYS)),
+        ],
+        vec![
+            (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+            (Call::RecvMmsg, Fate::Fail(libc::EPERM)),
+            permitted,
+        ],
+    ]
+}
+
+/// The part of such a system that concerns `call`.
+fn without(fates: &[(Call, Fate)], call: Call) -> Vec<(Call, Fate)> {
+    let concerned = |(c, _): &(Call, Fate)| *c == call || *c == Call::Permitted;
+    fates.iter().copied().filter(concerned).collect()
+}
+
+/// The calls made but for the question whether they may be.
+fn moving_calls() -> Vec<(Call, usize)> {
+    calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
+}
+
+#[test]
+fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for system in without_calls() {
+        for way in
+            Sending::all(Backend::Mmsg).into_iter().filter(|way| !matches!(way, Sending::Arena(_)))
+        {
+            way.choose(Backend::Mmsg);
+            fault::script(without(&system, Call::SendMmsg));
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), N, "{way:?}");
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), N);
+            let mut expected = vec![(Call::SendMmsg, N)];
+            expected.extend([(Call::SendMsg, 1); 2 * N]);
+            assert_eq!(moving_calls(), expected, "{way:?}");
+            assert_eq!(Backend::current(), Backend::Msg);
+            assert_eq!(wire.arrived(), [0, 1, 2, 3, 0, 1, 2, 3]);
+
+            // What one direction has found out holds for the other.
+            wire.fill(0..2);
+            fault::script([]);
+            assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [0, 1]);
+            assert_eq!(calls(), [(Call::RecvMsg, 1); 2]);
+        }
+    }
+}
+
+#[test]
+fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
+    let wire = Wire::new();
+    for system in without_calls() {
+        for way in Receiving::all(Backend::Mmsg)
+            .into_iter()
+            .filter(|way| !matches!(way, Receiving::Arena(_)))
+        {
+            way.choose(Backend::Mmsg);
+            wire.fill(0..5);
+            fault::script(without(&system, Call::RecvMmsg));
+            assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1], "{way:?}");
+            assert_eq!(way.recv(&wire.far, 3).unwrap(), [2, 3, 4]);
+            let mut expected = vec![(Call::RecvMmsg, 2)];
+            expected.extend([(Call::RecvMsg, 1); 5]);
+            assert_eq!(moving_calls(), expected, "{way:?}");
+            assert_eq!(Backend::current(), Backend::Msg);
+
+            let data = numbers(0..2);
+            fault::script([]);
+            assert_eq!(wire.near.send_batch(&wire.msgs(&data)).unwrap(), 2);
+            assert_eq!(calls(), [(Call::SendMsg, 1); 2]);
+            assert_eq!(wire.arrived(), [0, 1]);
+        }
+    }
+}
+
+#[test]
+fn p2_a_call_of_several_steps_asks_once() {
+    let wire = Wire::new();
+    // A receive goes on after its first step of 16.
+    wire.fill(0..20);
+    Backend::Mmsg.select().unwrap();
+    fault::script([(Call::RecvMmsg, Fate::Fail(libc::ENOSYS))]);
+    let received = Receiving::Batch.recv(&wire.far, 32).unwrap();
+    assert_eq!(received, (0..20).collect::<Vec<_>>());
+    let made = moving_calls();
+    assert_eq!(made.iter().filter(|(call, _)| *call == Call::RecvMmsg).count(), 1, "{made:?}");
+
+    // A flush goes on after the first stage.
+    Backend::Mmsg.select().unwrap();
+    let data = numbers(0..6);
+    let msgs = wire.msgs(&data);
+    let mut queue = SendQueue::new(1 << 20);
+    queue.push(&msgs[0]).unwrap();
+    queue.push(&msgs[1]).unwrap();
+    queue.push(&msgs[2]).unwrap();
+    assert!(queue.pop_front());
+    queue.push(&msgs[3]).unwrap();
+    queue.push(&msgs[4]).unwrap();
+    fault::script([(Call::SendMmsg, Fate::Fail(libc::ENOSYS))]);
+    assert_eq!(wire.near.flush(&mut queue).unwrap(), 4);
+    assert_eq!(wire.arrived(), [1, 2, 3, 4]);
+    let made = moving_calls();
+    assert_eq!(made.iter().filter(|(call, _)| *call == Call::SendMmsg).count(), 1, "{made:?}");
+}
+
+#[test]
+fn p2_the_fallback_meets_errors_as_any_other_call_does() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for system in without_calls() {
+        for bad in 0..N {
+            Backend::Mmsg.select().unwrap();
+            let mut fates = without(&system, Call::SendMmsg);
+            fates.extend(vec![(Call::SendMsg, Fate::Kernel); bad]);
+            fates.push((Call::SendMsg, Fate::Fail(libc::ENOBUFS)));
+            fault::script(fates);
+            let result = wire.near.send_batch(&msgs);
+            match bad {
+                0 => assert_eq!(errno(result), libc::ENOBUFS),
+                _ => assert_eq!(result.unwrap(), bad),
+            }
+            fault::finish();
+            assert_eq!(wire.arrived(), (0..bad as u32).collect::<Vec<_>>());
+        }
+
+        // The same for a receive, whose error would be lost.
+        Backend::Mmsg.select().unwrap();
+        wire.fill(0..2);
+        let mut fates = without(&system, Call::RecvMmsg);
+        fates.extend([
+            (Call::RecvMsg, Fate::Kernel),
+            (Call::RecvMsg, Fate::Fail(libc::ECONNREFUSED)),
+        ]);
+        fault::script(fates);
+        assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [0]);
+        fault::finish();
+        assert_eq!(errno(Receiving::Batch.recv(&wire.far, 2)), libc::ECONNREFUSED);
+        assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [1]);
+    }
+}
+
+#[test]
+fn p2_an_arena_with_a_backend_of_its_own_falls_back_too() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for system in without_calls() {
+        Backend::Mmsg.select().unwrap();
+        let mut arena = MmsgBuf::with_backend(Backend::Mmsg);
+        fault::script(without(&system, Call::SendMmsg));
+        assert_eq!(arena.send(&wire.near, &msgs).unwrap(), N);
+        fault::finish();
+        assert_eq!(Backend::current(), Backend::Msg);
+        assert_eq!(wire.arrived(), [0, 1, 2, 3]);
+    }
+}
+
+/// A single message goes by the single-message call, which has nothing to fall back to.
+#[test]
+fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
+    let wire = Wire::new();
+    let data = numbers(0..1);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for code in [libc::ENOSYS, libc::EPERM] {
+            fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::RecvMsg, Fate::Fail(code))]);
+            assert_eq!(errno(wire.near.send_batch(&msgs)), code);
+            assert_eq!(errno(Receiving::Batch.recv(&wire.far, 1)), code);
+            assert_eq!(calls(), [(Call::SendMsg, 1), (Call::RecvMsg, 1)]);
+            assert_eq!(Backend::current(), backend);
+        }
+    }
+}
+
+#[test]
+fn s10_a_datagram_that_a_firewall_refuses_has_that_error_alone() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            let chosen = Backend::current();
+            for bad in 0..N {
+                let call = send_call(backend, N - bad);
+                if bad > 0 {
+                    fault::script(cut_send(backend, N, bad, libc::EPERM));
+                    assert_eq!(way.send(&wire.near, &msgs).unwrap(), bad);
+                    fault::finish();
+                }
+                fault::script([(call, Fate::Fail(libc::EPERM))]);
+                assert_eq!(errno(way.send(&wire.near, &msgs[bad..])), libc::EPERM);
+                let asked = (call == Call::SendMmsg).then_some((Call::Permitted, 1));
+                let made: Vec<_> =
+                    [(call, offered(call, N - bad))].into_iter().chain(asked).collect();
+                assert_eq!(calls(), made, "{backend:?} {way:?}");
+
+                assert_eq!(way.send(&wire.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
+                let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
+                assert_eq!(wire.arrived(), good);
+                assert_eq!(Backend::current(), chosen, "the calls stay in use");
+            }
+        }
+    }
+}
+
+#[test]
+fn s10_send_each_goes_past_what_a_firewall_refuses() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    Backend::Mmsg.select().unwrap();
+    fault::script([
+        (Call::SendMmsg, Fate::AtMost(1)),
+        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+    ]);
+    let mut told = Vec::new();
+    let done = wire.near.send_each(&wire.msgs(&data), &mut |index, error| {
+        told.push((index, error.raw_os_error()));
+    });
+    assert_eq!(done.unwrap(), N);
+    assert_eq!(told, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
+    fault::finish();
+    assert_eq!(wire.arrived(), [0, 3]);
+    assert_eq!(Backend::current(), Backend::Mmsg);
+}
+
+/// The kernel keeps an asynchronous error at the socket for whoever asks next. To ask whether a
+/// call is permitted must not be that.
+#[test]
+fn s10_the_question_leaves_the_socket_s_own_error_alone() {
+    let wire = Wire::new();
+    Backend::Mmsg.select().unwrap();
+    // Connected to itself, it takes nothing from others, who are told so.
+    let refusing = socket();
+    refusing.connect(addr(&refusing)).unwrap();
+    wire.near.connect(addr(&refusing)).unwrap();
+    wire.near.send(b"one").unwrap();
+    wire.settle();
+
+    fault::script([(Call::SendMmsg, Fate::Fail(libc::EPERM))]);
+    let msgs = [SendMsg::new(b"two"), SendMsg::new(b"three")];
+    assert_eq!(errno(wire.near.send_batch(&msgs)), libc::EPERM);
+    assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::Permitted, 1)]);
+    let kept = wire.near.take_error().unwrap().expect("the refusal is still there");
+    assert_eq!(kept.raw_os_error(), Some(libc::ECONNREFUSED));
+}
+
+#[test]
+fn the_choice_of_backend_decides_about_the_calls() {
+    let wire = Wire::new();
+    let data = numbers(0..2);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        let (sends, receives) = match backend {
+            Backend::Mmsg => (vec![(Call::SendMmsg, 2)], vec![(Call::RecvMmsg, 2)]),
+            Backend::Msg => (vec![(Call::SendMsg, 1); 2], vec![(Call::RecvMsg, 1); 2]),
+        };
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            fault::script([]);
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), 2);
+            assert_eq!(calls(), sends, "{way:?}");
+        }
+        wire.arrived();
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            wire.fill(0..2);
+            fault::script([]);
+            assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);
+            assert_eq!(calls(), receives, "{way:?}");
+        }
+    }
+}

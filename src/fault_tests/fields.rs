@@ -1,0 +1,147 @@
+//! What each kind of message to be sent puts into its header, seen by what comes out elsewhere.
+//!
+//! One arena for all of them: whatever a message's header does not set anew, the one before it
+//! has left there.
+
+use std::io::IoSlice;
+use std::net::Ipv6Addr;
+
+use socket2::SockRef;
+
+use super::*;
+use crate::{ControlBuf, RecvFlags};
+
+/// A datagram as it came: payload, source, and the type of service it carried.
+type Came = (Vec<u8>, Option<SocketAddr>, Option<u8>);
+
+fn came(socket: &UdpSocket) -> Came {
+    let mut buffer = [0; 64];
+    let mut control = ControlBuf::new();
+    let mut msgs = [RecvMsg::new(&mut buffer).with_control(&mut control)];
+    assert_eq!(MmsgBuf::new().recv_with(socket, &mut msgs, RecvFlags::NONE).unwrap(), 1);
+    let [msg] = msgs;
+    let tos = msg.control_messages().find_map(|message| match (message.level, message.kind) {
+        (libc::IPPROTO_IP, libc::IP_TOS) => message.data.first().copied(),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => message.int().map(|tos| tos as u8),
+        _ => None,
+    });
+    (msg.data().to_vec(), msg.addr(), tos)
+}
+
+fn tos(level: i32, kind: i32, value: i32) -> ControlBuf {
+    let mut control = ControlBuf::new();
+    control.push(level, kind, &value.to_ne_bytes()).expect("an int fits");
+    control
+}
+
+#[test]
+fn each_kind_of_message_sets_all_of_its_header() {
+    let (near, far, other) = (socket(), socket(), socket());
+    SockRef::from(&far).set_recv_tos_v4(true).unwrap();
+    SockRef::from(&other).set_recv_tos_v4(true).unwrap();
+    near.connect(addr(&far)).unwrap();
+    let marked = tos(libc::IPPROTO_IP, libc::IP_TOS, 0x28);
+    let parts = [IoSlice::new(b"ga"), IoSlice::new(b""), IoSlice::new(b"ther")];
+    let none: [IoSlice<'_>; 0] = [];
+    // Each after one that has what it lacks, and first to `far`, where `near` is connected to.
+    let msgs = [
+        SendMsg::gather(&parts).with_dest(addr(&other)).with_control(&marked),
+        SendMsg::new(b"plain"),
+        SendMsg::to(addr(&other), b"there"),
+        SendMsg::gather(&parts),
+        SendMsg::new(b"").with_control(&marked),
+        SendMsg::gather(&none),
+        SendMsg::new(b"marked").with_control(&marked),
+        SendMsg::to(addr(&other), b"").with_control(&marked),
+        SendMsg::to(addr(&far), b"back"),
+    ];
+    let from = Some(addr(&near));
+    for backend in BACKENDS {
+        let mut arena = MmsgBuf::with_backend(backend);
+        // Forwards, backwards and forwards: every slot has had every kind before it.
+        for turn in 0..3 {
+            let mut order: Vec<_> = msgs.to_vec();
+            let mut at_far: Vec<Came> = vec![
+                (b"plain".to_vec(), from, Some(0)),
+                (b"gather".to_vec(), from, Some(0)),
+                (b"".to_vec(), from, Some(0x28)),
+                (b"".to_vec(), from, Some(0)),
+                (b"marked".to_vec(), from, Some(0x28)),
+                (b"back".to_vec(), from, Some(0)),
+            ];
+            let mut at_other: Vec<Came> = vec![
+                (b"gather".to_vec(), from, Some(0x28)),
+                (b"there".to_vec(), from, Some(0)),
+                (b"".to_vec(), from, Some(0x28)),
+            ];
+            if turn == 1 {
+                order.reverse();
+                at_far.reverse();
+                at_other.reverse();
+            }
+            assert_eq!(arena.send(&near, &order).unwrap(), msgs.len(), "{backend:?}");
+            for expected in at_far {
+                assert_eq!(came(&far), expected, "{backend:?}");
+            }
+            for expected in at_other {
+                assert_eq!(came(&other), expected, "{backend:?}");
+            }
+        }
+    }
+}
+
+/// The queue keeps a copy of all that a message has.
+#[test]
+fn a_message_leaves_the_queue_with_all_it_had() {
+    let (near, far, other) = (socket(), socket(), socket());
+    SockRef::from(&far).set_recv_tos_v4(true).unwrap();
+    near.connect(addr(&other)).unwrap();
+    let from = Some(addr(&near));
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        let mut queue = SendQueue::new(1 << 12);
+        {
+            let marked = tos(libc::IPPROTO_IP, libc::IP_TOS, 0x28);
+            let parts = [IoSlice::new(b"ga"), IoSlice::new(b"ther")];
+            let to = addr(&far);
+            queue.push(&SendMsg::gather(&parts).with_dest(to).with_control(&marked)).unwrap();
+            queue.push(&SendMsg::to(to, b"plain")).unwrap();
+            queue.push(&SendMsg::new(b"connected")).unwrap();
+            queue.push(&SendMsg::to(to, b"").with_control(&marked)).unwrap();
+        }
+        assert_eq!(near.flush(&mut queue).unwrap(), 4);
+        assert_eq!(came(&far), (b"gather".to_vec(), from, Some(0x28)));
+        assert_eq!(came(&far), (b"plain".to_vec(), from, Some(0)));
+        assert_eq!(came(&far), (b"".to_vec(), from, Some(0x28)));
+        assert_eq!(came(&other), (b"connected".to_vec(), from, None));
+    }
+}
+
+/// Addresses of both lengths in turn, in the same slots.
+#[test]
+fn each_family_has_its_own_length_of_address() {
+    let Ok(six) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        return eprintln!("skipped: there is no IPv6 on this machine");
+    };
+    six.set_read_timeout(Some(NET)).unwrap();
+    SockRef::from(&six).set_recv_tclass_v6(true).unwrap();
+    let (four, far) = (socket(), socket());
+    let marked = tos(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0x28);
+    for backend in BACKENDS {
+        let mut arena = MmsgBuf::with_backend(backend);
+        for _ in 0..2 {
+            let to = addr(&six);
+            let msgs =
+                [SendMsg::to(to, b"six").with_control(&marked), SendMsg::to(to, b"unmarked")];
+            assert_eq!(arena.send(&six, &msgs).unwrap(), 2);
+            assert_eq!(came(&six), (b"six".to_vec(), Some(to), Some(0x28)));
+            assert_eq!(came(&six), (b"unmarked".to_vec(), Some(to), Some(0)));
+
+            let to = addr(&far);
+            let msgs = [SendMsg::to(to, b"four"), SendMsg::to(to, b"again")];
+            assert_eq!(arena.send(&four, &msgs).unwrap(), 2);
+            assert_eq!(came(&far), (b"four".to_vec(), Some(addr(&four)), None));
+            assert_eq!(came(&far), (b"again".to_vec(), Some(addr(&four)), None));
+        }
+    }
+}

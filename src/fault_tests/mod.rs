@@ -1,0 +1,253 @@
+//! The paths that only an unwilling system takes: scripted results of system calls in front of
+//! real loopback sockets.
+//!
+//! What arrives is looked at through the standard library, so that what a test sees does not pass
+//! through what it tests. Messages are numbered by their payload.
+
+mod backend;
+mod fields;
+mod queue;
+mod random;
+mod recv;
+mod send;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::sys::fault::{self, Call, Fate, Made};
+use crate::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue};
+
+const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+
+/// Errors that mean nothing special to the library.
+const PLAIN: [i32; 9] = [
+    libc::EMSGSIZE,
+    libc::ENOBUFS,
+    libc::ENOMEM,
+    libc::ENETUNREACH,
+    libc::EHOSTUNREACH,
+    libc::EINVAL,
+    libc::EACCES,
+    libc::EPIPE,
+    libc::EIO,
+];
+
+/// A blocking call that waits this long was never to be made: a net, no measure.
+const NET: Duration = Duration::from_secs(60);
+
+/// The number of a message is its payload.
+type Number = [u8; 4];
+
+fn numbers(range: Range<u32>) -> Vec<Number> {
+    range.map(u32::to_be_bytes).collect()
+}
+
+fn number(payload: &[u8]) -> u32 {
+    u32::from_be_bytes(payload.try_into().expect("a number has four bytes"))
+}
+
+/// Three sockets on loopback: `near` sends, `far` receives, and `marker` tells that all that was
+/// sent before has arrived, since loopback keeps the order.
+struct Wire {
+    near: UdpSocket,
+    far: UdpSocket,
+    marker: UdpSocket,
+}
+
+impl Wire {
+    fn new() -> Self {
+        Self { near: socket(), far: socket(), marker: socket() }
+    }
+
+    /// Where `far` is.
+    fn to(&self) -> SocketAddr {
+        addr(&self.far)
+    }
+
+    /// Messages to `far`.
+    fn msgs<'a>(&self, numbers: &'a [Number]) -> Vec<SendMsg<'a>> {
+        numbers.iter().map(|number| SendMsg::to(self.to(), number)).collect()
+    }
+
+    /// The numbers of what has come to `far`, all of which is taken off it.
+    fn arrived(&self) -> Vec<u32> {
+        self.marker.send_to(b"end", self.to()).expect("loopback takes a datagram");
+        let mut arrived = Vec::new();
+        let mut buffer = [0; 16];
+        loop {
+            let len = self.far.recv(&mut buffer).expect("the end comes last");
+            if &buffer[..len] == b"end" {
+                return arrived;
+            }
+            arrived.push(number(&buffer[..len]));
+        }
+    }
+
+    /// Puts datagrams into `far`, and waits until they are there.
+    fn fill(&self, range: Range<u32>) {
+        for number in numbers(range) {
+            self.near.send_to(&number, self.to()).expect("loopback takes a datagram");
+        }
+        self.settle();
+    }
+
+    /// Waits until all that was sent on loopback so far has come to where it went.
+    fn settle(&self) {
+        self.marker.send_to(b"end", addr(&self.marker)).expect("loopback takes a datagram");
+        self.marker.recv(&mut [0; 4]).expect("it comes back");
+    }
+}
+
+/// A blocking socket on loopback.
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+fn addr(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+/// Makes the thread use `backend`, or just not that one.
+fn choose(backend: Backend, not: bool) {
+    let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
+    chosen.expect("there are two").select().expect("both are here");
+}
+
+/// The ways to send a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Batch,
+    Dyn,
+    Iter,
+    Flush,
+    /// An arena with a backend of its own, while the thread has chosen the other one.
+    Arena(Backend),
+}
+
+impl Sending {
+    fn all(backend: Backend) -> [Self; 5] {
+        [Self::Batch, Self::Dyn, Self::Iter, Self::Flush, Self::Arena(backend)]
+    }
+
+    /// Makes the thread use `backend`, or the other one beside an arena.
+    fn choose(self, backend: Backend) -> Self {
+        choose(backend, matches!(self, Self::Arena(_)));
+        self
+    }
+
+    fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Batch => socket.send_batch(msgs),
+            Self::Dyn => {
+                let socket: &dyn BatchSocket = &socket;
+                socket.send_batch(msgs)
+            }
+            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Flush => {
+                let mut queue = SendQueue::new(1 << 20);
+                for msg in msgs {
+                    queue.push(msg).expect("the queue is ample");
+                }
+                let result = socket.flush(&mut queue);
+                let taken = *result.as_ref().unwrap_or(&0);
+                let left: Vec<_> = queue.iter().map(|msg| payload(&msg)).collect();
+                assert_eq!(left, msgs[taken..].iter().map(payload).collect::<Vec<_>>());
+                result
+            }
+            Self::Arena(backend) => MmsgBuf::with_backend(backend).send(socket, msgs),
+        }
+    }
+}
+
+fn payload(msg: &SendMsg<'_>) -> u32 {
+    number(&msg.slices().collect::<Vec<_>>().concat())
+}
+
+/// The ways to receive a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiving {
+    Batch,
+    Dyn,
+    Into,
+    /// As [`Sending::Arena`].
+    Arena(Backend),
+}
+
+impl Receiving {
+    fn all(backend: Backend) -> [Self; 4] {
+        [Self::Batch, Self::Dyn, Self::Into, Self::Arena(backend)]
+    }
+
+    /// As [`Sending::choose`].
+    fn choose(self, backend: Backend) -> Self {
+        choose(backend, matches!(self, Self::Arena(_)));
+        self
+    }
+
+    /// Receives once, with room for `room` messages, and gives their numbers.
+    fn recv(self, socket: &impl crate::sys::AsSocket, room: usize) -> io::Result<Vec<u32>> {
+        if self == Self::Into {
+            let mut batch = RecvBatch::new(room, size_of::<Number>());
+            let result = socket.recv_into(&mut batch);
+            assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+            return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
+        }
+        let mut memory = vec![Number::default(); room];
+        let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+        let count = match self {
+            Self::Dyn => {
+                let socket: &dyn BatchSocket = &socket;
+                socket.recv_batch(&mut msgs)
+            }
+            Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),
+            _ => socket.recv_batch(&mut msgs),
+        }?;
+        assert!(msgs[count..].iter().all(|msg| msg.is_empty()), "more is set than was counted");
+        Ok(msgs[..count].iter().map(|msg| number(msg.data())).collect())
+    }
+}
+
+/// The call that sends `left` messages by `backend`: for one message the single-message call is
+/// the cheaper one.
+fn send_call(backend: Backend, left: usize) -> Call {
+    if backend == Backend::Mmsg && left > 1 { Call::SendMmsg } else { Call::SendMsg }
+}
+
+/// The same for a receive with room for `room`.
+fn recv_call(backend: Backend, room: usize) -> Call {
+    if backend == Backend::Mmsg && room > 1 { Call::RecvMmsg } else { Call::RecvMsg }
+}
+
+/// How many of `left` messages such a call offers.
+fn offered(call: Call, left: usize) -> usize {
+    if matches!(call, Call::SendMmsg | Call::RecvMmsg) { left } else { 1 }
+}
+
+/// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
+/// next. sendmmsg hides what stopped it; sendmsg is asked again and gives `errno`.
+fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
+    match send_call(backend, offered) {
+        Call::SendMmsg => vec![(Call::SendMmsg, Fate::AtMost(k))],
+        call => {
+            let mut fates = vec![(call, Fate::Kernel); k];
+            fates.extend((k < offered).then_some((call, Fate::Fail(errno))));
+            fates
+        }
+    }
+}
+
+/// Ends the script and gives the calls made.
+fn calls() -> Vec<(Call, usize)> {
+    fault::finish().into_iter().map(|Made { call, offered, .. }| (call, offered)).collect()
+}
+
+/// The number of the error that a call is expected to give.
+#[track_caller]
+fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
+    let error = result.expect_err("the call is expected to fail");
+    error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
+}

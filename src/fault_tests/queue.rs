@@ -1,0 +1,157 @@
+//! Flushes of a queue that the socket takes in pieces, or not at all.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use super::*;
+
+fn queue(msgs: &[SendMsg<'_>]) -> SendQueue {
+    let mut queue = SendQueue::new(1 << 20);
+    for msg in msgs {
+        queue.push(msg).expect("the queue is ample");
+    }
+    queue
+}
+
+fn left(queue: &SendQueue) -> Vec<u32> {
+    queue.iter().map(|msg| payload(&msg)).collect()
+}
+
+/// Where the payload of each queued message lies.
+fn places(queue: &SendQueue) -> Vec<*const u8> {
+    queue.iter().flat_map(|msg| msg.slices().map(<[u8]>::as_ptr).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn a_flush_cut_at_k_leaves_the_others_where_they_are() {
+    const N: usize = 6;
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for k in 1..=N {
+            let mut queue = queue(&wire.msgs(&data));
+            let (places_before, bytes) = (places(&queue), queue.bytes());
+            fault::script(cut_send(backend, N, k, libc::EAGAIN));
+            assert_eq!(wire.near.flush(&mut queue).unwrap(), k);
+            calls();
+            assert_eq!(queue.len(), N - k);
+            assert_eq!(left(&queue), (k as u32..N as u32).collect::<Vec<_>>());
+            assert_eq!(places(&queue), places_before[k..], "none is moved");
+            assert_eq!(queue.bytes(), bytes / N * (N - k));
+
+            assert_eq!(wire.near.flush(&mut queue).unwrap(), N - k);
+            assert!(queue.is_empty());
+            assert_eq!((queue.bytes(), wire.near.flush(&mut queue).unwrap()), (0, 0));
+            assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn an_error_is_about_the_front_which_stays_until_it_is_given_up() {
+    const N: usize = 4;
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    for (backend, bad) in BACKENDS.into_iter().flat_map(|b| (0..N).map(move |bad| (b, bad))) {
+        backend.select().unwrap();
+        for code in PLAIN.into_iter().chain([libc::EPERM, libc::EAGAIN]) {
+            let mut queue = queue(&wire.msgs(&data));
+            if bad > 0 {
+                fault::script(cut_send(backend, N, bad, code));
+                assert_eq!(wire.near.flush(&mut queue).unwrap(), bad);
+                calls();
+            }
+            // Twice: told again for as long as it is true.
+            for _ in 0..2 {
+                fault::script([(send_call(backend, N - bad), Fate::Fail(code))]);
+                assert_eq!(errno(wire.near.flush(&mut queue)), code);
+                fault::finish();
+                assert_eq!(queue.front().map(|msg| payload(&msg)), Some(bad as u32));
+            }
+            assert!(queue.pop_front());
+            assert_eq!(wire.near.flush(&mut queue).unwrap(), N - bad - 1);
+            let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
+            assert_eq!(wire.arrived(), good, "{backend:?} {code}");
+            assert_eq!(queue.bytes(), 0);
+        }
+    }
+}
+
+/// What is pushed after a partial flush waits in the other stage; one flush goes over both.
+#[test]
+fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
+    let wire = Wire::new();
+    let data = numbers(0..6);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        let mut queue = queue(&msgs[..3]);
+        fault::script(cut_send(backend, 3, 1, libc::EAGAIN));
+        assert_eq!(wire.near.flush(&mut queue).unwrap(), 1);
+        calls();
+        for msg in &msgs[3..] {
+            queue.push(msg).unwrap();
+        }
+        assert_eq!(left(&queue), [1, 2, 3, 4, 5]);
+
+        let call = send_call(backend, 3);
+        let first_stage = if call == Call::SendMmsg { 1 } else { 2 };
+        let mut fates = vec![(call, Fate::Kernel); first_stage];
+        fates.push((call, Fate::Fail(libc::ENOBUFS)));
+        fault::script(fates);
+        assert_eq!(wire.near.flush(&mut queue).unwrap(), 2);
+        fault::finish();
+        assert_eq!(left(&queue), [3, 4, 5]);
+
+        fault::script([(call, Fate::Fail(libc::ENOBUFS))]);
+        assert_eq!(errno(wire.near.flush(&mut queue)), libc::ENOBUFS);
+        fault::finish();
+        assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
+        assert_eq!(wire.arrived(), [0, 1, 2, 3, 4, 5]);
+    }
+}
+
+#[test]
+fn a_long_queue_is_cut_in_any_of_its_steps_and_loses_nothing() {
+    const ALL: usize = 600;
+    // What a flush wires at a time.
+    const STEP: usize = 256;
+    Backend::Mmsg.select().unwrap();
+    let data = numbers(0..ALL as u32);
+    for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
+        crate::clear_pool();
+        // A stream holds back who sends too fast, so that all of it arrives.
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            far.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
+        let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
+        fates.push((Call::SendMmsg, Fate::AtMost(k)));
+        fault::script(fates);
+        assert_eq!(near.flush(&mut queue).unwrap(), steps * STEP + k);
+        assert_eq!(calls().len(), steps + 1);
+        assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
+        assert_eq!(near.flush(&mut queue).unwrap(), ALL - steps * STEP - k);
+        drop(near);
+        let read = reader.join().expect("the reader ends").expect("a stream can be read");
+        assert_eq!(read, data.concat());
+    }
+}
+
+#[test]
+fn an_interrupted_flush_goes_on() {
+    let wire = Wire::new();
+    let data = numbers(0..3);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        let mut queue = queue(&wire.msgs(&data));
+        fault::script([(send_call(backend, 3), Fate::Fail(libc::EINTR)); 4]);
+        assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
+        fault::finish();
+        assert_eq!(wire.arrived(), [0, 1, 2]);
+    }
+}

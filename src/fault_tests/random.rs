@@ -1,0 +1,200 @@
+//! Scripts at random, against a naive twin that goes over the system calls that were made.
+//!
+//! The twin knows nothing of steps, headers or arenas. It is given what became of each system
+//! call, and says what the caller must have been told.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Error numbers with a meaning to the library, and two without.
+const CODES: [i32; 7] = [
+    libc::EINTR,
+    libc::EAGAIN,
+    libc::ECONNREFUSED,
+    libc::EPERM,
+    libc::ENOSYS,
+    libc::ENOBUFS,
+    libc::EMSGSIZE,
+];
+
+fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
+    let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
+    let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
+    let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
+    let permitted = prop_oneof![Just(Fate::Kernel), Just(Fate::Fail(libc::EPERM))];
+    prop::collection::vec(
+        prop_oneof![
+            4 => of_many.prop_map(move |fate| (many, fate)),
+            6 => of_one.prop_map(move |fate| (one, fate)),
+            1 => permitted.prop_map(|fate| (Call::Permitted, fate)),
+        ],
+        0..24,
+    )
+}
+
+/// What the twin makes of the system calls of one call of the library.
+#[derive(Default)]
+struct Twin {
+    /// An error that was met after messages had been moved, and that nobody would meet again.
+    kept: Option<i32>,
+}
+
+impl Twin {
+    /// `moves` says how many messages a system call moves that is left to the kernel and offers so
+    /// many; none means that it would block. `is_lost` says which error would be lost.
+    fn expects(
+        &mut self,
+        log: &[Made],
+        mut moves: impl FnMut(usize) -> usize,
+        is_lost: impl Fn(i32) -> bool,
+    ) -> Result<usize, i32> {
+        if let Some(kept) = self.kept.take() {
+            assert_eq!(log, [], "what is known needs no system call");
+            return Err(kept);
+        }
+        let (mut moved, mut error) = (0, None);
+        let questions = |made: &Made| made.call == Call::Permitted;
+        for (i, made) in log.iter().enumerate().filter(|(_, made)| !questions(made)) {
+            assert_eq!(error, None, "a call goes on after an error: {log:?}");
+            let many = matches!(made.call, Call::SendMmsg | Call::RecvMmsg);
+            let refused = |made: &Made| matches!(made.fate, Fate::Fail(_));
+            let sandboxed = log.get(i + 1).is_some_and(|next| questions(next) && refused(next));
+            match made.fate {
+                Fate::Fail(libc::EINTR) => {}
+                Fate::Fail(libc::ENOSYS) if many => {}
+                Fate::Fail(libc::EPERM) if many && sandboxed => {}
+                Fate::Fail(code) => error = Some(code),
+                Fate::Kernel | Fate::AtMost(_) => {
+                    let most = if let Fate::AtMost(most) = made.fate { most } else { usize::MAX };
+                    let step = moves(made.offered.min(most));
+                    moved += step;
+                    if step == 0 {
+                        error = Some(libc::EAGAIN);
+                    }
+                }
+            }
+        }
+        match error {
+            Some(code) if moved == 0 => Err(code),
+            Some(code) => {
+                self.kept = Some(code).filter(|code| is_lost(*code));
+                Ok(moved)
+            }
+            None => Ok(moved),
+        }
+    }
+}
+
+fn number_of_error(result: io::Result<usize>) -> Result<usize, i32> {
+    result.map_err(|error| error.raw_os_error().expect("the system's"))
+}
+
+proptest! {
+    /// Every message is sent or its error told, never both, in order; and the caller is told what
+    /// the system said.
+    #[test]
+    fn a_sender_is_told_what_became_of_each_message(
+        backend in prop::sample::select(&BACKENDS[..]),
+        way in 0usize..5,
+        n in 0u32..40,
+        fates in fates(Call::SendMmsg, Call::SendMsg),
+    ) {
+        let wire = Wire::new();
+        let way = Sending::all(backend)[way].choose(backend);
+        let data = numbers(0..n);
+        let msgs = wire.msgs(&data);
+        let mut twin = Twin::default();
+        let (mut at, mut sent) = (0, Vec::new());
+        fault::script(fates);
+        while at < msgs.len() {
+            let result = number_of_error(way.send(&wire.near, &msgs[at..]));
+            let log = fault::log();
+            let expected = twin.expects(&log, |offered| offered, |code| code == libc::ECONNREFUSED);
+            prop_assert_eq!(result, expected, "{:?}", log);
+            match result {
+                Ok(count) => {
+                    sent.extend(at as u32..(at + count) as u32);
+                    at += count;
+                }
+                Err(libc::EAGAIN) => {}
+                // Given up.
+                Err(_) => at += 1,
+            }
+        }
+        fault::script([]);
+        // An error that is left over would be told to the socket's next user.
+        prop_assert_eq!(twin.kept, None);
+        prop_assert_eq!(wire.arrived(), sent);
+    }
+
+    /// The same for `send_each`, which makes the calls by itself.
+    #[test]
+    fn send_each_gives_each_message_one_outcome(
+        backend in prop::sample::select(&BACKENDS[..]),
+        n in 0u32..40,
+        fates in fates(Call::SendMmsg, Call::SendMsg),
+    ) {
+        let wire = Wire::new();
+        backend.select().unwrap();
+        let data = numbers(0..n);
+        let msgs = wire.msgs(&data);
+        let (mut at, mut failed) = (0, Vec::new());
+        fault::script(fates);
+        while at < msgs.len() {
+            let mut tell = |index: usize, _: io::Error| failed.push((at + index) as u32);
+            match wire.near.send_each(&msgs[at..], &mut tell) {
+                Ok(done) => {
+                    prop_assert!(done > 0);
+                    at += done;
+                }
+                Err(error) => prop_assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        fault::script([]);
+        prop_assert!(failed.is_sorted_by(|a, b| a < b), "told twice or out of order: {:?}", failed);
+        let good: Vec<_> = (0..n).filter(|i| !failed.contains(i)).collect();
+        prop_assert_eq!(wire.arrived(), good);
+    }
+
+    /// Every datagram comes once, in order, and every error that the system told comes too.
+    #[test]
+    fn a_receiver_is_told_of_every_datagram_and_every_error(
+        backend in prop::sample::select(&BACKENDS[..]),
+        way in 0usize..4,
+        n in 0u32..60,
+        rooms in prop::collection::vec(1usize..50, 1..8),
+        fates in fates(Call::RecvMmsg, Call::RecvMsg),
+    ) {
+        let wire = Wire::new();
+        wire.far.set_nonblocking(true).unwrap();
+        wire.fill(0..n);
+        let way = Receiving::all(backend)[way].choose(backend);
+        let mut twin = Twin::default();
+        let (mut waiting, mut received) = (n as usize, Vec::new());
+        fault::script(fates);
+        for room in rooms.into_iter().cycle() {
+            let result = way.recv(&wire.far, room);
+            let log = fault::log();
+            let moves = |offered: usize| {
+                let moved = offered.min(waiting);
+                waiting -= moved;
+                moved
+            };
+            let expected = twin.expects(&log, moves, |code| code != libc::EAGAIN);
+            let count = number_of_error(result.as_ref().map(Vec::len).map_err(|error| {
+                io::Error::from_raw_os_error(error.raw_os_error().expect("the system's"))
+            }));
+            prop_assert_eq!(count, expected, "{:?}", log);
+            received.extend(result.unwrap_or_default());
+            // Over when the kernel itself has said that there is nothing.
+            let asked = log.last().is_some_and(|made| made.fate == Fate::Kernel);
+            if count == Err(libc::EAGAIN) && asked {
+                break;
+            }
+        }
+        fault::script([]);
+        prop_assert_eq!(twin.kept, None);
+        prop_assert_eq!(received, (0..n).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,247 @@
+//! Receives that are cut short, interrupted, or meet an error.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+
+/// What a growing receive wires first; with more waiting, it looks again.
+const FIRST_STEP: u32 = 16;
+
+const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
+
+#[test]
+fn any_count_leaves_the_rest_in_order() {
+    let wire = Wire::new();
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            for k in 1..=5 {
+                wire.fill(0..5);
+                match recv_call(backend, 5) {
+                    Call::RecvMmsg => fault::script([(Call::RecvMmsg, Fate::AtMost(k))]),
+                    call => fault::script(
+                        vec![(call, Fate::Kernel); k]
+                            .into_iter()
+                            .chain((k < 5).then_some((call, Fate::Fail(libc::EAGAIN)))),
+                    ),
+                }
+                let first = way.recv(&wire.far, 5).unwrap();
+                assert_eq!(first, (0..k as u32).collect::<Vec<_>>(), "{backend:?} {way:?}");
+                calls();
+                if k < 5 {
+                    assert_eq!(way.recv(&wire.far, 5).unwrap(), (k as u32..5).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+    assert!(wire.arrived().is_empty());
+}
+
+#[test]
+fn an_interrupted_call_is_made_again_however_often() {
+    let wire = Wire::new();
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            let call = recv_call(backend, 3);
+            wire.fill(0..3);
+            fault::script([(call, Fate::Fail(libc::EINTR)); 3]);
+            assert_eq!(way.recv(&wire.far, 3).unwrap(), [0, 1, 2]);
+            let made = calls();
+            assert!(made[..4].iter().all(|(made, _)| *made == call), "{made:?}");
+        }
+    }
+    // Between two messages of a batch that comes one by one.
+    wire.fill(0..2);
+    let (kernel, again) = ((Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, Fate::Fail(libc::EINTR)));
+    fault::script([kernel, again, again, kernel]);
+    assert_eq!(Receiving::Arena(Backend::Msg).recv(&wire.far, 2).unwrap(), [0, 1]);
+    assert_eq!(calls(), [(Call::RecvMsg, 1); 4]);
+}
+
+#[test]
+fn r10_an_error_before_any_message_is_told_once_and_takes_none_along() {
+    let wire = Wire::new();
+    let codes = PLAIN.into_iter().chain([libc::EAGAIN, libc::ECONNREFUSED, libc::EPERM]);
+    for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            wire.fill(0..3);
+            fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
+            assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
+            fault::finish();
+            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "nothing is kept of {code}");
+        }
+    }
+}
+
+/// Receives `first` from the full socket in a call that meets `code` after them, and checks who
+/// is told of it: nobody but the next receive on that socket, once.
+fn is_told_by_the_next_receive_alone(
+    wire: &Wire,
+    mut recv: impl FnMut() -> io::Result<Vec<u32>>,
+    first: u32,
+    code: i32,
+) {
+    assert_eq!(recv().unwrap(), (0..first).collect::<Vec<_>>());
+    fault::finish();
+
+    // Another socket, though it receives.
+    wire.marker.send_to(&9u32.to_be_bytes(), addr(&wire.marker)).unwrap();
+    assert_eq!(Receiving::Batch.recv(&wire.marker, 2).unwrap(), [9]);
+    // This socket, but the other direction.
+    let data = numbers(7..9);
+    let dest = addr(&wire.near);
+    let msgs: Vec<_> = data.iter().map(|number| SendMsg::to(dest, number)).collect();
+    assert_eq!(wire.far.send_batch(&msgs).unwrap(), 2);
+    // No messages, no error.
+    assert_eq!(wire.far.recv_batch(&mut []).unwrap(), 0);
+
+    fault::script([]);
+    assert_eq!(errno(recv()), code);
+    assert_eq!(calls(), [], "it is known without a system call");
+}
+
+#[test]
+fn r11_an_error_in_the_second_step_of_a_growing_receive_is_told_by_the_next() {
+    let codes = PLAIN.into_iter().chain([libc::ECONNREFUSED, libc::EPERM]);
+    for code in codes {
+        // A receive into a `RecvBatch` has all its headers in place and does not grow.
+        for way in Receiving::all(Backend::Mmsg).into_iter().filter(|way| *way != Receiving::Into) {
+            way.choose(Backend::Mmsg);
+            // A fresh arena begins with the least step.
+            crate::clear_pool();
+            let wire = Wire::new();
+            wire.fill(0..FIRST_STEP + 4);
+            fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, Fate::Fail(code))]);
+            let recv = || way.recv(&wire.far, 32);
+            is_told_by_the_next_receive_alone(&wire, recv, FIRST_STEP, code);
+            assert_eq!(way.recv(&wire.far, 32).unwrap(), [16, 17, 18, 19]);
+        }
+    }
+}
+
+#[test]
+fn r11_an_error_after_the_kth_of_single_receives_is_told_by_the_next() {
+    for way in Receiving::all(Backend::Msg) {
+        way.choose(Backend::Msg);
+        for k in 1..4 {
+            let wire = Wire::new();
+            wire.fill(0..4);
+            let mut fates = vec![(Call::RecvMsg, Fate::Kernel); k];
+            fates.push((Call::RecvMsg, REFUSED));
+            fault::script(fates);
+            let recv = || way.recv(&wire.far, 6);
+            is_told_by_the_next_receive_alone(&wire, recv, k as u32, libc::ECONNREFUSED);
+            assert_eq!(way.recv(&wire.far, 6).unwrap(), (k as u32..4).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn r11_an_error_in_the_second_thousand_of_a_receive_batch_is_told_by_the_next() {
+    const MOST: usize = 1024;
+    Backend::Mmsg.select().unwrap();
+    // A stream gives as many messages as are asked for, without as much kernel memory.
+    let (mut near, far) = UnixStream::pair().expect("a pair");
+    near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
+    let mut batch = RecvBatch::new(1200, size_of::<Number>());
+    let mut recv = || {
+        let result = far.recv_into(&mut batch);
+        assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+        result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect::<Vec<_>>())
+    };
+    fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, REFUSED)]);
+    assert_eq!(recv().unwrap(), (0..MOST as u32).collect::<Vec<_>>());
+    assert_eq!(calls(), [(Call::RecvMmsg, MOST), (Call::RecvMmsg, 1200 - MOST)]);
+    assert_eq!(errno(recv()), libc::ECONNREFUSED);
+    assert_eq!(recv().unwrap(), (MOST as u32..1100).collect::<Vec<_>>());
+}
+
+#[test]
+fn r11_the_next_receive_may_be_of_any_kind_and_on_any_thread() {
+    for first in Receiving::all(Backend::Msg) {
+        for next in Receiving::all(Backend::Msg) {
+            let wire = Wire::new();
+            wire.fill(0..2);
+            first.choose(Backend::Msg);
+            fault::script([(Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, REFUSED)]);
+            assert_eq!(first.recv(&wire.far, 2).unwrap(), [0]);
+            fault::finish();
+            let told = thread::scope(|scope| {
+                let there = scope.spawn(|| errno(next.recv(&wire.far, 2)));
+                there.join().expect("it is told")
+            });
+            assert_eq!(told, libc::ECONNREFUSED, "{first:?} {next:?}");
+            assert_eq!(next.recv(&wire.far, 2).unwrap(), [1]);
+        }
+    }
+}
+
+#[test]
+fn nothing_more_to_be_had_is_no_error_to_keep() {
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            crate::clear_pool();
+            let wire = Wire::new();
+            wire.fill(0..FIRST_STEP + 1);
+            let mut fates = match recv_call(backend, 32) {
+                Call::RecvMmsg if way != Receiving::Into => vec![(Call::RecvMmsg, Fate::Kernel)],
+                Call::RecvMmsg => vec![(Call::RecvMmsg, Fate::AtMost(FIRST_STEP as usize))],
+                call => vec![(call, Fate::Kernel); FIRST_STEP as usize],
+            };
+            if way != Receiving::Into || backend == Backend::Msg {
+                fates.push((recv_call(backend, 32), Fate::Fail(libc::EAGAIN)));
+            }
+            fault::script(fates);
+            let first = way.recv(&wire.far, 32).unwrap();
+            assert_eq!(first, (0..FIRST_STEP).collect::<Vec<_>>(), "{backend:?} {way:?}");
+            fault::finish();
+            assert_eq!(way.recv(&wire.far, 32).unwrap(), [FIRST_STEP]);
+        }
+    }
+}
+
+/// Only the first message is waited for: not the others, and not the second step, though the first
+/// came back full. A call that waits would not come back, and the channel tells.
+#[test]
+fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
+    for backend in BACKENDS {
+        for count in [1, FIRST_STEP, FIRST_STEP + 1] {
+            for way in Receiving::all(backend) {
+                way.choose(backend);
+                let wire = Wire::new();
+                wire.far.set_read_timeout(None).unwrap();
+                wire.fill(0..count);
+                let (done, result) = mpsc::channel();
+                thread::spawn(move || {
+                    // The choice is the thread's own in unit tests.
+                    way.choose(backend);
+                    let _ = done.send(way.recv(&wire.far, 64).unwrap());
+                });
+                let received = result.recv_timeout(NET).expect("it does not wait for more");
+                assert_eq!(received, (0..count).collect::<Vec<_>>(), "{backend:?} {way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn r1_the_second_thousand_of_a_receive_batch_is_not_waited_for() {
+    const MOST: u32 = 1024;
+    for backend in BACKENDS {
+        let (mut near, far) = UnixStream::pair().expect("a pair");
+        near.write_all(&numbers(0..MOST).concat()).expect("some 4 KiB fit");
+        let (done, result) = mpsc::channel();
+        thread::spawn(move || {
+            backend.select().unwrap();
+            let _ = done.send(Receiving::Into.recv(&far, 1200).unwrap());
+        });
+        let received = result.recv_timeout(NET).expect("it does not wait for more");
+        assert_eq!(received, (0..MOST).collect::<Vec<_>>(), "{backend:?}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Sends that are cut short, interrupted or refused.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use super::*;
+
+const N: usize = 5;
+
+#[test]
+fn any_count_leaves_the_rest_in_order() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            for k in 1..=N {
+                fault::script(cut_send(backend, N, k, libc::EAGAIN));
+                assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
+                calls();
+                assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+
+                assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
+                assert_eq!(wire.arrived(), (k as u32..N as u32).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// No kernel does that, and a call that went on for ever would be the worst answer.
+#[test]
+fn a_call_that_takes_nothing_without_an_error_ends() {
+    let wire = Wire::new();
+    let data = numbers(0..3);
+    let msgs = wire.msgs(&data);
+    for way in Sending::all(Backend::Mmsg) {
+        way.choose(Backend::Mmsg);
+        fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
+        assert_eq!(way.send(&wire.near, &msgs).unwrap(), 0);
+        assert_eq!(calls(), [(Call::SendMmsg, 3)]);
+    }
+    Backend::Mmsg.select().unwrap();
+    fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
+    let done = wire.near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+    assert_eq!(done.unwrap(), 0);
+    assert_eq!(calls(), [(Call::SendMmsg, 3)]);
+    assert!(wire.arrived().is_empty());
+}
+
+#[test]
+fn any_error_at_any_position_is_told_of_its_message() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            for (bad, code) in (0..N).flat_map(|bad| PLAIN.map(|code| (bad, code))) {
+                if bad > 0 {
+                    fault::script(cut_send(backend, N, bad, code));
+                    assert_eq!(way.send(&wire.near, &msgs).unwrap(), bad);
+                    calls();
+                }
+                // The message meets its error again, now as the first of its call.
+                let call = send_call(backend, N - bad);
+                fault::script([(call, Fate::Fail(code))]);
+                assert_eq!(errno(way.send(&wire.near, &msgs[bad..])), code);
+                assert_eq!(calls(), [(call, offered(call, N - bad))]);
+
+                assert_eq!(way.send(&wire.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
+                let good: Vec<u32> = (0..N as u32).filter(|i| *i != bad as u32).collect();
+                assert_eq!(wire.arrived(), good, "{backend:?} {way:?} {code}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_call_is_made_again_however_often() {
+    let wire = Wire::new();
+    let data = numbers(0..3);
+    let msgs = wire.msgs(&data);
+    let interrupted = |call| [(call, Fate::Fail(libc::EINTR)); 3];
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            let call = send_call(backend, 3);
+            fault::script(interrupted(call));
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
+            let offered = offered(call, 3);
+            assert!(calls().starts_with(&[(call, offered); 4]));
+            assert_eq!(wire.arrived(), [0, 1, 2]);
+
+            // And then something else befalls it.
+            fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(libc::ENOMEM))]));
+            assert_eq!(errno(way.send(&wire.near, &msgs)), libc::ENOMEM);
+            assert_eq!(calls(), [(call, offered); 4]);
+            assert!(wire.arrived().is_empty());
+        }
+        // Between the messages of a batch that goes one by one.
+        let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
+        fates.extend(interrupted(Call::SendMsg));
+        fault::script(fates);
+        assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&wire.near, &msgs).unwrap(), 3);
+        assert_eq!(calls(), [(Call::SendMsg, 1); 6]);
+        assert_eq!(wire.arrived(), [0, 1, 2]);
+    }
+}
+
+#[test]
+fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            for k in 1..N {
+                fault::script(cut_send(backend, N, k, libc::EAGAIN));
+                assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
+                calls();
+                // Nothing is kept of it: the next call asks the system, and that says it again.
+                fault::script([(send_call(backend, N - k), Fate::Fail(libc::EAGAIN))]);
+                let error = way.send(&wire.near, &msgs[k..]).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                assert_eq!(calls().len(), 1);
+                assert_eq!(wire.arrived().len(), k);
+            }
+        }
+    }
+}
+
+#[test]
+fn send_each_waits_for_nobody() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for k in 0..N {
+            let mut fates = if k > 0 { cut_send(backend, N, k, libc::EAGAIN) } else { vec![] };
+            fates.push((send_call(backend, N - k), Fate::Fail(libc::EAGAIN)));
+            fault::script(fates);
+            let result = wire.near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+            match result {
+                Ok(done) => assert_eq!(done, k),
+                Err(error) => assert_eq!((k, error.kind()), (0, io::ErrorKind::WouldBlock)),
+            }
+            calls();
+            assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
+    let wire = Wire::new();
+    let data = numbers(0..3);
+    let msgs = wire.msgs(&data);
+    for way in Sending::all(Backend::Mmsg) {
+        way.choose(Backend::Mmsg);
+        fault::script([
+            (Call::SendMmsg, Fate::AtMost(1)),
+            (Call::SendMmsg, Fate::Fail(libc::EMSGSIZE)),
+        ]);
+        assert_eq!(way.send(&wire.near, &msgs).unwrap(), 1);
+        assert_eq!(errno(way.send(&wire.near, &msgs[1..])), libc::EMSGSIZE);
+        assert_eq!(calls(), [(Call::SendMmsg, 3), (Call::SendMmsg, 2)]);
+        assert_eq!(way.send(&wire.near, &msgs[2..]).unwrap(), 1);
+        assert_eq!(wire.arrived(), [0, 2]);
+    }
+}
+
+#[test]
+fn s8_send_each_names_index_and_error_of_each_that_fails() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for (first, second) in (0..N).flat_map(|i| (i + 1..N).map(move |j| (i, j))) {
+            let codes = [(first, libc::EMSGSIZE), (second, libc::ENETUNREACH)];
+            let mut fates = Vec::new();
+            let mut from = 0;
+            for (bad, code) in codes {
+                if bad > from {
+                    fates.extend(cut_send(backend, N - from, bad - from, libc::EIO));
+                }
+                fates.push((send_call(backend, N - bad), Fate::Fail(code)));
+                from = bad + 1;
+            }
+            fault::script(fates);
+            let mut told = Vec::new();
+            let done = wire.near.send_each(&msgs, &mut |index, error| {
+                told.push((index, error.raw_os_error().expect("the system's")));
+            });
+            assert_eq!(done.unwrap(), N);
+            calls();
+            assert_eq!(told, codes, "{backend:?}");
+            let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
+            assert_eq!(wire.arrived(), good.collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Such an error is about a datagram sent before, and the kernel tells it once. Between single
+/// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
+#[test]
+fn s8_a_refusal_met_after_the_kth_single_send_is_told_by_the_next_send_alone() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for way in Sending::all(Backend::Msg) {
+        way.choose(Backend::Msg);
+        for k in 1..N {
+            fault::script(cut_send(Backend::Msg, N, k, libc::ECONNREFUSED));
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
+            fault::finish();
+            assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+
+            // Not by another socket's send, and not by this one's receive.
+            let other = [SendMsg::to(addr(&wire.near), &data[0])];
+            assert_eq!(way.send(&wire.marker, &other).unwrap(), 1);
+            assert_eq!(Receiving::Batch.recv(&wire.near, 2).unwrap(), [0]);
+            // Not by a send of nothing.
+            assert_eq!(wire.near.send_batch(&[]).unwrap(), 0);
+
+            fault::script([]);
+            assert_eq!(errno(way.send(&wire.near, &msgs[k..])), libc::ECONNREFUSED);
+            assert_eq!(calls(), [], "it is known without a system call");
+            assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
+            assert_eq!(wire.arrived(), (k as u32..N as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// As [`any_error_at_any_position_is_told_of_its_message`], but one that means something to those
+/// who would spin, wait or give up: nothing of the kind happens.
+fn is_returned_as_what_it_is(code: i32) {
+    let wire = Wire::new();
+    let data = numbers(0..3);
+    let msgs = wire.msgs(&data);
+    for backend in BACKENDS {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            let call = send_call(backend, 3);
+            fault::script([(call, Fate::Fail(code))]);
+            let error = way.send(&wire.near, &msgs).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(code));
+            assert_ne!(error.kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(calls().len(), 1, "not tried again behind the caller's back");
+            // The socket is as good as before, and the caller decides.
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
+            assert_eq!(wire.arrived(), [0, 1, 2]);
+        }
+    }
+}
+
+#[test]
+fn s9_no_buffer_space_is_not_would_block() {
+    is_returned_as_what_it_is(libc::ENOBUFS);
+}
+
+#[test]
+fn s11_an_unreachable_network_is_told_and_not_fatal() {
+    is_returned_as_what_it_is(libc::ENETUNREACH);
+}
+
+#[test]
+fn s8_a_batch_is_cut_at_1024_and_an_error_in_the_second_part_loses_nothing() {
+    const MOST: usize = 1024;
+    const ALL: usize = 1030;
+    let data = numbers(0..ALL as u32);
+    let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
+    for way in Sending::all(Backend::Mmsg) {
+        way.choose(Backend::Mmsg);
+        // A flush goes in smaller steps, unless it is lent an arena that has room for more.
+        crate::clear_pool();
+        let step = if way == Sending::Flush { 256 } else { MOST };
+        let steps = MOST / step;
+        // A stream holds back who sends too fast, so that all of it arrives.
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            far.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let refused = (Call::SendMmsg, Fate::Fail(libc::ENOBUFS));
+        let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
+        fates.extend([refused, refused]);
+        fault::script(fates);
+        assert_eq!(way.send(&near, &msgs).unwrap(), MOST);
+        assert_eq!(errno(way.send(&near, &msgs[MOST..])), libc::ENOBUFS);
+        assert_eq!(way.send(&near, &msgs[MOST..]).unwrap(), ALL - MOST);
+        let mut expected = vec![(Call::SendMmsg, step); steps];
+        expected.extend([(Call::SendMmsg, ALL - MOST); 3]);
+        assert_eq!(calls(), expected, "{way:?}");
+        drop(near);
+        let read = reader.join().expect("the reader ends").expect("a stream can be read");
+        assert_eq!(read, data.concat());
+    }
+}

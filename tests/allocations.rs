@@ -1,0 +1,292 @@
+//! No call allocates once the thread has made one of the same size.
+//!
+//! Every single call is looked at, by an allocator that counts for each thread on its own.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use std::env;
+use std::hint::black_box;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+
+use common::sockets;
+use counting::{Counting, Counts, counted};
+use mmsg::{Backend, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Each test chooses for itself.
+const BACKEND: Option<Backend> = None;
+
+const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
+
+/// An emulated machine is some fifty times slower, and allocates no differently.
+fn emulated() -> bool {
+    env::var("CROSS_RUN").is_ok_and(|run| run == "guest")
+}
+
+/// Calls of each kind, on each backend, with each family, direct and `dyn`.
+fn calls() -> usize {
+    if emulated() { 300 } else { 10_000 }
+}
+
+/// The largest batch.
+fn most() -> usize {
+    if emulated() { 128 } else { 512 }
+}
+
+/// Batch sizes that go up to `most` and down again, and then a while at small ones.
+fn sizes(most: usize) -> impl Iterator<Item = usize> {
+    let doubling = || (0..=9).map(|i| 1 << i).filter(move |size| *size <= most);
+    let large = doubling().chain(doubling().rev().skip(1));
+    let small = [2, 3, 4, 3, 2, 1].into_iter().cycle().take(480);
+    large.chain(small).collect::<Vec<_>>().into_iter().cycle()
+}
+
+/// The backend is the process's: one test at a time may choose it.
+fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    backend.select().expect("Linux has both");
+    turn
+}
+
+/// Makes a call and fails if it allocates.
+#[track_caller]
+fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
+    let (result, counts) = counted(call);
+    assert_eq!(counts, Counts::NONE, "{what} allocates");
+    result
+}
+
+/// Receives by calls of either kind.
+struct Receiver<'a> {
+    msgs: Vec<RecvMsg<'a>>,
+    batch: RecvBatch,
+    /// Calls of each kind.
+    calls: [usize; 2],
+}
+
+impl<'a> Receiver<'a> {
+    fn new(memory: &'a mut [[u8; 16]]) -> Self {
+        let msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+        Self { batch: RecvBatch::new(msgs.len(), 16), msgs, calls: [0; 2] }
+    }
+
+    /// Receives `count` messages, by calls that may allocate nothing if `check` says so.
+    fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
+        let mut taken = 0;
+        while taken < count {
+            self.calls[usize::from(into)] += 1;
+            let (result, counts) = counted(|| match into {
+                false => socket.recv_batch(&mut self.msgs[..count - taken]),
+                true => socket.recv_into(&mut self.batch),
+            });
+            assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
+            let new = result.expect("it was sent");
+            // The address is part of what must cost nothing.
+            let read = |len: usize, addr: Option<SocketAddr>| {
+                assert_eq!((len, addr.is_some()), (PAYLOAD.len(), true));
+            };
+            if into {
+                self.batch.iter().for_each(|datagram| read(datagram.len(), datagram.addr()));
+            } else {
+                self.msgs[..new].iter().for_each(|msg| read(msg.len(), msg.addr()));
+            }
+            taken += new;
+        }
+    }
+}
+
+/// The ways to send.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Batch,
+    Iter,
+    Each,
+    Flush,
+}
+
+impl Way {
+    fn send<S: BatchSocket + ?Sized>(
+        self,
+        socket: &S,
+        msgs: &[SendMsg<'_>],
+        queue: &mut SendQueue,
+    ) -> io::Result<usize> {
+        match self {
+            Self::Batch => socket.send_batch(msgs),
+            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Each => socket.send_each(msgs, &mut |index, error| panic!("{index}: {error}")),
+            Self::Flush => {
+                for msg in msgs {
+                    queue.push(msg)?;
+                }
+                socket.flush(queue)
+            }
+        }
+    }
+}
+
+/// Sends batches from `near` to `far` in every way, after a warm-up of the largest.
+fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: usize) {
+    let msgs = vec![SendMsg::to(to, &PAYLOAD); most];
+    let mut memory = vec![[0; 16]; most];
+    let mut receiver = Receiver::new(&mut memory);
+    let mut queue = SendQueue::new(1 << 20);
+    for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
+        // Twice for each kind of receive: a queue has two stages, which take turns.
+        for i in 0..4 {
+            let sent = way.send(near, &msgs, &mut queue).expect("loopback takes it");
+            receiver.take(far, sent, i % 2 == 0, false);
+        }
+        receiver.calls = [0; 2];
+        for (i, size) in sizes(most).take(calls()).enumerate() {
+            let what = match way {
+                Way::Batch => "send_batch",
+                Way::Iter => "send_iter",
+                Way::Each => "send_each",
+                Way::Flush => "push and flush",
+            };
+            let sent = free(what, || way.send(near, &msgs[..size], &mut queue));
+            assert_eq!(sent.expect("loopback takes it"), size);
+            receiver.take(far, size, i % 2 == 0, true);
+        }
+        assert!(receiver.calls.iter().all(|made| *made >= calls() / 2), "{:?}", receiver.calls);
+    }
+}
+
+/// Both backends, direct and through `&dyn BatchSocket`.
+fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
+    let room = sockets::has_room_for(far, most(), "batches of more than 128 messages");
+    let most = if room { most() } else { 128 };
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        exchange(near, far, sockets::addr(far), most);
+        let (near, far): (&dyn BatchSocket, _) = (near, far);
+        exchange::<dyn BatchSocket>(near, far, sockets::addr(far), most);
+    }
+}
+
+#[test]
+fn calls_with_ipv4_addresses_allocate_nothing() {
+    exchange_on(&sockets::udp4(), &sockets::udp4());
+}
+
+#[test]
+fn calls_with_ipv6_addresses_allocate_nothing() {
+    let (Some(near), Some(far)) = (sockets::udp6(), sockets::udp6()) else { return };
+    exchange_on(&near, &far);
+}
+
+#[test]
+fn an_empty_socket_allocates_nothing() {
+    let socket = sockets::udp4();
+    socket.set_nonblocking(true).expect("it is a flag");
+    let mut memory = [[0; 16]; 8];
+    let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    let mut batch = RecvBatch::new(8, 16);
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        for socket in [&socket as &dyn BatchSocket, &&socket] {
+            assert!(common::would_block(socket.recv_batch(&mut msgs)));
+            for _ in 0..calls() {
+                let result = free("recv_batch", || socket.recv_batch(&mut msgs));
+                assert!(common::would_block(result));
+                let result = free("recv_into", || socket.recv_into(&mut batch));
+                assert!(common::would_block(result));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_socket_allocates_nothing() {
+    let (near, _far) = UnixDatagram::pair().expect("a pair");
+    near.set_nonblocking(true).expect("it is a flag");
+    while near.send(&PAYLOAD).is_ok() {}
+    let msgs = [SendMsg::new(&PAYLOAD); 8];
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        // Room for the eight, not for a ninth: a push that is refused costs nothing either.
+        let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("room for eight"));
+        for way in [Way::Batch, Way::Iter, Way::Each] {
+            assert!(common::would_block(way.send(&near, &msgs, &mut queue)));
+        }
+        for _ in 0..calls() {
+            let result = free("send_batch", || near.send_batch(&msgs));
+            assert!(common::would_block(result));
+            let result = free("send_iter", || near.send_iter(&mut msgs.iter().copied()));
+            assert!(common::would_block(result));
+            let result = free("send_each", || near.send_each(&msgs, &mut |_, _| {}));
+            assert!(common::would_block(result));
+            let result = free("flush", || near.flush(&mut queue));
+            assert!(common::would_block(result));
+            assert!(free("push", || queue.push(&msgs[0])).is_err());
+        }
+    }
+}
+
+/// An error that comes after the first message is kept for the next call, in memory that is there.
+#[test]
+fn a_refusing_peer_allocates_nothing() {
+    let (near, refusing) = (sockets::udp4(), sockets::refusing());
+    near.connect(sockets::addr(&refusing)).expect("connecting does nothing but remember");
+    let msgs = [SendMsg::new(&PAYLOAD); 4];
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        for _ in 0..10 {
+            let _ = near.send_batch(&msgs);
+        }
+        let mut refused = 0;
+        for _ in 0..calls() {
+            let result = free("send_batch", || near.send_batch(&msgs));
+            refused += usize::from(result.is_err());
+        }
+        assert!(refused > 0 || backend == Backend::Mmsg, "nothing was refused");
+    }
+}
+
+#[test]
+fn the_counter_sees_an_allocation() {
+    let (memory, counts) = counted(|| black_box(Vec::<u8>::with_capacity(100)));
+    assert_eq!(counts, Counts { allocations: 1, bytes: 100 });
+    let (_, counts) = counted(|| {
+        let mut memory = memory;
+        memory.reserve_exact(200);
+        black_box(memory)
+    });
+    assert_eq!(counts, Counts { allocations: 1, bytes: 200 });
+    let (_, counts) = counted(|| black_box(vec![0u64; 8]));
+    assert_eq!(counts, Counts { allocations: 1, bytes: 64 });
+    assert_eq!(counted(|| black_box([0; 64])).1, Counts::NONE);
+
+    // On this thread; what another one takes does not count here.
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            barrier.wait();
+            black_box(vec![0u8; 1000]);
+            barrier.wait();
+        });
+        let (_, counts) = counted(|| {
+            barrier.wait();
+            barrier.wait();
+        });
+        assert_eq!(counts, Counts::NONE);
+    });
+
+    // And the first call of a thread does grow its arena.
+    let socket = sockets::udp4();
+    let msgs = vec![SendMsg::to(sockets::addr(&socket), &PAYLOAD); 64];
+    let (sent, counts) = counted(|| socket.send_batch(&msgs));
+    assert_eq!(sent.expect("loopback takes it"), 64);
+    assert!(counts.allocations > 0);
+}

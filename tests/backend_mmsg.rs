@@ -1,0 +1,14 @@
+//! The suite over `recvmmsg` and `sendmmsg`.
+#![cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_os = "netbsd"
+))]
+
+mod common;
+#[path = "suite/mod.rs"]
+mod suite;
+
+/// What every socket of the suite is served by.
+const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Mmsg);

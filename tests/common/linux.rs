@@ -1,0 +1,61 @@
+//! Linux's own: options that have no safe name, and network namespaces.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+
+use super::skip;
+
+/// `SOL_UDP` (include/linux/socket.h).
+pub const SOL_UDP: i32 = libc::IPPROTO_UDP;
+/// Segmentation of what is sent: the length of a segment as an unsigned 16-bit number
+/// (include/uapi/linux/udp.h).
+pub const UDP_SEGMENT: i32 = 103;
+/// Trains on receive (as above).
+pub const UDP_GRO: i32 = 104;
+
+/// Sets a socket option that is one int.
+pub fn set_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    set_raw(socket, level, name, &value)
+}
+
+/// Sets a socket option that is a plain C value.
+pub fn set_raw<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let len = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Runs `test` in a network namespace of its own that has nothing but loopback. Says so and does
+/// nothing where the process may not make one.
+pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+    let run = || {
+        // SAFETY: it takes no pointers; the namespace changes for this thread alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            return skip(name, format_args!("no namespace: {}", io::Error::last_os_error()));
+        }
+        raise_loopback().expect("loopback goes up");
+        test();
+    };
+    thread::scope(|scope| {
+        if let Err(panic) = scope.spawn(run).join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn raise_loopback() -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
+    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as _;
+    }
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as _;
+    // SAFETY: this request reads an ifreq (netdevice(7)), which outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &request) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

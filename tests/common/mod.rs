@@ -1,0 +1,77 @@
+//! What the integration tests share: sockets, payload, waiting, and saying why a test is skipped.
+//!
+//! Each test binary names the backend that its sockets use in a constant `BACKEND`, and has this
+//! module for its own; `None` leaves the choice to the test.
+
+// Every test binary uses another part of it.
+#![allow(dead_code)]
+
+pub mod recv;
+pub mod sockets;
+pub mod threads;
+
+#[cfg(target_os = "linux")]
+pub mod firewall;
+#[cfg(target_os = "linux")]
+pub mod linux;
+
+use std::io::{self, Write};
+use std::sync::Once;
+use std::time::Duration;
+
+use mmsg::Backend;
+
+/// After this long a blocking call gives up, and the test fails: a net for what would hang. Nothing
+/// that goes well comes near it, not even in an emulated machine.
+pub const NET: Duration = Duration::from_secs(60);
+
+/// Makes the process use the backend of this test binary; every socket of a test begins here.
+pub fn choose_backend() {
+    static CHOSEN: Once = Once::new();
+    let Some(backend) = crate::BACKEND else { return };
+    CHOSEN.call_once(|| backend.select().expect("this platform has the backend"));
+    // Chosen once and looked at each time: no call of any test may have changed it by itself.
+    assert_eq!(Backend::current(), backend, "some call has switched the backend");
+}
+
+/// Says that a test is not run here and why, past the capture of the test harness.
+pub fn skip(test: &str, reason: impl std::fmt::Display) {
+    let line = format!("skipped: {test}: {reason}\n");
+    // A test that is skipped and cannot say so is no failure.
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// `len` bytes that are hardly like those of another seed: a wrong, shifted or mixed payload shows.
+pub fn payload(seed: usize, len: usize) -> Vec<u8> {
+    let mut state = (seed as u32).wrapping_mul(0x9e37_79b9) ^ (len as u32).rotate_left(16) ^ 0x5bd1;
+    let mut next = || {
+        // Knuth's multiplier; the upper bits are the good ones.
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// `count` payloads of `len` bytes that begin with their number, all different.
+pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
+    let one = |i: usize| {
+        let mut bytes = payload(i, len.max(4));
+        bytes[..4].copy_from_slice(&(i as u32).to_be_bytes());
+        bytes
+    };
+    (0..count).map(one).collect()
+}
+
+/// The operating system's number of an error; the call is expected to fail.
+#[track_caller]
+pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
+    let error = result.expect_err("the call is expected to fail");
+    error.raw_os_error().unwrap_or_else(|| panic!("not the system's error: {error:?}"))
+}
+
+/// Whether a call found nothing there, or gave up waiting for it.
+#[track_caller]
+pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
+    let error = result.expect_err("there is nothing to be had");
+    error.kind() == io::ErrorKind::WouldBlock
+}

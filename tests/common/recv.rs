@@ -1,0 +1,62 @@
+//! Receiving for tests whose subject is something else.
+
+use std::net::SocketAddr;
+
+use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
+
+/// A received datagram, copied out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    pub data: Vec<u8>,
+    pub from: Option<SocketAddr>,
+    pub truncated: bool,
+}
+
+impl From<Datagram<'_>> for Got {
+    fn from(datagram: Datagram<'_>) -> Self {
+        let data = datagram.slices().collect::<Vec<_>>().concat();
+        assert_eq!(data.len(), datagram.len(), "length and bytes of one datagram");
+        Self { data, from: datagram.addr(), truncated: datagram.truncated() }
+    }
+}
+
+/// Receives exactly `n` datagrams, in as many calls as it takes.
+#[track_caller]
+pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
+    let mut batch = RecvBatch::new(64, 65_535);
+    let mut got = Vec::new();
+    while got.len() < n {
+        match socket.recv_into(&mut batch) {
+            Ok(count) => assert_ne!(count, 0, "the end after {} of {n} datagrams", got.len()),
+            Err(error) => panic!("after {} of {n} datagrams: {error}", got.len()),
+        }
+        got.extend(batch.iter().map(Got::from));
+    }
+    assert_eq!(got.len(), n, "more came than were sent");
+    got
+}
+
+/// The payloads of the next `n` datagrams, which must be whole.
+#[track_caller]
+pub fn payloads(socket: &dyn BatchSocket, n: usize) -> Vec<Vec<u8>> {
+    let whole = |got: Got| {
+        assert!(!got.truncated, "{} bytes of a longer datagram", got.data.len());
+        got.data
+    };
+    collect(socket, n).into_iter().map(whole).collect()
+}
+
+/// `count` buffers of `len` bytes that no payload looks like.
+pub fn memory(count: usize, len: usize) -> Vec<Vec<u8>> {
+    vec![vec![0xEE; len]; count]
+}
+
+/// A message for each buffer.
+pub fn room(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
+    memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
+}
+
+/// The bytes of received messages, copied out.
+pub fn data_of(msgs: &[RecvMsg<'_>]) -> Vec<Vec<u8>> {
+    msgs.iter().map(|msg| msg.slices().collect::<Vec<_>>().concat()).collect()
+}

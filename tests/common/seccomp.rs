@@ -1,0 +1,106 @@
+//! A seccomp filter that refuses some system calls of the calling thread, as a sandbox does.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use libc::{c_ulong, sock_filter, sock_fprog};
+
+/// A call of the C library, and the system calls by which it may reach the kernel.
+#[derive(Clone, Copy)]
+pub struct Refused {
+    numbers: &'static [libc::c_long],
+    /// Its number as the first argument of `socketcall` (include/uapi/linux/net.h), by which older
+    /// architectures make socket calls.
+    socketcall: u32,
+}
+
+pub const RECVMMSG: Refused = Refused {
+    numbers: &[
+        libc::SYS_recvmmsg,
+        // recvmmsg_time64, which a 32-bit C library tries first. One number for all architectures
+        // (include/uapi/asm-generic/unistd.h); the libc crate does not have it for all of them.
+        #[cfg(target_pointer_width = "32")]
+        417,
+    ],
+    socketcall: 19,
+};
+
+pub const SENDMMSG: Refused = Refused { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
+
+#[cfg(any(target_arch = "x86", target_arch = "s390x"))]
+const SOCKETCALL: Option<libc::c_long> = Some(libc::SYS_socketcall);
+#[cfg(not(any(target_arch = "x86", target_arch = "s390x")))]
+const SOCKETCALL: Option<libc::c_long> = None;
+
+/// Where `struct seccomp_data` has the number of the call, and the low half of the first argument.
+const NUMBER: u32 = 0;
+const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
+
+/// From now on, this thread's calls of `calls` fail with `errno`, and all others are made.
+///
+/// The architecture that the number is for is not looked at: this program makes the calls of one.
+///
+/// # Errors
+///
+/// Where the system lets this thread install no filter.
+pub fn refuse(calls: &[Refused], errno: i32) -> io::Result<()> {
+    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
+    let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
+    let refusal = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
+    let is = |value| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value);
+    // Goes over the next statement if the one loaded is not `value`.
+    let if_is = |value| sock_filter { jf: 1, ..is(value) };
+
+    let mut program = vec![load(NUMBER)];
+    for number in calls.iter().flat_map(|call| call.numbers) {
+        program.extend([if_is(*number as u32), refusal]);
+    }
+    if let Some(number) = SOCKETCALL {
+        // Any other call goes to the end, past what follows.
+        let rest = 1 + 2 * calls.len() as u8;
+        program.extend([sock_filter { jf: rest, ..is(number as u32) }, load(FIRST_ARGUMENT)]);
+        for call in calls {
+            program.extend([if_is(call.socketcall), refusal]);
+        }
+    }
+    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    install(&mut program)
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+fn install(program: &mut [sock_filter]) -> io::Result<()> {
+    let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let (yes, unused): (c_ulong, c_ulong) = (1, 0);
+    // SAFETY: no pointers. A thread must have given up new privileges to filter itself.
+    let given_up = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, unused, unused, unused) };
+    if given_up != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mode = c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the program and its length are those of the slice; the kernel copies it.
+    match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What the C library's `recvmmsg` and `sendmmsg` give for no messages at all.
+pub fn ask(socket: &impl AsFd) -> [Result<(), i32>; 2] {
+    let fd = socket.as_fd().as_raw_fd();
+    let result = |answer: libc::c_int| match answer {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error().raw_os_error().expect("the system's")),
+    };
+    [
+        // SAFETY: no headers, so no pointer is followed.
+        result(unsafe {
+            libc::recvmmsg(fd, ptr::null_mut(), 0, libc::MSG_DONTWAIT as _, ptr::null_mut())
+        }),
+        // SAFETY: as above.
+        result(unsafe { libc::sendmmsg(fd, ptr::null_mut(), 0, 0) }),
+    ]
+}

@@ -1,0 +1,112 @@
+//! Sockets on loopback, bound, with room for large batches and a net below blocking receives.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::{NET, choose_backend, skip};
+
+/// Wanted room for waiting datagrams: 2,000 small ones count some 2 MB with their overhead.
+const ROOM: usize = 8 << 20;
+
+/// A blocking UDP socket on the IPv4 loopback address.
+pub fn udp4() -> UdpSocket {
+    choose_backend();
+    prepared(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket"))
+}
+
+/// A blocking UDP socket on the IPv6 loopback address; `None`, and a word on it, where the machine
+/// has no IPv6.
+pub fn udp6() -> Option<UdpSocket> {
+    choose_backend();
+    match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
+        Ok(socket) => Some(prepared(socket)),
+        Err(error) => {
+            skip("what needs IPv6", error);
+            None
+        }
+    }
+}
+
+/// A blocking UDP socket on every address of both families; `None` as with [`udp6`].
+pub fn dual_stack() -> Option<UdpSocket> {
+    drop(udp6()?);
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).expect("an IPv6 socket");
+    socket.set_only_v6(false).expect("a dual-stack socket");
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    socket.bind(&any.into()).expect("any port");
+    Some(prepared(socket.into()))
+}
+
+/// Two IPv4 sockets, each connected to the other.
+pub fn connected() -> (UdpSocket, UdpSocket) {
+    let (a, b) = (udp4(), udp4());
+    a.connect(addr(&b)).expect("connecting does nothing but remember");
+    b.connect(addr(&a)).expect("connecting does nothing but remember");
+    (a, b)
+}
+
+/// Two Unix datagram sockets without names, connected to each other.
+pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
+    choose_backend();
+    let (a, b) = UnixDatagram::pair().expect("a pair of Unix sockets");
+    for socket in [&a, &b] {
+        socket.set_read_timeout(Some(NET)).expect("a timeout");
+        socket.set_write_timeout(Some(NET)).expect("a timeout");
+    }
+    (a, b)
+}
+
+/// A socket whose address takes nothing: it is connected to itself, so what others send there is
+/// refused. (A port that was merely closed might be given to another test.)
+pub fn refusing() -> UdpSocket {
+    let socket = udp4();
+    socket.connect(addr(&socket)).expect("connecting does nothing but remember");
+    socket
+}
+
+/// Where a socket is bound.
+pub fn addr(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+/// Whether `datagrams` small ones can wait in the socket at once; a word on it if not.
+pub fn has_room_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
+    let room = SockRef::from(socket).recv_buffer_size().expect("its receive buffer");
+    // A small datagram counts about 768 bytes with the kernel's own structures around it.
+    let enough = room / 1024 >= datagrams;
+    if !enough {
+        skip(test, format_args!("{datagrams} datagrams do not fit a buffer of {room} bytes"));
+    }
+    enough
+}
+
+/// Gives the socket the room and the net.
+fn prepared(socket: UdpSocket) -> UdpSocket {
+    let handle = SockRef::from(&socket);
+    // Beyond the system's limit only root gets; a test that cannot do without asks has_room_for.
+    #[cfg(target_os = "linux")]
+    let forced =
+        super::linux::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM as i32)
+            .is_ok();
+    #[cfg(not(target_os = "linux"))]
+    let forced = false;
+    if !forced {
+        let _ = handle.set_recv_buffer_size(ROOM);
+    }
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_write_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+/// Waits until all that this thread has sent on loopback has arrived.
+///
+/// The kernel delivers a loopback datagram before the send returns, or, under load, a little later
+/// but in order. So when a last one is there, all are.
+pub fn settle() {
+    let marker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket");
+    marker.set_read_timeout(Some(NET)).expect("a timeout");
+    marker.send_to(b"last", addr(&marker)).expect("loopback takes it");
+    marker.recv(&mut [0; 4]).expect("loopback brings it");
+}

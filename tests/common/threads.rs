@@ -1,0 +1,72 @@
+//! Calls that block, in threads of their own.
+
+use std::os::unix::thread::{JoinHandleExt, RawPthread};
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+
+use super::NET;
+
+/// A call in a thread of its own.
+pub struct Call<R> {
+    thread: JoinHandle<()>,
+    result: Receiver<R>,
+}
+
+impl<R: Send + 'static> Call<R> {
+    /// Makes the call and returns when its thread sleeps in it, as far as the system tells: what
+    /// then happens to the socket happens under a blocked call. (Where the system does not tell,
+    /// it may also happen before the call; the results are the same.)
+    pub fn blocked(call: impl FnOnce() -> R + Send + 'static) -> Self {
+        let (tell_id, id) = mpsc::channel();
+        let (tell_result, result) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let _ = tell_id.send(thread_id());
+            let _ = tell_result.send(call());
+        });
+        let id = id.recv().expect("the thread begins with it");
+        wait_until_asleep(id, &thread);
+        Self { thread, result }
+    }
+
+    /// What the call gives; fails the test if that takes longer than the net.
+    #[track_caller]
+    pub fn result(self) -> R {
+        match self.result.recv_timeout(NET) {
+            Ok(result) => result,
+            Err(error) => panic!("the blocked call did not return: {error}"),
+        }
+    }
+
+    /// For a signal to the thread.
+    pub fn pthread(&self) -> RawPthread {
+        self.thread.as_pthread_t()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn thread_id() -> i32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+#[cfg(target_os = "linux")]
+fn wait_until_asleep(id: i32, thread: &JoinHandle<()>) {
+    let stat = format!("/proc/self/task/{id}/stat");
+    let end = std::time::Instant::now() + NET;
+    while !thread.is_finished() && std::time::Instant::now() < end {
+        let Ok(line) = std::fs::read_to_string(&stat) else { return };
+        // The state follows the name, which stands in parentheses (proc_pid_stat(5)).
+        if line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_id() -> i32 {
+    0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn wait_until_asleep(_: i32, _: &JoinHandle<()>) {}

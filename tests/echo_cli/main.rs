@@ -1,0 +1,13 @@
+//! `examples/echo` as a user has it before them: a program that is started, written to, looked at
+//! and stopped.
+//!
+//! `cargo test` builds the example; for these tests alone:
+//! `cargo build --example echo && cargo test --test echo_cli`.
+
+#![cfg(unix)]
+
+mod demo;
+mod load;
+mod program;
+mod serve;
+mod wrong;

@@ -1,0 +1,228 @@
+//! The server, seen by plain clients.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::program::{PATIENCE, Program, Server, client, example, serve};
+
+/// Sends a datagram of each of these lengths and checks what comes back.
+fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
+    let mut back = vec![0; 65_535];
+    for &len in lengths {
+        let data: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+        client.send_to(&data, server.addr).expect("loopback takes it");
+        let (n, from) = client.recv_from(&mut back).expect("it comes back");
+        assert_eq!((n, from), (len, server.addr));
+        assert!(back[..n] == data, "the {len} bytes are the same");
+    }
+}
+
+/// Stops the server and gives the line of its totals.
+fn stop(server: Server) -> String {
+    server.program.signal(libc::SIGTERM);
+    let ended = server.program.wait();
+    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+    ended.out.last().expect("the totals are printed").clone()
+}
+
+#[test]
+fn every_length_comes_back_in_every_mode() {
+    let ways: [&[&str]; 6] = [
+        &[],
+        &["--mode", "std"],
+        &["--backend", "mmsg"],
+        &["--backend", "msg"],
+        &["--batch", "1"],
+        &["--batch", "1024", "--threads", "2"],
+    ];
+    for way in ways {
+        for (ip, largest) in [("127.0.0.1", 65_507), ("[::1]", 65_527)] {
+            let Some(server) = serve(&format!("{ip}:0"), way) else { return };
+            assert_ne!(server.addr.port(), 0);
+            let lengths = [0, 1, 1472, largest, 0, largest, 2];
+            exchange(&client(server.addr), &server, &lengths);
+            let totals = stop(server);
+            assert!(totals.starts_with("total: received 7, sent 7, "), "{way:?}: {totals}");
+            assert!(totals.contains("errors 0, ignored 0"), "{way:?}: {totals}");
+        }
+    }
+}
+
+#[test]
+fn a_server_of_both_families_answers_both() {
+    let Some(server) = serve("[::]:0", &[]) else { return };
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    client.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    client.connect(("127.0.0.1", server.addr.port())).expect("loopback has a route");
+    client.send(b"mapped").expect("loopback takes it");
+    let mut back = [0; 16];
+    let n = client.recv(&mut back).expect("it comes back");
+    assert_eq!(&back[..n], b"mapped");
+}
+
+#[test]
+fn threads_share_the_clients() {
+    for mode in ["std", "batch"] {
+        let Some(server) = serve("127.0.0.1:0", &["--threads", "3", "--mode", mode]) else {
+            return;
+        };
+        let clients: Vec<_> = (0..64).map(|_| client(server.addr)).collect();
+        for client in &clients {
+            exchange(client, &server, &[3]);
+        }
+        let totals = stop(server);
+        assert!(totals.starts_with("total: received 64, sent 64, "), "{totals}");
+    }
+}
+
+#[test]
+fn many_datagrams_of_many_clients_go_back_to_where_each_came_from() {
+    let Some(server) = serve("127.0.0.1:0", &["--batch", "16"]) else { return };
+    let clients: Vec<_> = (0..8).map(|_| client(server.addr)).collect();
+    for round in 0..4u8 {
+        for (i, client) in clients.iter().enumerate() {
+            client.send_to(&[i as u8, round], server.addr).expect("loopback takes it");
+        }
+    }
+    for (i, client) in clients.iter().enumerate() {
+        for round in 0..4u8 {
+            let mut back = [0; 16];
+            let n = client.recv(&mut back).expect("it comes back");
+            assert_eq!(back[..n], [i as u8, round]);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_no_destination_harms_nobody() {
+    // A datagram from port 0 cannot be answered. Only a raw socket can send one.
+    let Some(server) = serve("127.0.0.1:0", &[]) else { return };
+    let raw = match socket2::Socket::new(
+        socket2::Domain::IPV4,
+        socket2::Type::RAW,
+        Some(socket2::Protocol::UDP),
+    ) {
+        Ok(raw) => raw,
+        Err(error) => return println!("skipped: no raw socket: {error}"),
+    };
+    // A UDP header: source port 0, destination port, length 9, no checksum; then a byte.
+    let [high, low] = server.addr.port().to_be_bytes();
+    let packet = [0, 0, high, low, 0, 9, 0, 0, b'x'];
+    let to = std::net::SocketAddr::from((server.addr.ip(), 0));
+    let client = client(server.addr);
+    for _ in 0..3 {
+        raw.send_to(&packet, &to.into()).expect("loopback takes it");
+        exchange(&client, &server, &[10, 20]);
+    }
+    let totals = stop(server);
+    assert!(totals.starts_with("total: received 9, sent 6, "), "{totals}");
+    assert!(totals.contains("errors 3, ignored 0"), "{totals}");
+}
+
+#[test]
+fn a_client_that_is_gone_harms_nobody() {
+    for way in [&["--mode", "std"], &["--backend", "mmsg"], &["--backend", "msg"]] {
+        let Some(server) = serve("127.0.0.1:0", way) else { return };
+        let stays = client(server.addr);
+        for _ in 0..3 {
+            client(server.addr).send_to(b"gone", server.addr).expect("loopback takes it");
+            exchange(&stays, &server, &[10, 20]);
+        }
+        let totals = stop(server);
+        assert!(totals.starts_with("total: received 9, "), "{totals}");
+    }
+}
+
+#[test]
+fn both_signals_end_it_within_a_second() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        for way in [&["--mode", "std"], &["--mode", "batch"], &["--threads", "2"]] {
+            // A machine that is busy with other things may be late once.
+            let in_time = (0..5).any(|_| {
+                let Some(server) = serve("127.0.0.1:0", way) else { return true };
+                exchange(&client(server.addr), &server, &[5]);
+                let sent = Instant::now();
+                server.program.signal(signal);
+                let ended = server.program.wait();
+                assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+                let totals = ended.out.last().expect("the totals are printed");
+                assert!(totals.starts_with("total: received 1, sent 1, "), "{totals}");
+                sent.elapsed() < Duration::from_secs(1)
+            });
+            assert!(in_time, "signal {signal}, {way:?}");
+        }
+    }
+}
+
+#[test]
+fn figures_are_printed_while_there_is_traffic() {
+    let Some(server) = serve("127.0.0.1:0", &[]) else { return };
+    exchange(&client(server.addr), &server, &[5, 6, 7]);
+    let line = server.program.line();
+    assert!(line.contains("received") && line.contains("/s  sent"), "{line}");
+    assert!(line.ends_with("errors 0  ignored 0"), "{line}");
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_fault() {
+    let Some(path) = example() else { return };
+    let mut child = Command::new(path)
+        .args(["serve", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    out.read_line(&mut line).expect("a line is printed");
+    drop(out);
+    let addr = line.trim_end().trim_start_matches("listening on ").parse().expect("an address");
+    let pid = child.id().try_into().expect("a pid is a pid_t");
+    let client = client(addr);
+    client.send_to(b"still there?", addr).expect("loopback takes it");
+    let mut back = [0; 16];
+    client.recv(&mut back).expect("it comes back");
+    // SAFETY: kill takes no pointers; the pid is of a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    let ended = child.wait_with_output().expect("a child can be waited for");
+    assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), &b""[..]));
+}
+
+#[test]
+fn socat_gets_its_line_back() {
+    if Command::new("socat").arg("-V").output().is_err() {
+        return println!("skipped: socat is not installed");
+    }
+    let Some(server) = serve("127.0.0.1:0", &[]) else { return };
+    let mut socat = Command::new("socat")
+        .args(["-".to_owned(), format!("UDP4:{}", server.addr)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("socat starts");
+    let mut stdin = socat.stdin.take().expect("it is piped");
+    stdin.write_all(b"hello, echo\n").expect("socat reads it");
+    let mut line = String::new();
+    let mut out = BufReader::new(socat.stdout.take().expect("it is piped"));
+    out.read_line(&mut line).expect("socat prints it");
+    assert_eq!(line, "hello, echo\n");
+    socat.kill().expect("a child can be ended");
+    socat.wait().expect("a child can be waited for");
+}
+
+#[test]
+fn a_port_in_use_is_told_of() {
+    let Some(path) = example() else { return };
+    let shared = serve("127.0.0.1:0", &["--threads", "2"]).expect("the example is there");
+    let alone = client(shared.addr);
+    for addr in [shared.addr, alone.local_addr().expect("it is bound")] {
+        for threads in ["1", "2"] {
+            let args = ["serve", &addr.to_string(), "--threads", threads];
+            let ended = Program::start(path, args).wait();
+            assert_eq!((ended.status, ended.err.len(), ended.out.len()), (Some(2), 1, 0));
+            assert!(ended.err[0].starts_with("error: cannot listen on "), "{ended:?}");
+        }
+    }
+}

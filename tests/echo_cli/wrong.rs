@@ -1,0 +1,61 @@
+//! What cannot be done: one line on the standard error, status 2.
+
+use crate::program::run;
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let wrong: [&[&str]; 26] = [
+        &["serve"],
+        &["serve", ""],
+        &["serve", "nonsense"],
+        &["serve", "127.0.0.1"],
+        &["serve", "127.0.0.1:65536"],
+        &["serve", "::1:7777"],
+        // An address for documentation, which no machine has (RFC 5737).
+        &["serve", "192.0.2.1:0"],
+        &["serve", "127.0.0.1:0", "--batch", "0"],
+        &["serve", "127.0.0.1:0", "--batch", "1025"],
+        &["serve", "127.0.0.1:0", "--threads", "0"],
+        &["serve", "127.0.0.1:0", "--threads", "-1"],
+        &["serve", "127.0.0.1:0", "--mode", "fast"],
+        &["serve", "127.0.0.1:0", "--backend", "uring"],
+        &["serve", "127.0.0.1:0", "127.0.0.1:0"],
+        &["load"],
+        &["load", "localhost"],
+        &["load", "127.0.0.1:0"],
+        &["load", "127.0.0.1:7777", "--size", "65508"],
+        &["load", "127.0.0.1:7777", "--size", "-1"],
+        &["load", "127.0.0.1:7777", "--size", "99999999999999999999"],
+        &["load", "127.0.0.1:7777", "--window", "0"],
+        &["load", "127.0.0.1:7777", "--seconds", "0"],
+        &["load", "127.0.0.1:7777", "--seconds", "-1"],
+        &["load", "127.0.0.1:7777", "--seconds", "NaN"],
+        &["dance"],
+        &["--fast"],
+    ];
+    for args in wrong {
+        let Some(ended) = run(args) else { return };
+        assert_eq!(
+            (ended.status, ended.err.len(), ended.out.len()),
+            (Some(2), 1, 0),
+            "{args:?} {ended:#?}"
+        );
+        let said = &ended.err[0];
+        assert!(said.starts_with("error: ") && !said.contains("panicked"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_size_that_is_too_large_is_named() {
+    let Some(ended) = run(&["load", "127.0.0.1:7777", "--size", "65508"]) else { return };
+    assert!(ended.err[0].contains("65508 is not in 0..=65507"), "{ended:?}");
+}
+
+#[test]
+fn help_is_no_error() {
+    for args in [&["--help"][..], &["serve", "--help"], &["load", "-h"], &["--version"]] {
+        let Some(ended) = run(args) else { return };
+        assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{args:?} {ended:#?}");
+        assert!(!ended.out.is_empty(), "{args:?}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Real sandboxes: seccomp filters that answer for the multi-message calls.
+//!
+//! A filter cannot be taken off again, and the library's choice holds for the process. So each
+//! test runs its own binary once more, as a child that lays a filter on the thread of that test.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/seccomp.rs"]
+mod seccomp;
+
+use std::env;
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::process::Command;
+
+use common::{skip, sockets};
+use mmsg::{Backend, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use seccomp::{RECVMMSG, SENDMMSG};
+
+/// Left to the library: that is what is tested.
+const BACKEND: Option<Backend> = None;
+
+/// Set for a child: the name of the test that it is to play the child in.
+const CHILD: &str = "MMSG_SANDBOX_CHILD";
+/// What a child prints when it has come to its end, or cannot make itself a sandbox.
+const DONE: &str = "the child is done";
+const CANNOT: &str = "no filter can be installed here: ";
+
+const BATCH: usize = 20;
+
+/// Plays the child if this process is one, and else starts it and looks at what it says.
+fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
+    if env::var(CHILD).is_ok_and(|name| name == test) {
+        let word = match child() {
+            Ok(()) => DONE.into(),
+            Err(error) => format!("{CANNOT}{error}"),
+        };
+        // Not by `println!`, which the test harness would keep for itself.
+        return writeln!(io::stdout(), "\n{word}").expect("the parent reads");
+    }
+    let program = env::current_exe().expect("this program has a file");
+    let output = Command::new(program)
+        .args(["--exact", test, "--test-threads=1"])
+        .env(CHILD, test)
+        .output()
+        .expect("it runs once more");
+    let said = String::from_utf8_lossy(&output.stdout);
+    if let Some((_, reason)) = said.split_once(CANNOT) {
+        return skip(test, reason.lines().next().unwrap_or_default());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(DONE), "{said}\n{complaint}");
+}
+
+/// Sends batches in every way and receives in every way; all of it arrives, in order.
+fn exchange(near: &UdpSocket, far: &UdpSocket) {
+    let data: Vec<_> = (0..BATCH as u32).map(u32::to_be_bytes).collect();
+    let to = sockets::addr(far);
+    let msgs: Vec<_> = data.iter().map(|bytes| SendMsg::to(to, bytes)).collect();
+    let mut memory = [[0; 4]; BATCH + 4];
+    let mut batch = RecvBatch::new(BATCH + 4, 4);
+    let mut queue = SendQueue::new(1 << 16);
+    for way in 0..4 {
+        let sent = match way {
+            0 => near.send_batch(&msgs),
+            1 => near.send_iter(&mut msgs.iter().copied()),
+            2 => near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}")),
+            _ => {
+                msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+                near.flush(&mut queue)
+            }
+        };
+        assert_eq!(sent.expect("a sandbox is no reason to fail"), BATCH);
+
+        let mut received = Vec::new();
+        while received.len() < BATCH {
+            if way % 2 == 0 {
+                let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+                let count = far.recv_batch(&mut room).expect("something is waiting");
+                received.extend(room[..count].iter().map(|msg| msg.data().to_vec()));
+            } else {
+                far.recv_into(&mut batch).expect("something is waiting");
+                received.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+            }
+        }
+        assert_eq!(received, data);
+    }
+}
+
+/// A child under a filter that answers `errno` for `calls`: everything works, one by one, for good.
+fn falls_back(test: &str, calls: &'static [seccomp::Refused], errno: i32) {
+    in_child(test, || {
+        let (near, far) = (sockets::udp4(), sockets::udp4());
+        assert_eq!(Backend::current(), Backend::Mmsg);
+        seccomp::refuse(calls, errno)?;
+        exchange(&near, &far);
+        assert_eq!(Backend::current(), Backend::Msg);
+        // The other sockets of the process go the same way from the start.
+        exchange(&sockets::udp4(), &far);
+        assert_eq!(Backend::current(), Backend::Msg);
+        Ok(())
+    });
+}
+
+#[test]
+fn p2_a_kernel_without_the_calls() {
+    falls_back("p2_a_kernel_without_the_calls", &[RECVMMSG, SENDMMSG], libc::ENOSYS);
+}
+
+#[test]
+fn p2_a_sandbox_that_forbids_both_calls() {
+    falls_back("p2_a_sandbox_that_forbids_both_calls", &[RECVMMSG, SENDMMSG], libc::EPERM);
+}
+
+#[test]
+fn p2_a_kernel_without_sendmmsg_alone() {
+    falls_back("p2_a_kernel_without_sendmmsg_alone", &[SENDMMSG], libc::ENOSYS);
+}
+
+#[test]
+fn p2_a_sandbox_that_forbids_sendmmsg_alone() {
+    falls_back("p2_a_sandbox_that_forbids_sendmmsg_alone", &[SENDMMSG], libc::EPERM);
+}
+
+#[test]
+fn p2_a_kernel_without_recvmmsg_alone() {
+    falls_back("p2_a_kernel_without_recvmmsg_alone", &[RECVMMSG], libc::ENOSYS);
+}
+
+#[test]
+fn p2_a_sandbox_that_forbids_recvmmsg_alone() {
+    falls_back("p2_a_sandbox_that_forbids_recvmmsg_alone", &[RECVMMSG], libc::EPERM);
+}
+
+#[test]
+fn p2_a_sandbox_that_allows_the_calls_changes_nothing() {
+    in_child("p2_a_sandbox_that_allows_the_calls_changes_nothing", || {
+        let (near, far) = (sockets::udp4(), sockets::udp4());
+        seccomp::refuse(&[], libc::EPERM)?;
+        exchange(&near, &far);
+        assert_eq!(Backend::current(), Backend::Mmsg);
+        Ok(())
+    });
+}
+
+#[test]
+fn p2_without_a_sandbox_the_calls_stay_in_use() {
+    in_child("p2_without_a_sandbox_the_calls_stay_in_use", || {
+        exchange(&sockets::udp4(), &sockets::udp4());
+        assert_eq!(Backend::current(), Backend::Mmsg);
+        Ok(())
+    });
+}
+
+/// The filters do what they say: the C library's own calls meet them.
+#[test]
+fn p2_the_filter_is_in_force() {
+    in_child("p2_the_filter_is_in_force", || {
+        let socket = sockets::udp4();
+        assert_eq!(seccomp::ask(&socket), [Ok(()), Ok(())]);
+        seccomp::refuse(&[SENDMMSG], libc::EPERM)?;
+        assert_eq!(seccomp::ask(&socket), [Ok(()), Err(libc::EPERM)]);
+        seccomp::refuse(&[RECVMMSG], libc::ENOSYS)?;
+        assert_eq!(seccomp::ask(&socket), [Err(libc::ENOSYS), Err(libc::EPERM)]);
+        Ok(())
+    });
+}

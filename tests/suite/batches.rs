@@ -1,0 +1,167 @@
+//! Batch sizes from none to more than one system call can carry.
+
+use std::net::UdpSocket;
+
+use mmsg::{BatchSocket, RecvBatch, SendMsg, SendQueue};
+
+use crate::common::numbered;
+use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::sockets::{addr, has_room_for, refusing, settle, udp4, unix_pair};
+use crate::common::threads::Call;
+
+/// One, the most of one system call, and more.
+const COUNTS: [usize; 3] = [1, 1_024, 1_030];
+
+fn messages<'a>(data: &'a [Vec<u8>], to: &UdpSocket) -> Vec<SendMsg<'a>> {
+    let to = addr(to);
+    data.iter().map(|data| SendMsg::to(to, data)).collect()
+}
+
+#[test]
+fn no_messages_are_no_call() {
+    let gone = refusing();
+    let socket = udp4();
+    socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+    socket.send(b"anyone there?").expect("the answer comes later");
+    settle();
+    // A system call would be told that the connection was refused.
+    assert_eq!(socket.recv_batch(&mut []).expect("no call"), 0);
+    assert_eq!(socket.send_batch(&[]).expect("no call"), 0);
+    assert_eq!(socket.send_iter(&mut std::iter::empty()).expect("no call"), 0);
+    assert_eq!(socket.send_each(&[], &mut |_, _| panic!("no message")).expect("no call"), 0);
+    assert_eq!(socket.flush(&mut SendQueue::new(1_000)).expect("no call"), 0);
+    let told = socket.recv_batch(&mut room(&mut memory(1, 1)));
+    assert_eq!(crate::common::code(told), libc::ECONNREFUSED);
+}
+
+#[test]
+fn every_count_is_received_by_one_call() {
+    for count in COUNTS {
+        let (from, to) = (udp4(), udp4());
+        if !has_room_for(&to, count, "every_count_is_received_by_one_call") {
+            return;
+        }
+        let sent = numbered(count, 15);
+        assert_eq!(from.send_batch(&messages(&sent, &to)).expect("all are taken"), count);
+        settle();
+        let mut memory = memory(count, 32);
+        let mut msgs = room(&mut memory);
+        assert_eq!(to.recv_batch(&mut msgs).expect("all are there"), count);
+        assert_eq!(data_of(&msgs), sent);
+        assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from)) && !msg.truncated()));
+    }
+}
+
+#[test]
+fn every_count_is_received_into_a_batch_by_one_call() {
+    let mut batch = RecvBatch::new(2_000, 32);
+    assert_eq!((batch.slots(), batch.len()), (2_000, 0));
+    // Down again at the end: nothing of a larger batch before is left.
+    for count in [1, 1_024, 1_030, 2_000, 1_025, 3, 1] {
+        let (from, to) = (udp4(), udp4());
+        if !has_room_for(&to, count, "every_count_is_received_into_a_batch_by_one_call") {
+            return;
+        }
+        let sent = numbered(count, 15);
+        assert_eq!(from.send_batch(&messages(&sent, &to)).expect("all are taken"), count);
+        settle();
+        assert_eq!(to.recv_into(&mut batch).expect("all are there"), count);
+        assert_eq!((batch.len(), batch.messages().len()), (count, count));
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent));
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+    }
+}
+
+#[test]
+fn a_batch_of_exactly_one_call_and_one_slot_more() {
+    for slots in [1_024, 1_025] {
+        let (from, to) = (udp4(), udp4());
+        if !has_room_for(&to, 1_030, "a_batch_of_exactly_one_call_and_one_slot_more") {
+            return;
+        }
+        let sent = numbered(1_030, 4);
+        assert_eq!(from.send_batch(&messages(&sent, &to)).expect("all are taken"), 1_030);
+        settle();
+        let mut batch = RecvBatch::new(slots, 4);
+        assert_eq!(to.recv_into(&mut batch).expect("it is full"), slots);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent[..slots]));
+        assert_eq!(to.recv_into(&mut batch).expect("the rest is there"), 1_030 - slots);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent[slots..]));
+    }
+}
+
+/// Spread over several receivers, so that no buffer overflows on any machine.
+fn receivers() -> Vec<UdpSocket> {
+    (0..6).map(|_| udp4()).collect()
+}
+
+/// Message `i` goes to receiver `i % 6`; checks that it did.
+fn assert_spread(receivers: &[UdpSocket], sent: &[Vec<u8>]) {
+    for (i, receiver) in receivers.iter().enumerate() {
+        let expected: Vec<_> = sent.iter().skip(i).step_by(receivers.len()).cloned().collect();
+        assert_eq!(payloads(receiver, expected.len()), expected);
+    }
+}
+
+fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> {
+    let to: Vec<_> = receivers.iter().map(addr).collect();
+    data.iter().zip(to.iter().cycle()).map(|(data, to)| SendMsg::to(*to, data)).collect()
+}
+
+#[test]
+fn s8_more_messages_than_one_call_carries_are_all_sent() {
+    let (from, to) = (udp4(), receivers());
+    for count in COUNTS {
+        let sent = numbered(count, 15);
+        let msgs = spread(&to, &sent);
+        assert_eq!(from.send_batch(&msgs).expect("all are taken"), count);
+        assert_spread(&to, &sent);
+        let failed = &mut |index, error| panic!("message {index}: {error}");
+        assert_eq!(from.send_each(&msgs, failed).expect("all are taken"), count);
+        assert_spread(&to, &sent);
+    }
+}
+
+#[test]
+fn every_count_is_sent_from_an_iterator_and_from_a_queue() {
+    let (from, to) = (udp4(), receivers());
+    for count in [1, 31, 32, 63, 64, 65, 128, 1_023, 1_024, 1_025, 1_030] {
+        let sent = numbered(count, 15);
+        let msgs = spread(&to, &sent);
+        // Once with a length that is known before, once without.
+        assert_eq!(from.send_iter(&mut msgs.iter().copied()).expect("all are taken"), count);
+        assert_spread(&to, &sent);
+        let mut unknown = msgs.iter().copied().filter(|_| true);
+        assert_eq!(from.send_iter(&mut unknown).expect("all are taken"), count);
+        assert_spread(&to, &sent);
+
+        let mut queue = SendQueue::new(1 << 20);
+        for msg in &msgs {
+            queue.push(msg).expect("there is room");
+        }
+        assert_eq!(from.flush(&mut queue).expect("all are taken"), count);
+        assert!(queue.is_empty());
+        assert_spread(&to, &sent);
+    }
+}
+
+/// A Unix socket's queue holds a few datagrams, and a sender waits for room: nothing can be lost,
+/// and a blocking batch of any length gets through.
+#[test]
+fn a_blocking_batch_waits_for_a_reader_and_loses_nothing() {
+    let (a, b) = unix_pair();
+    for count in COUNTS {
+        let sent = numbered(count, 15);
+        let (data, socket) = (sent.clone(), a.try_clone().expect("a second descriptor"));
+        let sender = Call::blocked(move || {
+            let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
+            let mut done = 0;
+            while done < msgs.len() {
+                done += socket.send_batch(&msgs[done..]).expect("the reader makes room");
+            }
+        });
+        let got = collect(&b, count);
+        assert!(got.iter().map(|got| &got.data).eq(&sent));
+        sender.result();
+    }
+}

@@ -1,0 +1,167 @@
+//! Storage that held control data and is used without, and the other way round.
+
+use std::net::UdpSocket;
+
+use mmsg::{BatchSocket, ControlBuf, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
+
+use crate::common::linux::set_option;
+use crate::common::recv::{memory, room};
+use crate::common::sockets::{addr, settle, udp4, unix_pair};
+use crate::common::{numbered, payload};
+
+/// A socket whose datagrams come with two control messages, and one whose come with none.
+fn rich_and_plain() -> (UdpSocket, UdpSocket) {
+    let (rich, plain) = (udp4(), udp4());
+    for option in [libc::IP_PKTINFO, libc::IP_RECVTTL] {
+        set_option(&rich, libc::IPPROTO_IP, option, 1).expect("an option of every Linux");
+    }
+    (rich, plain)
+}
+
+fn send_to_itself(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
+    let sent = numbered(count, 15);
+    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(socket), data)).collect();
+    assert_eq!(socket.send_batch(&msgs).expect("they are taken"), count);
+    settle();
+    sent
+}
+
+/// Both control messages are there, whole; or none.
+fn assert_control(messages: mmsg::ControlMessages<'_>, rich: bool) {
+    let seen: Vec<_> = messages.map(|m| (m.level, m.kind, m.data.len())).collect();
+    let all = [(libc::IPPROTO_IP, libc::IP_PKTINFO, 12), (libc::IPPROTO_IP, libc::IP_TTL, 4)];
+    assert_eq!(seen, if rich { &all[..] } else { &[] });
+}
+
+#[test]
+fn r2_an_arena_has_whole_control_space_for_every_message() {
+    let (rich, plain) = rich_and_plain();
+    let mut arena = MmsgBuf::new();
+    let mut controls = vec![ControlBuf::new(); 40];
+    // Up and down, with and without: what the last call left in a header must not show.
+    let turns = [(1, true), (3, false), (40, true), (2, false), (2, true), (40, false), (40, true)];
+    for (count, is_rich) in turns {
+        let socket = if is_rich { &rich } else { &plain };
+        let sent = send_to_itself(socket, count);
+        let mut memory = memory(40, 16);
+        let mut msgs: Vec<_> = room(&mut memory)
+            .into_iter()
+            .zip(&mut controls)
+            .map(|(msg, control)| msg.with_control(control))
+            .collect();
+        assert_eq!(arena.recv(socket, &mut msgs).expect("they are there"), count);
+        for (msg, data) in msgs.iter().zip(&sent) {
+            assert_eq!((msg.data(), msg.addr()), (&data[..], Some(addr(socket))));
+            assert!(!msg.truncated() && !msg.control_truncated());
+            assert_control(msg.control_messages(), is_rich);
+        }
+        for unused in &msgs[count..] {
+            assert_control(unused.control_messages(), false);
+        }
+    }
+}
+
+#[test]
+fn r2_messages_that_are_used_again_forget_the_last_call() {
+    let (rich, plain) = rich_and_plain();
+    let mut controls = vec![ControlBuf::new(); 3];
+    let mut memory = memory(3, 16);
+    let mut msgs: Vec<_> = room(&mut memory)
+        .into_iter()
+        .zip(&mut controls)
+        .map(|(msg, control)| msg.with_control(control))
+        .collect();
+    for is_rich in [true, false, true, true, false] {
+        let socket = if is_rich { &rich } else { &plain };
+        send_to_itself(socket, 3);
+        assert_eq!(socket.recv_batch(&mut msgs).expect("they are there"), 3);
+        for msg in &msgs {
+            assert!(msg.addr() == Some(addr(socket)) && !msg.control_truncated());
+            assert_control(msg.control_messages(), is_rich);
+        }
+    }
+}
+
+#[test]
+fn r2_a_batch_has_whole_control_space_for_every_message() {
+    let (rich, plain) = rich_and_plain();
+    let mut batch = RecvBatch::new(50, 16);
+    let turns =
+        [(1, true), (50, false), (50, true), (2, false), (3, true), (50, false), (49, true)];
+    for (count, is_rich) in turns {
+        let socket = if is_rich { &rich } else { &plain };
+        let sent = send_to_itself(socket, count);
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
+        for (message, data) in batch.messages().zip(&sent) {
+            assert_eq!((message.data(), message.addr()), (&data[..], Some(addr(socket))));
+            assert!(!message.truncated() && !message.control_truncated());
+            assert_control(message.control_messages(), is_rich);
+        }
+    }
+}
+
+#[test]
+fn r2_names_and_flags_of_the_last_call_do_not_show() {
+    let (rich, _) = rich_and_plain();
+    let (a, b) = unix_pair();
+    let mut arena = MmsgBuf::new();
+    let mut batch = RecvBatch::new(4, 8);
+    for round in 0..3 {
+        // A cut message with an address and control data, then a whole one with neither.
+        for _ in 0..4 {
+            rich.send_to(&payload(round, 12), addr(&rich)).expect("it is taken");
+        }
+        settle();
+        let mut memory = memory(2, 8);
+        let mut msgs = room(&mut memory);
+        assert_eq!(arena.recv(&rich, &mut msgs).expect("four are there"), 2);
+        assert!(msgs.iter().all(|msg| msg.truncated() && msg.addr() == Some(addr(&rich))));
+        assert_eq!(rich.recv_into(&mut batch).expect("two are left"), 2);
+        assert!(batch.messages().all(|m| m.truncated() && m.control_messages().count() == 2));
+
+        a.send_batch(&[SendMsg::new(b"whole"); 4]).expect("the queue has room");
+        assert_eq!(arena.recv(&b, &mut msgs).expect("four are there"), 2);
+        assert!(msgs.iter().all(|msg| !msg.truncated() && msg.addr().is_none()));
+        assert_eq!(b.recv_into(&mut batch).expect("two are left"), 2);
+        assert!(batch.messages().all(|m| !m.truncated() && m.addr().is_none()));
+        assert!(batch.messages().all(|m| m.control_messages().count() == 0));
+    }
+}
+
+#[test]
+fn r2_a_send_after_one_with_control_data_has_none() {
+    let (from, to) = (udp4(), udp4());
+    set_option(&to, libc::IPPROTO_IP, libc::IP_RECVTTL, 1).expect("an option of every Linux");
+    let mut control = ControlBuf::new();
+    control.push(libc::IPPROTO_IP, libc::IP_TTL, &9i32.to_ne_bytes()).expect("there is room");
+    let plain = SendMsg::to(addr(&to), b"plain");
+    let rich = plain.with_control(&control);
+    let mut arena = MmsgBuf::new();
+    for msgs in [[rich; 3], [plain; 3], [plain, rich, plain], [rich, plain, rich]] {
+        assert_eq!(arena.send(&from, &msgs).expect("they are taken"), 3);
+    }
+    settle();
+    let mut batch = RecvBatch::new(12, 16);
+    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 12);
+    let ttl = |m: mmsg::Message<'_>| m.control_messages().next().and_then(|c| c.int());
+    let expected = [9, 9, 9, 64, 64, 64, 64, 9, 64, 9, 64, 9];
+    assert!(batch.messages().map(ttl).eq(expected.map(Some)));
+}
+
+#[test]
+fn a_control_buffer_that_is_lent_again_is_emptied() {
+    let (rich, plain) = rich_and_plain();
+    let mut control = ControlBuf::new();
+    send_to_itself(&rich, 1);
+    let mut bytes = [0; 16];
+    let mut msgs = [RecvMsg::new(&mut bytes).with_control(&mut control)];
+    assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
+    assert_control(control.messages(), true);
+
+    let msg = RecvMsg::new(&mut bytes).with_control(&mut control);
+    assert_control(msg.control_messages(), false);
+    send_to_itself(&plain, 1);
+    let mut msgs = [msg];
+    assert_eq!(plain.recv_batch(&mut msgs).expect("it is there"), 1);
+    assert_control(control.messages(), false);
+}

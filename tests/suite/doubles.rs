@@ -1,0 +1,233 @@
+//! Stand-ins for a socket: the two required methods are enough, and every other one works by them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::SocketAddr;
+
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
+
+use crate::common::recv::{data_of, memory, room};
+use crate::common::sockets::udp4;
+use crate::common::{numbered, would_block};
+
+/// A socket in memory: what is sent is kept, and what is put in the inbox is received.
+#[derive(Default)]
+struct Double {
+    inbox: RefCell<VecDeque<Vec<u8>>>,
+    sent: RefCell<Vec<Vec<u8>>>,
+    /// How many datagrams it takes before it is full.
+    room: Cell<usize>,
+    send_calls: Cell<usize>,
+    /// What it tells of every datagram it gives out.
+    addr: Option<SocketAddr>,
+    meta: RecvMeta,
+}
+
+/// A payload that the double refuses.
+const BAD: &[u8] = b"bad";
+
+impl Double {
+    fn with_room(room: usize) -> Self {
+        Self { room: room.into(), ..Self::default() }
+    }
+
+    fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
+        let addr = Some(SocketAddr::from(([192, 0, 2, 7], 7)));
+        Self { inbox: RefCell::new(datagrams.to_vec().into()), addr, ..Self::default() }
+    }
+}
+
+impl BatchSocket for Double {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        let mut inbox = self.inbox.borrow_mut();
+        let count = msgs.len().min(inbox.len());
+        for (msg, data) in msgs.iter_mut().zip(inbox.drain(..count)) {
+            msg.fill(&data, self.addr, self.meta);
+        }
+        if count == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.send_calls.set(self.send_calls.get() + 1);
+        for (i, msg) in msgs.iter().enumerate() {
+            let data = msg.slices().collect::<Vec<_>>().concat();
+            let error = match self.room.get() {
+                0 => ErrorKind::WouldBlock,
+                _ if data == BAD => ErrorKind::InvalidInput,
+                room => {
+                    self.room.set(room - 1);
+                    self.sent.borrow_mut().push(data);
+                    continue;
+                }
+            };
+            return if i == 0 { Err(error.into()) } else { Ok(i) };
+        }
+        Ok(msgs.len())
+    }
+}
+
+fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
+    data.iter().map(|data| SendMsg::new(data)).collect()
+}
+
+#[test]
+fn a_double_is_received_into_a_batch() {
+    let data = numbered(70, 20);
+    let double = Double::with_inbox(&data);
+    let double: &dyn BatchSocket = &double;
+    let mut batch = RecvBatch::new(50, 32);
+    let mut got = Vec::new();
+    while got.len() < data.len() {
+        let count = double.recv_into(&mut batch).expect("more is there");
+        assert_eq!((batch.len(), batch.iter().count()), (count, count));
+        assert!(batch.iter().all(|datagram| datagram.addr().is_some() && !datagram.truncated()));
+        got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+    }
+    assert_eq!(got, data);
+    assert!(would_block(double.recv_into(&mut batch)));
+    assert!(batch.is_empty());
+}
+
+#[test]
+fn a_batch_goes_from_a_double_to_a_socket_and_back() {
+    let socket = udp4();
+    let mut batch = RecvBatch::new(4, 8);
+    for _ in 0..2 {
+        let double =
+            Double::with_inbox(&[b"short".to_vec(), b"much too long".to_vec(), Vec::new()]);
+        assert_eq!(double.recv_into(&mut batch).expect("three are there"), 3);
+        let told: Vec<_> =
+            batch.messages().map(|m| (m.data(), m.truncated(), m.full_len())).collect();
+        let expected =
+            [(&b"short"[..], false, Some(5)), (b"much too", true, Some(13)), (b"", false, Some(0))];
+        assert_eq!(told, expected);
+        assert!(batch.messages().all(|message| message.addr() == double.addr));
+
+        let to = socket.local_addr().expect("it is bound");
+        socket.send_to(b"real", to).expect("it is taken");
+        assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
+        let real = batch.iter().next().expect("one was counted");
+        assert_eq!((real.data(), real.addr(), real.truncated()), (&b"real"[..], Some(to), false));
+    }
+}
+
+#[test]
+fn a_double_may_give_trains() {
+    let mut double = Double::with_inbox(&[b"aabbc".to_vec(), b"dd".to_vec()]);
+    double.meta.segment_size = Some(2);
+    let mut memory = [vec![0; 3], vec![0; 8]];
+    let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
+    let mut msgs = [RecvMsg::scatter(&mut buffers)];
+    assert_eq!(double.recv_batch(&mut msgs).expect("two are there"), 1);
+    let split = msgs[0].datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
+    assert!(split.eq([&b"aa"[..], b"bb", b"c"]));
+
+    double.inbox.borrow_mut().push_front(b"xxyyz".to_vec());
+    let mut batch = RecvBatch::new(4, 8);
+    assert_eq!(double.recv_into(&mut batch).expect("two are there"), 2);
+    assert!(batch.iter().map(|d| d.data()).eq([&b"xx"[..], b"yy", b"z", b"dd"]));
+}
+
+#[test]
+fn a_double_without_flags_says_so() {
+    let double = Double::with_inbox(&[b"data".to_vec()]);
+    let mut memory = memory(2, 8);
+    let mut msgs = room(&mut memory);
+    let mut batch = RecvBatch::new(2, 8);
+    for flags in [RecvFlags::PEEK, RecvFlags::DONT_WAIT, RecvFlags::FULL_LEN] {
+        let error = double.recv_batch_with(&mut msgs, flags).expect_err("it knows none");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let error = double.recv_into_with(&mut batch, flags).expect_err("it knows none");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+    assert_eq!(double.recv_batch_with(&mut msgs, RecvFlags::NONE).expect("one is there"), 1);
+    assert_eq!(data_of(&msgs[..1]), [b"data"]);
+}
+
+#[test]
+fn a_double_sends_from_an_iterator() {
+    for count in [0, 1, 31, 32, 33, 64, 100] {
+        let data = numbered(count, 8);
+        let double = Double::with_room(1_000);
+        let sent = double.send_iter(&mut messages(&data).into_iter()).expect("there is room");
+        assert_eq!((sent, double.sent.take()), (count, data));
+    }
+    // What it does not take is not taken: 40 of 100, and then none.
+    let data = numbered(100, 8);
+    let double = Double::with_room(40);
+    assert_eq!(double.send_iter(&mut messages(&data).into_iter()).expect("40 are taken"), 40);
+    assert!(would_block(double.send_iter(&mut messages(&data[40..]).into_iter())));
+    assert_eq!(double.sent.take(), data[..40]);
+}
+
+#[test]
+fn a_double_is_flushed_in_order_and_keeps_the_rest() {
+    let data = numbered(200, 8);
+    let mut queue = SendQueue::new(1 << 16);
+    for msg in messages(&data) {
+        queue.push(&msg).expect("there is room");
+    }
+    let double = Double::default();
+    let mut done = 0;
+    for room in [1, 31, 32, 33, 3, 100] {
+        double.room.set(room);
+        assert_eq!(double.flush(&mut queue).expect("it has room"), room);
+        done += room;
+        assert_eq!((queue.len(), double.room.get()), (200 - done, 0));
+        if done < 200 {
+            assert!(would_block(double.flush(&mut queue)));
+        }
+    }
+    assert_eq!(double.sent.take(), data);
+    double.send_calls.set(0);
+    assert_eq!(double.flush(&mut queue).expect("nothing to do"), 0);
+    assert_eq!(double.send_calls.get(), 0, "nothing is no call");
+}
+
+#[test]
+fn a_double_sends_each_and_tells_what_failed() {
+    let mut data = numbered(100, 8);
+    for index in [0, 1, 50, 99] {
+        data[index] = BAD.to_vec();
+    }
+    let double = Double::with_room(1_000);
+    let mut failed = Vec::new();
+    let mut note = |index, error: io::Error| failed.push((index, error.kind()));
+    let done = double.send_each(&messages(&data), &mut note).expect("there is room");
+    assert_eq!(done, 100);
+    assert_eq!(failed, [0, 1, 50, 99].map(|index| (index, ErrorKind::InvalidInput)));
+    let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
+    assert_eq!(double.sent.take(), good);
+
+    // Full in between: those from there on are neither sent nor failed.
+    double.room.set(10);
+    let mut failed = Vec::new();
+    let mut note = |index, _| failed.push(index);
+    assert_eq!(double.send_each(&messages(&data), &mut note).expect("ten are taken"), 12);
+    assert_eq!(failed, [0, 1]);
+    let nothing = double.send_each(&messages(&data[12..]), &mut |_, _| ());
+    assert!(would_block(nothing));
+}
+
+#[test]
+fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
+    struct Stubborn;
+    impl BatchSocket for Stubborn {
+        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+    }
+    let data = numbered(3, 8);
+    let mut queue = SendQueue::new(1_000);
+    queue.push(&SendMsg::new(b"data")).expect("there is room");
+    let none = &mut |_, _| panic!("nothing failed");
+    assert_eq!(Stubborn.send_each(&messages(&data), none).expect("no error"), 0);
+    assert_eq!(Stubborn.send_iter(&mut messages(&data).into_iter()).expect("no error"), 0);
+    assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
+    assert_eq!(queue.len(), 1);
+    assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
+}

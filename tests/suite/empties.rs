@@ -1,0 +1,172 @@
+//! Empty datagrams, and the end of a socket, which looks like one.
+
+use std::net::UdpSocket;
+
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use socket2::SockRef;
+
+use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::sockets::{addr, connected, settle, udp4, udp6, unix_pair};
+use crate::common::threads::Call;
+
+/// No more will be received. Linux does it for an unconnected UDP socket, too, but says that it
+/// is not connected.
+fn shut_down(socket: &UdpSocket) {
+    let _ = SockRef::from(socket).shutdown(std::net::Shutdown::Read);
+}
+
+#[test]
+fn r8_empty_datagrams_come_in_their_place() {
+    let (from, to) = (udp4(), udp4());
+    let sent = [&b""[..], b"one", b"", b"", b"two", b""];
+    let msgs = sent.map(|data| SendMsg::to(addr(&to), data));
+    for _ in 0..2 {
+        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 6);
+    }
+    settle();
+    let mut memory = memory(8, 16);
+    let mut msgs = room(&mut memory);
+    assert_eq!(to.recv_batch(&mut msgs[..6]).expect("they are there"), 6);
+    assert_eq!(data_of(&msgs[..6]), sent);
+    assert!(msgs[..6].iter().all(|msg| msg.addr() == Some(addr(&from))));
+    assert!(msgs[..6].iter().all(|msg| msg.datagrams().count() == 1));
+
+    let mut batch = RecvBatch::new(8, 16);
+    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 6);
+    assert!(batch.iter().map(|datagram| datagram.data()).eq(sent));
+    assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+}
+
+#[test]
+fn r8_one_empty_datagram_is_a_message() {
+    let pairs = [Some(connected()), Some((udp4(), udp4())), udp6().zip(udp6())];
+    for (from, to) in pairs.into_iter().flatten() {
+        for _ in 0..2 {
+            let msg = SendMsg::to(addr(&to), b"");
+            assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
+        }
+        let mut memory = memory(4, 16);
+        assert_eq!(to.recv_batch(&mut room(&mut memory)[..1]).expect("it is there"), 1);
+        assert_eq!(collect(&to, 1)[0].from, Some(addr(&from)));
+    }
+}
+
+#[test]
+fn r8_empty_unix_datagrams_are_messages_without_an_address() {
+    let (a, b) = unix_pair();
+    let sent = [&b""[..], b"", b"x", b""];
+    for _ in 0..2 {
+        assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has room"), 4);
+    }
+    let mut memory = memory(4, 16);
+    let mut msgs = room(&mut memory);
+    assert_eq!(b.recv_batch(&mut msgs).expect("four are there"), 4);
+    assert_eq!(data_of(&msgs), sent);
+    let mut batch = RecvBatch::new(4, 16);
+    assert_eq!(b.recv_into(&mut batch).expect("four are there"), 4);
+    assert!(batch.iter().map(|d| d.data()).eq(sent) && batch.iter().all(|d| d.addr().is_none()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn r8_a_socket_that_is_shut_down_gives_no_messages() {
+    for (socket, _peer) in [(udp4(), None), {
+        let (a, b) = connected();
+        (a, Some(b))
+    }] {
+        shut_down(&socket);
+        let mut memory = memory(40, 16);
+        for count in [1, 2, 40] {
+            let mut msgs = room(&mut memory[..count]);
+            assert_eq!(socket.recv_batch(&mut msgs).expect("the end is no error"), 0);
+            assert!(msgs.iter().all(|msg| msg.addr().is_none() && msg.is_empty()));
+            let flags = RecvFlags::PEEK;
+            assert_eq!(socket.recv_batch_with(&mut msgs, flags).expect("no error"), 0);
+        }
+        let mut batch = RecvBatch::new(40, 16);
+        assert_eq!(socket.recv_into(&mut batch).expect("the end is no error"), 0);
+        assert_eq!((batch.len(), batch.iter().count()), (0, 0));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn r8_what_was_waiting_before_the_end_is_received() {
+    let (from, to) = (udp4(), udp4());
+    for data in [&b"a"[..], b"", b"c"] {
+        from.send_to(data, addr(&to)).expect("it is taken");
+    }
+    settle();
+    shut_down(&to);
+    let mut memory = memory(40, 16);
+    let mut msgs = room(&mut memory);
+    assert_eq!(to.recv_batch(&mut msgs).expect("three were waiting"), 3);
+    assert_eq!(data_of(&msgs[..3]), [&b"a"[..], b"", b"c"]);
+    assert_eq!(to.recv_batch(&mut msgs).expect("the end is no error"), 0);
+
+    // Shut down as it is, Linux still takes in what comes.
+    from.send_to(b"late", addr(&to)).expect("it is taken");
+    settle();
+    let mut batch = RecvBatch::new(40, 16);
+    assert_eq!(to.recv_into(&mut batch).expect("one is waiting"), 1);
+    assert_eq!(batch.iter().next().expect("one was counted").data(), b"late");
+    assert_eq!(to.recv_into(&mut batch).expect("the end is no error"), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn r8_a_blocked_receiver_returns_when_the_socket_is_shut_down() {
+    for into_batch in [false, true] {
+        let socket = udp4();
+        let own = socket.try_clone().expect("a second descriptor");
+        let receiver = Call::blocked(move || {
+            if into_batch {
+                own.recv_into(&mut RecvBatch::new(8, 16))
+            } else {
+                own.recv_batch(&mut room(&mut memory(8, 16)))
+            }
+        });
+        shut_down(&socket);
+        assert_eq!(receiver.result().expect("the end is no error"), 0);
+    }
+}
+
+#[test]
+fn r8_a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
+    let (from, to) = (udp4(), udp4());
+    let second = to.try_clone().expect("a second descriptor");
+    let to_addr = addr(&to);
+    let receiver = Call::blocked(move || {
+        let mut memory = memory(8, 16);
+        let mut msgs = room(&mut memory);
+        let count = to.recv_batch(&mut msgs)?;
+        std::io::Result::Ok(data_of(&msgs[..count]))
+    });
+    std::thread::spawn(move || drop(second)).join().expect("it only drops");
+    from.send_to(b"still here", to_addr).expect("it is taken");
+    assert_eq!(receiver.result().expect("it is received"), [b"still here"]);
+}
+
+#[test]
+fn an_arena_that_saw_the_end_serves_other_sockets() {
+    let (ended, good) = (udp4(), udp4());
+    let mut arena = mmsg::MmsgBuf::new();
+    let mut batch = RecvBatch::new(8, 16);
+    let mut memory = memory(8, 16);
+    let mut msgs: Vec<RecvMsg<'_>> = room(&mut memory);
+    if cfg!(target_os = "linux") {
+        shut_down(&ended);
+        assert_eq!(arena.recv(&ended, &mut msgs).expect("the end is no error"), 0);
+        assert_eq!(ended.recv_into(&mut batch).expect("the end is no error"), 0);
+    }
+    for _ in 0..2 {
+        good.send_to(b"good", addr(&good)).expect("it is taken");
+    }
+    settle();
+    assert_eq!(arena.recv(&good, &mut msgs[..1]).expect("two are there"), 1);
+    assert_eq!((msgs[0].data(), msgs[0].addr()), (&b"good"[..], Some(addr(&good))));
+    assert_eq!(good.recv_into(&mut batch).expect("one is left"), 1);
+    assert_eq!(batch.iter().next().and_then(|datagram| datagram.addr()), Some(addr(&good)));
+    good.send_to(b"more", addr(&good)).expect("it is taken");
+    assert_eq!(payloads(&good, 1), [b"more"]);
+}

@@ -1,0 +1,243 @@
+//! Errors: which message they belong to, their numbers, and what is sent all the same.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, SendMsg};
+
+use crate::common::recv::{collect, memory, payloads, room};
+use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
+use crate::common::{choose_backend, code, would_block};
+
+/// What `send_each` told of: indices and error numbers.
+fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usize, i32)>) {
+    let mut failed = Vec::new();
+    let mut note = |index, error: io::Error| {
+        failed.push((index, error.raw_os_error().expect("the system's error")));
+    };
+    let done = socket.send_each(msgs, &mut note).expect("the socket takes datagrams");
+    (done, failed)
+}
+
+#[test]
+fn s8_a_datagram_that_is_too_long_is_named_and_its_neighbours_arrive() {
+    let too_long = vec![0; 70_000];
+    let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())];
+    for (from, to) in pairs.into_iter().flatten() {
+        let to_addr = addr(&to);
+        let (first, last) = (SendMsg::to(to_addr, b"first"), SendMsg::to(to_addr, b"last"));
+        let bad = SendMsg::to(to_addr, &too_long);
+
+        assert_eq!(send_each(&from, &[first, bad, last]), (3, vec![(1, libc::EMSGSIZE)]));
+        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
+
+        // The count says where; the next call with the rest says why.
+        assert_eq!(from.send_batch(&[first, bad, last]).expect("the first is good"), 1);
+        assert_eq!(code(from.send_batch(&[bad, last])), libc::EMSGSIZE);
+        assert_eq!(from.send_batch(&[last]).expect("it is good"), 1);
+        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
+
+        let mut iter = [first, bad, last].into_iter();
+        assert_eq!(from.send_iter(&mut iter).expect("the first is good"), 1);
+        assert_eq!(code(from.send_iter(&mut [bad, last].into_iter())), libc::EMSGSIZE);
+        assert_eq!(payloads(&to, 1), [b"first"]);
+
+        // The first and the last of a batch, and nothing but bad ones.
+        let all = [bad, first, bad, bad, last, bad];
+        let expected = [0, 2, 3, 5].map(|index| (index, libc::EMSGSIZE)).to_vec();
+        assert_eq!(send_each(&from, &all), (6, expected));
+        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
+        assert_eq!(send_each(&from, &[bad]), (1, vec![(0, libc::EMSGSIZE)]));
+    }
+}
+
+#[test]
+fn s8_the_tail_of_a_long_batch_is_not_lost_behind_a_failure() {
+    let (from, too_long) = (udp4(), vec![0; 70_000]);
+    let receivers: Vec<_> = (0..6).map(|_| udp4()).collect();
+    let to: Vec<_> = receivers.iter().map(addr).collect();
+    let numbers: Vec<_> = (0u32..1_030).map(u32::to_be_bytes).collect();
+    let bad = [0, 1_022, 1_023, 1_024, 1_029];
+    let msgs: Vec<_> = (0..1_030)
+        .map(|i| {
+            let data: &[u8] = if bad.contains(&i) { &too_long } else { &numbers[i] };
+            SendMsg::to(to[i % 6], data)
+        })
+        .collect();
+    let (done, failed) = send_each(&from, &msgs);
+    assert_eq!((done, failed), (1_030, bad.map(|index| (index, libc::EMSGSIZE)).to_vec()));
+    for (i, receiver) in receivers.iter().enumerate() {
+        let good = (i..1_030).step_by(6).filter(|index| !bad.contains(index));
+        let expected: Vec<_> = good.map(|index| numbers[index].to_vec()).collect();
+        assert_eq!(payloads(receiver, expected.len()), expected);
+    }
+}
+
+#[test]
+fn r10_a_refusal_is_told_once_and_loses_nothing_received() {
+    let gone = refusing();
+    for by_arena in [false, true] {
+        let (socket, mut arena) = (udp4(), MmsgBuf::new());
+        socket.send_to(b"earlier", addr(&socket)).expect("it is taken");
+        socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+        let mut memory = memory(4, 16);
+        let mut msgs = room(&mut memory);
+        let mut receive = || match by_arena {
+            true => arena.recv(&socket, &mut msgs),
+            false => socket.recv_batch(&mut msgs),
+        };
+        assert_eq!(socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet"), 1);
+        settle();
+        // Linux tells of the error first; what came before it is still there.
+        assert_eq!(code(receive()), libc::ECONNREFUSED);
+        assert_eq!(receive().expect("the earlier one"), 1);
+        socket.set_nonblocking(true).expect("it can");
+        assert!(would_block(receive()), "told once");
+        assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "told once");
+    }
+}
+
+#[test]
+fn r10_a_refusal_is_told_to_whoever_calls_next() {
+    let gone = refusing();
+    for sending in [false, true] {
+        let socket = udp4();
+        socket.connect(addr(&gone)).expect("connecting does nothing but remember");
+        socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
+        settle();
+        let told = match sending {
+            true => socket.send_batch(&[SendMsg::new(b"hello?"), SendMsg::new(b"hello??")]),
+            false => socket.recv_into(&mut RecvBatch::new(4, 16)),
+        };
+        assert_eq!(told.expect_err("refused").kind(), ErrorKind::ConnectionRefused);
+        socket.set_nonblocking(true).expect("it can");
+        assert!(would_block(socket.recv_batch(&mut room(&mut memory(4, 16)))), "told once");
+    }
+}
+
+#[test]
+fn r10_refusals_do_not_stop_a_batch_for_ever() {
+    // At first the peer hears only itself; then it listens to the socket.
+    let (peer, socket) = (refusing(), udp4());
+    socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+    let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
+    let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
+    let (mut sent, mut refused) = (0, 0);
+    while sent < 3 {
+        match socket.send_batch(&msgs[sent..3]) {
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+                refused += 1;
+                assert!(refused < 100, "the same messages are refused for ever");
+            }
+        }
+        settle();
+    }
+    // The last datagram's refusal has nothing to be hidden behind.
+    assert_eq!(code(socket.recv_batch(&mut room(&mut memory(4, 16)))), libc::ECONNREFUSED);
+    peer.connect(addr(&socket)).expect("now they are each other's peers");
+    assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
+    assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
+}
+
+#[test]
+fn s11_an_error_of_one_destination_is_returned_with_its_number() {
+    let (from, to) = (udp4(), udp4());
+    let good = SendMsg::to(addr(&to), b"good");
+    // Refused before anything leaves the machine: broadcast was not asked for; an IPv6 address on
+    // an IPv4 socket; port 0.
+    let port = addr(&to).port();
+    let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, port));
+    let other_family = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    let no_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let bad =
+        [(broadcast, libc::EACCES), (other_family, libc::EAFNOSUPPORT), (no_port, libc::EINVAL)];
+    for (dest, errno) in bad {
+        let bad = SendMsg::to(dest, b"bad");
+        assert_eq!(code(from.send_batch(&[bad])), errno);
+        assert_eq!(code(from.send_batch(&[bad, good])), errno);
+        assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+        assert_eq!(send_each(&from, &[good, bad, good]), (3, vec![(1, errno)]));
+        assert_eq!(payloads(&to, 3), [b"good"; 3]);
+    }
+}
+
+/// A Unix socket whose peer has turned to another may not send to it: the error that a firewall
+/// gives, and that a sandbox without multi-message calls gives.
+#[cfg(target_os = "linux")]
+#[test]
+fn s10_a_peer_that_forbids_it_is_no_sandbox() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    choose_backend();
+    let bound = |role: &str| {
+        let name = format!("mmsg s10 {role} {}", std::process::id());
+        let name = SocketAddr::from_abstract_name(name).expect("a name");
+        (UnixDatagram::bind_addr(&name).expect("nobody else has the name"), name)
+    };
+    let ((a, a_name), (b, b_name), (_c, c_name)) = (bound("a"), bound("b"), bound("c"));
+    a.connect_addr(&b_name).expect("it is there");
+    b.connect_addr(&c_name).expect("it is there");
+
+    let msgs = [b"0", b"1", b"2", b"3"].map(|data| SendMsg::new(data));
+    assert_eq!(code(a.send_batch(&msgs)), libc::EPERM);
+    assert_eq!(code(a.send_batch(&msgs[..1])), libc::EPERM);
+    assert_eq!(Some(Backend::current()), crate::BACKEND);
+
+    // After the first error the peer turns back: only that message has failed.
+    let mut failed = Vec::new();
+    let mut turn_back = |index, error: io::Error| {
+        failed.push((index, error.raw_os_error()));
+        b.connect_addr(&a_name).expect("it is there");
+    };
+    assert_eq!(a.send_each(&msgs, &mut turn_back).expect("the queue has room"), 4);
+    assert_eq!(failed, [(0, Some(libc::EPERM))]);
+    assert_eq!(payloads(&b, 3), [b"1", b"2", b"3"]);
+    assert_eq!(Some(Backend::current()), crate::BACKEND);
+}
+
+#[test]
+fn what_is_no_socket_is_an_error_and_no_more() {
+    choose_backend();
+    let file = File::open("/dev/null").expect("every Unix has it");
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    for count in [1, 2] {
+        assert_eq!(code(file.send_batch(&msgs[..count])), libc::ENOTSOCK);
+        assert_eq!(code(file.recv_batch(&mut room(&mut memory(count, 16)))), libc::ENOTSOCK);
+        assert_eq!(code(file.recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
+    }
+}
+
+#[test]
+fn a_full_socket_is_no_error_of_a_message() {
+    let (a, b) = unix_pair();
+    a.set_nonblocking(true).expect("it can");
+    let numbers: Vec<_> = (0u16..2_000).map(u16::to_be_bytes).collect();
+    let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
+    let none = &mut |index, error| panic!("message {index}: {error}");
+    let done = a.send_each(&msgs, none).expect("some are taken");
+    assert!(0 < done && done < 2_000, "a Unix socket's queue is short: {done}");
+    assert!(would_block(a.send_each(&msgs[done..], none)));
+    assert!(would_block(a.send_batch(&msgs[done..])));
+    let got = collect(&b, done);
+    assert!(got.iter().map(|got| &got.data[..]).eq(numbers[..done].iter().map(|n| &n[..])));
+    assert_eq!(a.send_each(&msgs[done..][..1], none).expect("there is room again"), 1);
+}
+
+#[test]
+fn a_batch_that_cannot_be_is_refused_when_it_is_made() {
+    let wrong =
+        [(0, 1), (1, 0), (0, 0), (usize::MAX, 1), (1, usize::MAX), (usize::MAX, usize::MAX)];
+    for (slots, len) in wrong {
+        let error = RecvBatch::try_new(slots, len).expect_err("it cannot be");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{slots} slots of {len}");
+        assert!(std::panic::catch_unwind(|| RecvBatch::new(slots, len)).is_err());
+    }
+    let socket: UdpSocket = udp4();
+    let mut smallest = RecvBatch::try_new(1, 1).expect("one slot of one byte");
+    socket.send_to(b"x", addr(&socket)).expect("it is taken");
+    assert_eq!(socket.recv_into(&mut smallest).expect("it is there"), 1);
+}

@@ -1,0 +1,179 @@
+//! Storage that grows, is used again, and lies anywhere.
+
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
+
+use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+use crate::common::{numbered, payload};
+
+#[test]
+fn m1_an_address_that_was_not_written_is_none() {
+    let (a, b) = unix_pair();
+    let inet = udp6().unwrap_or_else(udp4);
+    let mut arena = MmsgBuf::new();
+    let mut batch = RecvBatch::new(4, 16);
+    for _ in 0..3 {
+        // The same slots hold an address, and then a message without one.
+        let mut mem = memory(4, 16);
+        let mut msgs = room(&mut mem);
+        for _ in 0..6 {
+            inet.send_to(b"from somewhere", addr(&inet)).expect("it is taken");
+        }
+        settle();
+        assert_eq!(arena.recv(&inet, &mut msgs[..3]).expect("six are there"), 3);
+        assert!(msgs[..3].iter().all(|msg| msg.addr() == Some(addr(&inet))));
+        assert_eq!(inet.recv_into(&mut batch).expect("three are left"), 3);
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&inet))));
+
+        // Nothing was received into the fourth.
+        assert_eq!((msgs[3].addr(), msgs[3].len()), (None, 0));
+
+        a.send_batch(&[SendMsg::new(b"from nowhere"); 6]).expect("the queue has room");
+        assert_eq!(arena.recv(&b, &mut msgs[..3]).expect("six are there"), 3);
+        assert!(msgs.iter().all(|msg| msg.addr().is_none()));
+        assert_eq!(b.recv_into(&mut batch).expect("three are left"), 3);
+        assert!(batch.iter().all(|datagram| datagram.addr().is_none()));
+    }
+}
+
+#[test]
+fn m1_both_families_share_an_arena() {
+    let (Some(six), four) = (udp6(), udp4()) else { return };
+    let mut arena = MmsgBuf::new();
+    for round in 0..4 {
+        for socket in [&six, &four] {
+            let to = addr(socket);
+            let data = payload(round, 40);
+            assert_eq!(arena.send(socket, &[SendMsg::to(to, &data); 3]).expect("taken"), 3);
+            settle();
+            let mut memory = memory(3, 64);
+            let mut msgs = room(&mut memory);
+            assert_eq!(arena.recv(socket, &mut msgs).expect("three are there"), 3);
+            assert!(msgs.iter().all(|msg| msg.addr() == Some(to) && msg.data() == data));
+        }
+    }
+}
+
+#[test]
+fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
+    let (from, to) = (udp4(), udp4());
+    let (mut sender, mut receiver) = (MmsgBuf::new(), MmsgBuf::new());
+    assert_eq!((sender.capacity(), receiver.capacity()), (0, 0));
+    let mut seed = 0;
+    for count in [1, 2, 3, 5, 8, 16, 17, 33, 64, 65, 100, 129, 200, 1, 150, 7] {
+        let sent: Vec<_> = (0..count).map(|i| payload(seed + i, 1 + (seed + i) % 97)).collect();
+        seed += count;
+        let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+        assert_eq!(sender.send(&from, &msgs).expect("loopback takes them"), count);
+        settle();
+        let mut memory = memory(count, 100);
+        let mut msgs = room(&mut memory);
+        assert_eq!(receiver.recv(&to, &mut msgs).expect("they are there"), count);
+        assert_eq!(data_of(&msgs), sent);
+        assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
+        if count == 100 {
+            sender.shrink_to(3);
+            receiver.shrink_to(0);
+            assert_eq!((sender.capacity(), receiver.capacity()), (3, 0));
+        }
+    }
+    assert!(sender.capacity() >= 200 && receiver.capacity() >= 150);
+}
+
+#[test]
+fn m2_one_call_that_grows_the_arena_keeps_what_it_has_received() {
+    // The first step of a receive is short, so the arena grows within the call.
+    let (from, to) = (udp4(), udp4());
+    let sent = numbered(200, 50);
+    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+    assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 200);
+    settle();
+    let mut memory = memory(200, 64);
+    let mut msgs = room(&mut memory);
+    assert_eq!(MmsgBuf::new().recv(&to, &mut msgs).expect("they are there"), 200);
+    assert_eq!(data_of(&msgs), sent);
+}
+
+#[test]
+fn m2_a_batch_that_moves_keeps_its_wiring() {
+    let (from, to) = (udp4(), udp4());
+    let mut batch = RecvBatch::new(3, 64);
+    for round in 0..3 {
+        let sent = numbered(3, 20 + round);
+        let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+        assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 3);
+        settle();
+        let mut moved = Box::new(batch);
+        assert_eq!(to.recv_into(&mut moved).expect("they are there"), 3);
+        batch = *moved;
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent));
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+    }
+}
+
+#[test]
+fn m3_payload_may_lie_at_any_address() {
+    let (from, to) = (udp4(), udp4());
+    let data = payload(3, 64);
+    for offset in 0..9 {
+        for len in [0, 1, 7, 8, 31] {
+            let msg = SendMsg::to(addr(&to), &data[offset..offset + len]);
+            assert_eq!(from.send_batch(&[msg, msg]).expect("they are taken"), 2);
+        }
+        for len in [0, 1, 7, 8, 31] {
+            let mut memory = [0xEE; 80];
+            let (before, at) = memory.split_at_mut(offset);
+            let (one, two) = at.split_at_mut(len);
+            let mut msgs = [RecvMsg::new(one), RecvMsg::new(&mut two[..len])];
+            let mut count = 0;
+            while count < 2 {
+                count += to.recv_batch(&mut msgs[count..]).expect("they are there");
+            }
+            let expected = &data[offset..offset + len];
+            assert_eq!((msgs[0].data(), msgs[1].data()), (expected, expected));
+            assert!(before.iter().all(|byte| *byte == 0xEE));
+            assert!(two[len..].iter().all(|byte| *byte == 0xEE));
+        }
+    }
+}
+
+#[test]
+fn m4_what_does_not_fit_this_call_waits_for_the_next() {
+    let (from, to) = (udp4(), udp4());
+    let sent = numbered(50, 20);
+    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+    assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 50);
+    settle();
+    let mut got = Vec::new();
+    let mut batch = RecvBatch::new(6, 64);
+    // One slice holds the room and the results: there is no second one to be too short.
+    for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
+        if into_batch {
+            assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);
+            got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+        } else {
+            let mut memory = memory(count, 64);
+            let mut msgs = room(&mut memory);
+            assert_eq!(to.recv_batch(&mut msgs).expect("more are there"), count);
+            got.extend(data_of(&msgs));
+        }
+    }
+    got.extend(payloads(&to, 50 - got.len()));
+    assert_eq!(got, sent);
+}
+
+#[test]
+fn m4_part_of_a_slice_may_be_offered() {
+    let (from, to) = (udp4(), udp4());
+    let mut memory = memory(6, 16);
+    let mut msgs = room(&mut memory);
+    for i in 0u8..6 {
+        from.send_to(&[i], addr(&to)).expect("it is taken");
+    }
+    settle();
+    assert_eq!(to.recv_batch(&mut msgs[4..]).expect("six are there"), 2);
+    assert_eq!(to.recv_batch(&mut msgs[..4]).expect("four are left"), 4);
+    assert_eq!(data_of(&msgs), [[2], [3], [4], [5], [0], [1]]);
+    from.send_to(b"next", addr(&to)).expect("it is taken");
+    assert_eq!(collect(&to, 1)[0].data, b"next");
+}

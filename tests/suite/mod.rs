@@ -1,0 +1,31 @@
+//! The tests that every backend must pass, by real sockets and the public interface.
+
+mod batches;
+mod doubles;
+mod empties;
+mod errors;
+mod families;
+mod memory;
+mod own_sockets;
+mod queue;
+mod sizes;
+mod threads;
+mod truncation;
+mod waiting;
+
+#[cfg(target_os = "linux")]
+mod control;
+#[cfg(target_os = "linux")]
+mod control_reuse;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod refusals;
+#[cfg(target_os = "linux")]
+mod trains;
+
+#[test]
+fn the_backend_of_this_binary_is_in_use() {
+    crate::common::choose_backend();
+    assert_eq!(Some(mmsg::Backend::current()), crate::BACKEND);
+}

@@ -1,0 +1,77 @@
+//! What a firewall and missing routes do, in network namespaces of the test's own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use mmsg::{Backend, BatchSocket, SendMsg, SendQueue};
+
+use crate::common::firewall;
+use crate::common::linux::in_namespace;
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, udp4, udp6};
+use crate::common::{code, skip};
+
+#[test]
+fn s10_a_firewall_refuses_one_destination_alone() {
+    let name = "s10_a_firewall_refuses_one_destination_alone";
+    in_namespace(name, || {
+        let (from, open, closed) = (udp4(), udp4(), udp4());
+        if let Err(error) = firewall::refuse_port(addr(&closed).port()) {
+            return skip(name, format_args!("no firewall rule: {error}"));
+        }
+        let good = SendMsg::to(addr(&open), b"good");
+        let bad = SendMsg::to(addr(&closed), b"bad");
+        assert_eq!(code(from.send_batch(&[bad])), libc::EPERM);
+        assert_eq!(code(from.send_batch(&[bad, good])), libc::EPERM);
+        assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+
+        let mut failed = Vec::new();
+        let msgs = [bad, good, bad, bad, good, good];
+        let done = from.send_each(&msgs, &mut |index, error| {
+            failed.push((index, error.raw_os_error()));
+        });
+        assert_eq!(done.expect("the socket takes datagrams"), 6);
+        assert_eq!(failed, [0, 2, 3].map(|index| (index, Some(libc::EPERM))));
+        assert_eq!(payloads(&open, 4), [b"good"; 4]);
+        // A sandbox would have had the same error for all, and the backend changed.
+        assert_eq!(Some(Backend::current()), crate::BACKEND);
+
+        let mut queue = SendQueue::new(1 << 16);
+        for msg in [good, bad, good] {
+            queue.push(&msg).expect("there is room");
+        }
+        assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
+        assert_eq!(code(from.flush(&mut queue)), libc::EPERM);
+        assert_eq!(queue.front().and_then(|msg| msg.dest()), bad.dest());
+        assert!(queue.pop_front());
+        assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
+        assert_eq!(payloads(&open, 2), [b"good"; 2]);
+        assert_eq!(Some(Backend::current()), crate::BACKEND);
+    });
+}
+
+#[test]
+fn s11_a_missing_route_is_returned_and_harms_no_other_message() {
+    let name = "s11_a_missing_route_is_returned_and_harms_no_other_message";
+    in_namespace(name, || {
+        // Addresses for documentation (RFC 5737, RFC 3849): there is nothing but loopback here.
+        let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
+        let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
+        // Bound to no address: one of loopback's would be refused for another reason.
+        let unbound = std::net::UdpSocket::bind("0.0.0.0:0").expect("any port");
+        let pairs =
+            [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];
+        for (from, to, nowhere) in pairs.into_iter().flatten() {
+            let (good, bad) = (SendMsg::to(addr(&to), b"good"), SendMsg::to(nowhere, b"bad"));
+            assert_eq!(code(from.send_batch(&[bad])), libc::ENETUNREACH);
+            assert_eq!(code(from.send_batch(&[bad, good])), libc::ENETUNREACH);
+            assert_eq!(from.send_batch(&[good, bad]).expect("the first is good"), 1);
+            let mut failed = Vec::new();
+            let done = from.send_each(&[bad, good, bad], &mut |index, error| {
+                failed.push((index, error.raw_os_error()));
+            });
+            assert_eq!(done.expect("the socket takes datagrams"), 3);
+            assert_eq!(failed, [0, 2].map(|index| (index, Some(libc::ENETUNREACH))));
+            assert_eq!(payloads(&to, 2), [b"good"; 2]);
+        }
+    });
+}

@@ -1,0 +1,162 @@
+//! The send queue on sockets that take all, some, or none.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::unix::net::UnixDatagram;
+
+use mmsg::{BatchSocket, SendMsg, SendQueue};
+
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, udp4, unix_pair};
+use crate::common::{code, numbered, payload, would_block};
+
+/// A pair whose first socket does not wait: its peer's queue is soon full.
+fn narrow() -> (UnixDatagram, UnixDatagram) {
+    let (a, b) = unix_pair();
+    a.set_nonblocking(true).expect("it can");
+    (a, b)
+}
+
+fn filled(data: &[Vec<u8>]) -> SendQueue {
+    let mut queue = SendQueue::new(1 << 20);
+    for data in data {
+        queue.push(&SendMsg::new(data)).expect("there is room");
+    }
+    queue
+}
+
+/// Where the payload of each queued datagram lies.
+fn places(queue: &SendQueue) -> Vec<*const u8> {
+    queue.iter().filter_map(|msg| msg.slices().next()).map(<[u8]>::as_ptr).collect()
+}
+
+#[test]
+fn what_a_full_socket_does_not_take_stays_in_order_and_in_place() {
+    let (a, b) = narrow();
+    let sent = numbered(200, 30);
+    let mut queue = filled(&sent);
+    let mut done = 0;
+    while done < 200 {
+        let before = places(&queue);
+        let taken = a.flush(&mut queue).expect("it takes some");
+        assert!(0 < taken && taken <= 200 - done);
+        assert_eq!(queue.len(), 200 - done - taken);
+        assert_eq!(places(&queue), before[taken..], "nothing is moved");
+        if !queue.is_empty() {
+            assert!(taken < 200, "a Unix socket's queue is short");
+            assert!(would_block(a.flush(&mut queue)));
+            assert_eq!(queue.front().map(|msg| msg.len()), Some(30));
+            assert_eq!(queue.len(), 200 - done - taken);
+        }
+        assert_eq!(payloads(&b, taken), sent[done..done + taken]);
+        done += taken;
+    }
+    assert_eq!((queue.len(), queue.bytes(), queue.front().is_none()), (0, 0, true));
+}
+
+#[test]
+fn pushes_between_partial_flushes_go_to_the_end() {
+    let (a, b) = narrow();
+    let sent = numbered(120, 9);
+    let mut queue = SendQueue::new(1 << 20);
+    let (mut got, mut pushed) = (Vec::new(), sent.iter());
+    while got.len() < sent.len() {
+        for data in pushed.by_ref().take(20) {
+            queue.push(&SendMsg::new(data)).expect("there is room");
+        }
+        let taken = a.flush(&mut queue).expect("it takes some");
+        got.extend(payloads(&b, taken));
+        let left: Vec<_> =
+            queue.iter().map(|msg| msg.slices().collect::<Vec<_>>().concat()).collect();
+        assert!(sent[got.len()..].starts_with(&left), "the rest, in order");
+    }
+    assert_eq!(got, sent);
+}
+
+#[test]
+fn a_full_queue_refuses_and_takes_again_after_a_flush() {
+    let socket = udp4();
+    let (to, data) = (addr(&socket), [7; 100]);
+    let each = 100 + SendQueue::OVERHEAD;
+    let mut queue = SendQueue::new(3 * each + each / 2);
+    let msg = SendMsg::to(to, &data);
+    for round in 0..3 {
+        for i in 1..=3 {
+            queue.push(&msg).expect("three fit");
+            assert_eq!((queue.len(), queue.bytes()), (i, i * each));
+        }
+        let full = queue.push(&msg).expect_err("a fourth does not");
+        assert_eq!(std::io::Error::from(full).kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!((queue.len(), queue.bytes()), (3, 3 * each), "as before");
+        // A smaller one still fits; an empty one counts, too.
+        queue.push(&SendMsg::to(to, b"")).expect("it fits");
+        assert_eq!(queue.bytes(), 3 * each + SendQueue::OVERHEAD);
+        assert_eq!(socket.flush(&mut queue).expect("loopback takes them"), 4, "round {round}");
+        assert_eq!(queue.bytes(), 0);
+        assert_eq!(payloads(&socket, 4), [&data[..], &data, &data, b""]);
+    }
+    let mut none = SendQueue::new(SendQueue::OVERHEAD - 1);
+    none.push(&SendMsg::to(to, b"")).expect_err("not even an empty one");
+    assert!(none.is_empty());
+}
+
+#[test]
+fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
+    let (from, to) = (udp4(), udp4());
+    let too_long = vec![0; 70_000];
+    let mut queue = SendQueue::new(1 << 20);
+    for data in [&b"one"[..], b"two", &too_long, b"four", &too_long] {
+        queue.push(&SendMsg::to(addr(&to), data)).expect("there is room");
+    }
+    assert_eq!(from.flush(&mut queue).expect("the first two are good"), 2);
+    for _ in 0..2 {
+        assert_eq!(code(from.flush(&mut queue)), libc::EMSGSIZE);
+        assert_eq!(queue.front().map(|msg| msg.len()), Some(70_000));
+        assert_eq!(queue.len(), 3);
+    }
+    assert!(queue.pop_front());
+    assert_eq!(from.flush(&mut queue).expect("one good one"), 1);
+    assert_eq!(code(from.flush(&mut queue)), libc::EMSGSIZE);
+    assert!(queue.pop_front());
+    assert!(!queue.pop_front());
+    assert_eq!((queue.len(), queue.bytes()), (0, 0));
+    assert_eq!(from.flush(&mut queue).expect("nothing to do"), 0);
+    assert_eq!(payloads(&to, 3), [&b"one"[..], b"two", b"four"]);
+}
+
+#[test]
+fn what_is_gathered_is_queued_as_one() {
+    let (a, b) = unix_pair();
+    let data = payload(1, 600);
+    let parts = [&data[..0], &data[..1], &data[1..500], &data[500..]].map(IoSlice::new);
+    let mut queue = SendQueue::new(10_000);
+    queue.push(&SendMsg::gather(&parts)).expect("there is room");
+    queue.push(&SendMsg::gather(&[])).expect("there is room");
+    queue.push(&SendMsg::new(&data)).expect("there is room");
+    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 3);
+    assert_eq!(payloads(&b, 3), [&data[..], b"", &data]);
+
+    // The payload is the queue's own: the caller's may change.
+    let mut memory = [1u8; 4];
+    queue.push(&SendMsg::new(&memory)).expect("there is room");
+    IoSliceMut::new(&mut memory).fill(2);
+    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 1);
+    assert_eq!(payloads(&b, 1), [[1; 4]]);
+}
+
+#[test]
+fn a_queue_that_was_cleared_or_shrunk_goes_on() {
+    let (a, b) = narrow();
+    let sent = numbered(60, 40);
+    let mut queue = filled(&sent);
+    let taken = a.flush(&mut queue).expect("it takes some");
+    queue.shrink_to_fit();
+    assert_eq!(queue.len(), 60 - taken);
+    assert_eq!(payloads(&b, taken), sent[..taken]);
+    let again = a.flush(&mut queue).expect("it takes some");
+    assert_eq!(payloads(&b, again), sent[taken..taken + again]);
+    queue.clear();
+    assert_eq!((queue.len(), queue.bytes(), queue.pop_front()), (0, 0, false));
+    queue.push(&SendMsg::new(b"new")).expect("there is room");
+    assert_eq!(a.flush(&mut queue).expect("it takes it"), 1);
+    assert_eq!(payloads(&b, 1), [b"new"]);
+}

@@ -1,0 +1,55 @@
+//! Errors that only Linux gives, and only when it is brought to it.
+
+use std::net::{Ipv6Addr, UdpSocket};
+
+use mmsg::{Backend, BatchSocket, ControlBuf, SendMsg};
+
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, udp6};
+use crate::common::{code, skip};
+
+/// Uses up what the kernel lets one socket take for options and control data (`optmem_max`), by
+/// joining multicast groups on loopback. Says whether it is used up.
+fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
+    const LOOPBACK: u32 = 1;
+    for i in 0..=u16::MAX {
+        let group = Ipv6Addr::new(0xff11, 0, 0, 0, 0, 0, 1, i);
+        match socket.join_multicast_v6(&group, LOOPBACK).map_err(|error| error.raw_os_error()) {
+            Ok(()) => {}
+            Err(Some(libc::ENOMEM | libc::ENOBUFS)) => return true,
+            Err(error) => {
+                skip(name, format_args!("group {i}: error {error:?}"));
+                return false;
+            }
+        }
+    }
+    skip(name, "the kernel's bound is beyond reach");
+    false
+}
+
+#[test]
+fn s9_no_buffer_space_is_returned_and_not_waited_out() {
+    let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
+    let name = "s9_no_buffer_space_is_returned_and_not_waited_out";
+    if !exhaust_option_memory(&from, name) {
+        return;
+    }
+    // More than the kernel copies to its stack, so that it must ask for memory, which it refuses.
+    let mut control = ControlBuf::new();
+    for _ in 0..8 {
+        control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("room");
+    }
+    let good = SendMsg::to(addr(&to), b"good");
+    let bad = good.with_control(&control);
+    assert_eq!(code(from.send_batch(&[bad])), libc::ENOBUFS);
+    assert_eq!(code(from.send_batch(&[bad, good])), libc::ENOBUFS);
+    assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+    let mut failed = Vec::new();
+    let done = from.send_each(&[good, bad, good], &mut |index, error| {
+        failed.push((index, error.raw_os_error()));
+    });
+    assert_eq!(done.expect("it is not the socket that is full"), 3);
+    assert_eq!(failed, [(1, Some(libc::ENOBUFS))]);
+    assert_eq!(payloads(&to, 3), [b"good"; 3]);
+    assert_eq!(Some(Backend::current()), crate::BACKEND);
+}

@@ -1,0 +1,138 @@
+//! Many threads on one socket, each with the arenas of its own pool.
+
+use std::collections::HashSet;
+use std::net::UdpSocket;
+use std::thread;
+
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, SendMsg, clear_pool};
+
+use crate::common::payload;
+use crate::common::recv::{data_of, memory, payloads, room};
+use crate::common::sockets::{addr, udp4};
+
+const THREADS: usize = 8;
+const EACH: usize = 2_000;
+
+/// Sends `EACH` datagrams in batches of changing size, and receives as many, whoever sent them.
+///
+/// What a thread still has to receive is what it has sent and not made up for; the sum of that
+/// over all threads is what waits in the socket. So there is always something for who waits, and
+/// never more than `THREADS` batches: nothing overflows.
+fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Vec<Vec<u8>> {
+    let to = addr(socket);
+    let (mut sent, mut got) = (0, Vec::new());
+    while sent < EACH {
+        let count = (1 + (sent * 7 + thread) % 16).min(EACH - sent);
+        let data: Vec<_> = (sent..sent + count).map(|i| payload(thread << 16 | i, 12)).collect();
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
+        assert_eq!(socket.send_batch(&msgs).expect("loopback takes them"), count);
+        sent += count;
+        while got.len() < sent {
+            receive(socket, sent - got.len(), &mut got);
+        }
+    }
+    got
+}
+
+/// Receives at least one and at most so many datagrams, and adds them.
+type Receive<'a> = dyn FnMut(&UdpSocket, usize, &mut Vec<Vec<u8>>) + 'a;
+
+fn by_pool(socket: &UdpSocket, most: usize, got: &mut Vec<Vec<u8>>) {
+    let mut memory = memory(most, 16);
+    let mut msgs = room(&mut memory);
+    let count = socket.recv_batch(&mut msgs).expect("something is there");
+    got.extend(data_of(&msgs[..count]));
+}
+
+fn run(part: impl Fn(&UdpSocket, usize) -> Vec<Vec<u8>> + Sync) {
+    let socket = udp4();
+    let all = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|i| (scope, &socket, &part, i))
+            .map(|(scope, socket, part, i)| scope.spawn(move || part(socket, i)))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no thread fails"))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(all.len(), THREADS * EACH);
+    let received: HashSet<_> = all.into_iter().collect();
+    let sent = (0..THREADS).flat_map(|i| (0..EACH).map(move |k| payload(i << 16 | k, 12)));
+    let sent: HashSet<_> = sent.collect();
+    assert_eq!(sent.len(), THREADS * EACH, "all payloads differ");
+    assert!(received == sent, "every datagram exactly once");
+}
+
+#[test]
+fn eight_threads_on_one_socket_by_the_pool() {
+    run(|socket, thread| {
+        let got = take_part(socket, thread, &mut by_pool);
+        clear_pool();
+        got
+    });
+}
+
+#[test]
+fn eight_threads_on_one_socket_by_their_own_arenas_and_batches() {
+    run(|socket, thread| {
+        let mut arena = MmsgBuf::new();
+        let mut batches: Vec<_> = (1..=16).map(|slots| RecvBatch::new(slots, 16)).collect();
+        let mut turn = thread;
+        take_part(socket, thread, &mut |socket, most, got| {
+            turn += 1;
+            if turn % 2 == 0 {
+                let mut memory = memory(most, 16);
+                let mut msgs = room(&mut memory);
+                let count = arena.recv(socket, &mut msgs).expect("something is there");
+                got.extend(data_of(&msgs[..count]));
+            } else {
+                let batch = &mut batches[most.min(16) - 1];
+                socket.recv_into(batch).expect("something is there");
+                got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+            }
+        })
+    });
+}
+
+#[test]
+fn an_arena_a_batch_and_a_queue_go_from_thread_to_thread() {
+    let socket = udp4();
+    let mut arena = MmsgBuf::new();
+    let mut batch = RecvBatch::new(4, 16);
+    let mut queue = mmsg::SendQueue::new(1_000);
+    for i in 0u8..4 {
+        (arena, batch, queue) = thread::scope(|scope| {
+            let socket = &socket;
+            let turn = scope.spawn(move || {
+                queue.push(&SendMsg::to(addr(socket), &[i])).expect("there is room");
+                assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), 1);
+                assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
+                assert_eq!(batch.iter().next().expect("one was counted").data(), [i]);
+                let twice = [i, i];
+                let msg = SendMsg::to(addr(socket), &twice);
+                assert_eq!(arena.send(socket, &[msg]).expect("loopback takes it"), 1);
+                (arena, batch, queue)
+            });
+            turn.join().expect("no thread fails")
+        });
+        assert_eq!(payloads(&socket, 1), [[i, i]]);
+    }
+}
+
+#[test]
+fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
+    let (from, to, aside) = (udp4(), udp4(), udp4());
+    let data: Vec<_> = (0u8..100).map(|i| [i]).collect();
+    let (to_addr, aside_addr) = (addr(&to), addr(&aside));
+    let mut msgs = data.iter().map(|data| {
+        // A call within a call, on the same thread: it takes another arena of the pool.
+        let within = SendMsg::to(aside_addr, data);
+        assert_eq!(from.send_batch(&[within, within]).expect("loopback takes them"), 2);
+        SendMsg::to(to_addr, data)
+    });
+    assert_eq!(from.send_iter(&mut msgs).expect("loopback takes them"), 100);
+    assert_eq!(payloads(&to, 100), data);
+    let doubled: Vec<_> = data.iter().flat_map(|data| [*data, *data]).collect();
+    assert_eq!(payloads(&aside, 200), doubled);
+}

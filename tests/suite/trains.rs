@@ -1,0 +1,145 @@
+//! Trains: many datagrams that Linux hands over as one message, split again.
+
+use std::io::IoSliceMut;
+use std::net::UdpSocket;
+
+use mmsg::{BatchSocket, ControlBuf, RecvBatch, RecvMsg, SendMsg};
+
+use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
+use crate::common::recv::{Got, collect};
+use crate::common::sockets::{addr, settle, udp4, udp6};
+use crate::common::{payload, skip};
+
+/// A sender and a receiver that takes trains; none where the kernel has no trains.
+fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
+    let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())].into_iter().flatten();
+    let takes_trains = |(_, to): &(UdpSocket, UdpSocket)| {
+        let set = set_option(to, SOL_UDP, UDP_GRO, 1);
+        if let Err(error) = &set {
+            skip("trains on receive", error);
+        }
+        set.is_ok()
+    };
+    pairs.filter(takes_trains).collect()
+}
+
+/// Sends `data` as one train; false where the kernel sends none.
+fn send_train(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -> bool {
+    let mut control = ControlBuf::new();
+    control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is room");
+    let msg = SendMsg::to(addr(to), data).with_control(&control);
+    match from.send_batch(&[msg]) {
+        Ok(count) => assert_eq!(count, 1),
+        Err(error) => {
+            skip("trains on send", error);
+            return false;
+        }
+    }
+    settle();
+    true
+}
+
+fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
+    data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
+}
+
+/// Lengths of trains and of their segments: with and without a shorter last one.
+const SHAPES: [(usize, u16); 5] = [(1_037, 100), (1_000, 100), (3, 1), (101, 100), (60_000, 1_200)];
+
+#[test]
+fn a_train_is_split_into_its_datagrams() {
+    for (from, to) in pairs() {
+        for (len, segment) in SHAPES {
+            let data = payload(len, len);
+            if !send_train(&from, &to, &data, segment) {
+                return;
+            }
+            let mut buffer = vec![0; 65_535];
+            let mut msgs = [RecvMsg::new(&mut buffer)];
+            assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
+            let msg = &msgs[0];
+            assert!(msg.data() == data, "a train of {len} bytes by {segment}");
+            assert_eq!(msg.meta().segment_size, Some(segment));
+            let datagrams: Vec<_> = msg.datagrams().map(|d| d.data().to_vec()).collect();
+            assert!(datagrams == chunks(&data, segment));
+            assert!(msg.datagrams().all(|d| d.addr() == Some(addr(&from)) && !d.truncated()));
+        }
+    }
+}
+
+#[test]
+fn a_train_that_is_scattered_over_buffers_is_split_all_the_same() {
+    for (from, to) in pairs() {
+        for (len, segment) in SHAPES {
+            let data = payload(len, len);
+            if !send_train(&from, &to, &data, segment) {
+                return;
+            }
+            let mut memory = [0, 1, 250, 0, 3, 65_535].map(|len| vec![0; len]);
+            let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
+            let mut msgs = [RecvMsg::scatter(&mut buffers)];
+            assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
+            let datagrams: Vec<_> = msgs[0].datagrams().map(|d| Got::from(d).data).collect();
+            assert!(datagrams == chunks(&data, segment));
+        }
+    }
+}
+
+#[test]
+fn a_batch_holds_trains_and_single_datagrams_in_order() {
+    for (from, to) in pairs() {
+        let (one, two) = (payload(1, 1_037), payload(2, 5_000));
+        from.send_to(b"before", addr(&to)).expect("it is taken");
+        if !send_train(&from, &to, &one, 100) {
+            return;
+        }
+        from.send_to(b"", addr(&to)).expect("it is taken");
+        assert!(send_train(&from, &to, &two, 1_000), "the one before was sent");
+        from.send_to(b"after", addr(&to)).expect("it is taken");
+        settle();
+
+        let mut expected = vec![b"before".to_vec()];
+        expected.extend(chunks(&one, 100));
+        expected.push(Vec::new());
+        expected.extend(chunks(&two, 1_000));
+        expected.push(b"after".to_vec());
+
+        let mut batch = RecvBatch::new(8, 65_535);
+        assert_eq!(to.recv_into(&mut batch).expect("they are there"), 5);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(&expected));
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+        let sizes = batch.messages().map(|message| message.meta().segment_size);
+        assert!(sizes.eq([None, Some(100), None, Some(1_000), None]));
+        assert!(batch.messages().map(|m| m.datagrams().len()).eq([1, 11, 1, 5, 1]));
+    }
+}
+
+#[test]
+fn a_train_that_is_cut_gives_its_whole_datagrams_and_says_so() {
+    for (from, to) in pairs() {
+        for (slot, whole, rest) in [(250, 2, Some(50)), (300, 3, None), (99, 0, Some(99))] {
+            let data = payload(slot, 1_037);
+            if !send_train(&from, &to, &data, 100) {
+                return;
+            }
+            let mut batch = RecvBatch::new(1, slot);
+            assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
+            assert!(batch.messages().all(|message| message.truncated()));
+            let got: Vec<_> = batch.iter().map(Got::from).collect();
+            assert_eq!(got.len(), whole + usize::from(rest.is_some()));
+            for (got, data) in got.iter().zip(data[..slot].chunks(100)) {
+                assert_eq!((&got.data[..], got.truncated), (data, data.len() < 100));
+            }
+        }
+    }
+}
+
+#[test]
+fn who_does_not_take_trains_gets_the_datagrams() {
+    let (from, to) = (udp4(), udp4());
+    let data = payload(5, 1_037);
+    if send_train(&from, &to, &data, 100) {
+        let got = collect(&to, 11);
+        assert!(got.iter().map(|got| &got.data).eq(&chunks(&data, 100)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Messages that are longer than their room, and lengths that are each message's own.
+
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+
+use crate::common::payload;
+use crate::common::recv::{collect, data_of, memory, room};
+use crate::common::sockets::{addr, settle, udp4, unix_pair};
+
+#[test]
+fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
+    let (from, to) = (udp4(), udp4());
+    let lens = [3, 100, 8, 9, 0, 7];
+    let sent: Vec<_> = lens.iter().map(|&len| payload(len, len)).collect();
+    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+    for _ in 0..2 {
+        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 6);
+    }
+    settle();
+
+    let mut memory = memory(6, 8);
+    let mut msgs = room(&mut memory);
+    assert_eq!(to.recv_batch(&mut msgs).expect("they are there"), 6);
+    let mut batch = RecvBatch::new(6, 8);
+    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 6);
+
+    for ((msg, slot), data) in msgs.iter().zip(batch.messages()).zip(&sent) {
+        let kept = data.len().min(8);
+        assert_eq!((msg.data(), slot.data()), (&data[..kept], &data[..kept]));
+        assert_eq!((msg.addr(), slot.addr()), (Some(addr(&from)), Some(addr(&from))));
+        let cut = data.len() > 8;
+        assert_eq!((msg.truncated(), slot.truncated()), (cut, cut));
+        assert!(!msg.control_truncated() && !slot.control_truncated());
+        // How long it was is told only on request.
+        let full = (!cut).then_some(data.len());
+        assert_eq!((msg.full_len(), slot.full_len()), (full, full));
+        assert!(msg.datagrams().all(|datagram| datagram.truncated() == cut));
+    }
+    assert!(batch.iter().map(|datagram| datagram.truncated()).eq(lens.map(|len| len > 8)));
+}
+
+#[test]
+fn r7_a_unix_datagram_is_cut_like_any_other() {
+    let (a, b) = unix_pair();
+    let sent = [&b"short"[..], b"much too long", b"short"];
+    assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has room"), 3);
+    let mut memory = memory(3, 8);
+    let mut msgs = room(&mut memory);
+    assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
+    assert_eq!(data_of(&msgs), [&b"short"[..], b"much too", b"short"]);
+    assert!(msgs.iter().map(RecvMsg::truncated).eq([false, true, false]));
+}
+
+#[test]
+fn the_full_length_of_a_cut_message_is_told_on_request() {
+    let (from, to) = (udp4(), udp4());
+    let lens = [4, 1_000, 0, 9, 65_507];
+    let mut batch = RecvBatch::new(8, 8);
+    for round in 0..2 {
+        for len in lens {
+            from.send_to(&payload(len, len), addr(&to)).expect("it is taken");
+        }
+        settle();
+        let told: Vec<_> = if round == 0 {
+            let mut memory = memory(5, 8);
+            let mut msgs = room(&mut memory);
+            let count = to.recv_batch_with(&mut msgs, RecvFlags::FULL_LEN).expect("five");
+            msgs[..count].iter().map(|m| (m.len(), m.full_len(), m.truncated())).collect()
+        } else {
+            to.recv_into_with(&mut batch, RecvFlags::FULL_LEN).expect("five");
+            let one = |m: mmsg::Message<'_>| (m.data().len(), m.full_len(), m.truncated());
+            batch.messages().map(one).collect()
+        };
+        // What the flag asks for is Linux's to tell.
+        let linux = cfg!(any(target_os = "linux", target_os = "android"));
+        let full = |len: usize| (len <= 8 || linux).then_some(len);
+        assert!(told.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));
+    }
+}
+
+#[test]
+fn r9_the_result_counts_messages_and_each_has_its_own_length() {
+    let (from, to) = (udp4(), udp4());
+    let lens = [1_000, 10, 500, 1];
+    for len in lens {
+        from.send_to(&payload(len, len), addr(&to)).expect("it is taken");
+    }
+    settle();
+    let mut memory = memory(9, 2_000);
+    let mut msgs = room(&mut memory);
+    // A single-message call gives bytes, a multi-message call messages; here it is messages.
+    assert_eq!(to.recv_batch(&mut msgs).expect("four are there"), 4);
+    assert!(msgs[..4].iter().map(RecvMsg::len).eq(lens));
+    for (msg, len) in msgs.iter().zip(lens) {
+        assert_eq!(msg.data(), payload(len, len));
+    }
+    // One message by one call: the count is 1, not its bytes.
+    let data = payload(0, 777);
+    assert_eq!(from.send_batch(&[SendMsg::to(addr(&to), &data)]).expect("it is taken"), 1);
+    assert_eq!(to.recv_batch(&mut msgs[..1]).expect("it is there"), 1);
+    assert_eq!(msgs[0].data(), data);
+}
+
+#[test]
+fn messages_that_were_not_counted_keep_what_they_held() {
+    let (from, to) = (udp4(), udp4());
+    let mut memory = memory(3, 16);
+    let mut msgs = room(&mut memory);
+    for data in [b"first", b"other", b"third"] {
+        from.send_to(data, addr(&to)).expect("it is taken");
+    }
+    settle();
+    assert_eq!(to.recv_batch(&mut msgs).expect("three are there"), 3);
+    from.send_to(b"new", addr(&to)).expect("it is taken");
+    assert_eq!(to.recv_batch(&mut msgs).expect("one is there"), 1);
+    assert_eq!(data_of(&msgs), [&b"new"[..], b"other", b"third"]);
+    assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
+}
+
+#[test]
+fn a_batch_forgets_on_clear_and_after_an_error() {
+    let (from, to) = (udp4(), udp4());
+    let mut batch = RecvBatch::new(4, 16);
+    for clear in [true, false] {
+        from.send_to(b"something", addr(&to)).expect("it is taken");
+        assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
+        assert!(!batch.is_empty());
+        if clear {
+            batch.clear();
+        } else {
+            let nothing = to.recv_into_with(&mut batch, RecvFlags::DONT_WAIT);
+            assert!(crate::common::would_block(nothing));
+        }
+        assert_eq!((batch.len(), batch.is_empty()), (0, true));
+        assert_eq!((batch.messages().count(), batch.iter().count()), (0, 0));
+    }
+    from.send_to(b"and again", addr(&to)).expect("it is taken");
+    assert_eq!(collect(&to, 1)[0].data, b"and again");
+}

@@ -1,0 +1,208 @@
+//! What a receive waits for, and how long.
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg};
+
+use crate::common::recv::{data_of, memory, payloads, room};
+use crate::common::sockets::{addr, settle, udp4, unix_pair};
+use crate::common::threads::Call;
+use crate::common::would_block;
+
+/// The ways to receive with room for a whole batch, each giving the datagrams it got.
+type Receive = fn(&UdpSocket, RecvFlags) -> io::Result<Vec<Vec<u8>>>;
+
+fn by_messages(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = memory(64, 64);
+    let mut msgs = room(&mut memory);
+    let count = socket.recv_batch_with(&mut msgs, flags)?;
+    Ok(data_of(&msgs[..count]))
+}
+
+fn by_batch(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
+    let mut batch = RecvBatch::new(64, 64);
+    let count = socket.recv_into_with(&mut batch, flags)?;
+    assert_eq!(batch.len(), count);
+    Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
+}
+
+const WAYS: [Receive; 2] = [by_messages, by_batch];
+
+#[test]
+fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
+    for receive in WAYS {
+        let socket = udp4();
+        // No net here: a receive that waits for more would wait for ever, and be seen to.
+        socket.set_read_timeout(None).expect("no timeout");
+        let to = addr(&socket);
+        let own = socket.try_clone().expect("a second descriptor");
+        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
+        socket.send_to(b"the only one", to).expect("it is taken");
+        assert_eq!(receiver.result().expect("one is there"), [b"the only one"]);
+    }
+}
+
+#[test]
+fn r1_a_blocking_receive_takes_what_is_already_there() {
+    for receive in WAYS {
+        let socket = udp4();
+        for data in [b"one", b"two"] {
+            socket.send_to(data, addr(&socket)).expect("it is taken");
+        }
+        settle();
+        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
+    }
+}
+
+#[test]
+fn r1_the_read_timeout_is_honoured() {
+    for receive in WAYS {
+        let socket = udp4();
+        let timeout = Duration::from_millis(60);
+        socket.set_read_timeout(Some(timeout)).expect("a timeout");
+        // In a thread, so that a receive that never comes back is seen.
+        let own = socket.try_clone().expect("a second descriptor");
+        let receiver = Call::blocked(move || {
+            let start = Instant::now();
+            (receive(&own, RecvFlags::NONE), start.elapsed())
+        });
+        let (result, waited) = receiver.result();
+        assert!(would_block(result));
+        // The kernel counts in ticks of up to 10 ms, of which the first may be nearly over.
+        assert!(waited >= timeout - Duration::from_millis(10), "gave up after {waited:?}");
+    }
+}
+
+#[test]
+fn r1_a_datagram_does_not_begin_another_wait() {
+    for receive in WAYS {
+        let socket = udp4();
+        socket.send_to(b"here", addr(&socket)).expect("it is taken");
+        settle();
+        // With the timeout as long as the net, the result would come too late.
+        let receiver = Call::blocked(move || receive(&socket, RecvFlags::NONE));
+        assert_eq!(receiver.result().expect("one is there"), [b"here"]);
+    }
+}
+
+#[test]
+fn a_nonblocking_socket_says_that_nothing_is_there() {
+    for receive in WAYS {
+        let socket = udp4();
+        socket.set_nonblocking(true).expect("it can");
+        assert!(would_block(receive(&socket, RecvFlags::NONE)));
+        for data in [b"one", b"two"] {
+            socket.send_to(data, addr(&socket)).expect("it is taken");
+        }
+        settle();
+        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
+        assert!(would_block(receive(&socket, RecvFlags::NONE)));
+    }
+}
+
+#[test]
+fn dont_wait_is_for_one_call_on_a_blocking_socket() {
+    for receive in WAYS {
+        let socket = udp4();
+        socket.set_read_timeout(None).expect("no timeout");
+        assert!(would_block(receive(&socket, RecvFlags::DONT_WAIT)));
+        socket.send_to(b"here", addr(&socket)).expect("it is taken");
+        settle();
+        assert_eq!(receive(&socket, RecvFlags::DONT_WAIT).expect("one is there"), [b"here"]);
+
+        // The socket itself is as blocking as before.
+        let to = addr(&socket);
+        let own = socket.try_clone().expect("a second descriptor");
+        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
+        socket.send_to(b"waited for", to).expect("it is taken");
+        assert_eq!(receiver.result().expect("one is there"), [b"waited for"]);
+    }
+}
+
+#[test]
+fn a_peek_fills_one_message_and_leaves_the_datagram() {
+    for receive in WAYS {
+        let socket = udp4();
+        for data in [b"one", b"two"] {
+            socket.send_to(data, addr(&socket)).expect("it is taken");
+        }
+        settle();
+        for flags in [RecvFlags::PEEK, RecvFlags::PEEK | RecvFlags::DONT_WAIT] {
+            assert_eq!(receive(&socket, flags).expect("one can be seen"), [b"one"]);
+        }
+        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
+        let nothing = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
+        assert!(would_block(receive(&socket, nothing)));
+    }
+}
+
+#[test]
+fn a_peek_into_no_room_tells_the_length() {
+    let socket = udp4();
+    socket.send_to(&[7; 1_234], addr(&socket)).expect("it is taken");
+    let mut memory = memory(3, 0);
+    let mut msgs = room(&mut memory);
+    let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
+    assert_eq!(socket.recv_batch_with(&mut msgs, flags).expect("one can be seen"), 1);
+    assert_eq!((msgs[0].len(), msgs[0].truncated()), (0, true));
+    if cfg!(any(target_os = "linux", target_os = "android")) {
+        assert_eq!(msgs[0].full_len(), Some(1_234));
+    }
+    assert_eq!(payloads(&socket, 1), [vec![7; 1_234]]);
+}
+
+#[test]
+fn a_receive_with_room_for_one_waits_as_any_other() {
+    let socket = udp4();
+    let to = addr(&socket);
+    let own = socket.try_clone().expect("a second descriptor");
+    let receiver = Call::blocked(move || {
+        let mut memory = memory(1, 64);
+        let mut msgs = room(&mut memory);
+        own.recv_batch(&mut msgs).map(|count| data_of(&msgs[..count]))
+    });
+    socket.send_to(b"one", to).expect("it is taken");
+    assert_eq!(receiver.result().expect("one is there"), [b"one"]);
+}
+
+#[test]
+fn unix_sockets_wait_in_the_same_way() {
+    let (a, b) = unix_pair();
+    let mut memory = memory(8, 16);
+    let mut msgs = room(&mut memory);
+    assert!(would_block(b.recv_batch_with(&mut msgs, RecvFlags::DONT_WAIT)));
+    b.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    assert!(would_block(b.recv_batch(&mut msgs)));
+    a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("the queue has room");
+    assert_eq!(b.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
+    assert_eq!(b.recv_batch(&mut msgs).expect("two are there"), 2);
+    assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
+}
+
+/// A handler without SA_RESTART interrupts a receive; the crate begins it again.
+#[test]
+fn a_signal_does_not_end_a_receive() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is one without flags; the handler does nothing, so it may run
+    // at any point of any thread.
+    let installed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+    };
+    assert_eq!(installed, 0);
+    for receive in WAYS {
+        let socket = udp4();
+        let to = addr(&socket);
+        let own = socket.try_clone().expect("a second descriptor");
+        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
+        for _ in 0..3 {
+            // SAFETY: the thread is blocked or has not been joined: its handle is valid.
+            assert_eq!(unsafe { libc::pthread_kill(receiver.pthread(), libc::SIGUSR1) }, 0);
+        }
+        socket.send_to(b"after the signal", to).expect("it is taken");
+        assert_eq!(receiver.result().expect("one is there"), [b"after the signal"]);
+    }
+}

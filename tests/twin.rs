@@ -1,0 +1,305 @@
+//! Batches against a naive twin: the same datagrams sent and received one by one with std.
+//!
+//! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
+//! errors, and the same bytes arrive, in the same pieces, from the same sources, in the same order.
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::UdpSocket;
+
+use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use common::recv::Got;
+use common::sockets::{addr, udp4};
+
+/// Every engine here has its own.
+const BACKEND: Option<Backend> = None;
+
+/// A datagram to be sent: to which of the receivers, and the lengths of the parts it is made of.
+#[derive(Clone, Debug)]
+struct Outgoing {
+    to: usize,
+    parts: Vec<usize>,
+}
+
+/// What is sent by one batch and then received.
+#[derive(Clone, Debug)]
+struct Round {
+    from: usize,
+    outgoing: Vec<Outgoing>,
+    /// The buffers of received datagrams; the `k`th of a receiver gets the `k`th, again and again.
+    shapes: Vec<Vec<usize>>,
+    /// Messages offered to one receive.
+    offered: usize,
+    full_len: bool,
+}
+
+/// What became of a round: which datagrams failed and why, and what each receiver got.
+type Outcome = (Vec<(usize, i32)>, [Vec<Arrived>; 2]);
+
+/// A received datagram: its bytes buffer by buffer, its source, and its length if that is told.
+#[derive(Clone, Debug, PartialEq)]
+struct Arrived {
+    pieces: Vec<Vec<u8>>,
+    truncated: bool,
+    from: usize,
+    full_len: Option<usize>,
+}
+
+fn outgoing() -> impl Strategy<Value = Outgoing> {
+    // Few parts and mostly small ones, so that a round fits any receive buffer.
+    let part = prop_oneof![6 => 0usize..40, 2 => 0usize..700, 1 => Just(0)];
+    // Longer than any datagram may be.
+    let too_long = Just(vec![70_000]);
+    let parts = prop_oneof![24 => vec(part, 0..4), 1 => too_long];
+    (0usize..2, parts).prop_map(|(to, parts)| Outgoing { to, parts })
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let shape = prop_oneof![
+        2 => Just(vec![2_100]),
+        2 => vec(prop_oneof![Just(0usize), 1usize..30, 1usize..1_000], 0..5),
+        1 => vec(0usize..20, 1..2),
+    ];
+    (0usize..2, vec(outgoing(), 0..40), vec(shape, 1..5), 1usize..24, any::<bool>()).prop_map(
+        |(from, outgoing, shapes, offered, full_len)| Round {
+            from,
+            outgoing,
+            shapes,
+            offered,
+            full_len,
+        },
+    )
+}
+
+/// Two senders and two receivers.
+struct Sockets {
+    senders: [UdpSocket; 2],
+    receivers: [UdpSocket; 2],
+}
+
+impl Sockets {
+    fn new() -> Self {
+        Self { senders: [udp4(), udp4()], receivers: [udp4(), udp4()] }
+    }
+
+    fn source(&self, from: Option<std::net::SocketAddr>) -> usize {
+        let from = from.expect("an Internet address");
+        self.senders.iter().position(|sender| addr(sender) == from).expect("one of the senders")
+    }
+}
+
+fn payloads(round: &Round) -> Vec<Vec<u8>> {
+    let payload = |(i, one): (usize, &Outgoing)| common::payload(i, one.parts.iter().sum());
+    round.outgoing.iter().enumerate().map(payload).collect()
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().expect("the system's error")
+}
+
+/// The naive twin: `send_to` and `recv_from`.
+fn naive(sockets: &Sockets, round: &Round) -> Outcome {
+    let (mut failed, mut counts) = (Vec::new(), [0, 0]);
+    for (i, (one, data)) in round.outgoing.iter().zip(payloads(round)).enumerate() {
+        let to = addr(&sockets.receivers[one.to]);
+        match sockets.senders[round.from].send_to(&data, to) {
+            Ok(_) => counts[one.to] += 1,
+            Err(error) => failed.push((i, errno(&error))),
+        }
+    }
+    let mut buffer = vec![0; 65_535];
+    let got = [0, 1].map(|receiver| {
+        let mut arrived = Vec::new();
+        while arrived.len() < counts[receiver] {
+            let (len, from) =
+                sockets.receivers[receiver].recv_from(&mut buffer).expect("it arrives");
+            let mut rest = &buffer[..len];
+            let mut pieces = Vec::new();
+            for room in &round.shapes[arrived.len() % round.shapes.len()] {
+                let (piece, more) = rest.split_at(rest.len().min(*room));
+                pieces.extend((!piece.is_empty()).then(|| piece.to_vec()));
+                rest = more;
+            }
+            let truncated = !rest.is_empty();
+            let full_len = (round.full_len || !truncated).then_some(len);
+            arrived.push(Arrived { pieces, truncated, from: sockets.source(Some(from)), full_len });
+        }
+        arrived
+    });
+    (failed, got)
+}
+
+/// The same by batches through an arena, which goes on past what fails.
+fn batched(arena: &mut MmsgBuf, sockets: &Sockets, round: &Round) -> Outcome {
+    let data = payloads(round);
+    let parts: Vec<Vec<IoSlice<'_>>> =
+        round.outgoing.iter().zip(&data).map(|(one, data)| split(data, &one.parts)).collect();
+    let msgs: Vec<_> = round
+        .outgoing
+        .iter()
+        .zip(&parts)
+        .map(|(one, parts)| SendMsg::gather(parts).with_dest(addr(&sockets.receivers[one.to])))
+        .collect();
+    let (mut failed, mut done) = (Vec::new(), 0);
+    while done < msgs.len() {
+        match arena.send(&sockets.senders[round.from], &msgs[done..]) {
+            Ok(count) => done += count,
+            Err(error) => {
+                failed.push((done, errno(&error)));
+                done += 1;
+            }
+        }
+    }
+    let got = [0, 1].map(|receiver| receive(arena, sockets, round, receiver, &failed));
+    (failed, got)
+}
+
+/// `data` in parts of these lengths.
+fn split<'a>(mut data: &'a [u8], lens: &[usize]) -> Vec<IoSlice<'a>> {
+    let part = |len: &usize| {
+        let (part, rest) = data.split_at(*len);
+        data = rest;
+        IoSlice::new(part)
+    };
+    lens.iter().map(part).collect()
+}
+
+fn receive(
+    arena: &mut MmsgBuf,
+    sockets: &Sockets,
+    round: &Round,
+    receiver: usize,
+    failed: &[(usize, i32)],
+) -> Vec<Arrived> {
+    let count = expected(round, receiver, failed);
+    let flags = if round.full_len { RecvFlags::FULL_LEN } else { RecvFlags::NONE };
+    let mut arrived = Vec::new();
+    while arrived.len() < count {
+        let shapes = round.shapes.iter().cycle().skip(arrived.len() % round.shapes.len());
+        let mut memory: Vec<Vec<Vec<u8>>> = shapes
+            .take(round.offered)
+            .map(|shape| shape.iter().map(|len| vec![0xEE; *len]).collect())
+            .collect();
+        let mut buffers: Vec<Vec<IoSliceMut<'_>>> = memory
+            .iter_mut()
+            .map(|parts| parts.iter_mut().map(|p| IoSliceMut::new(p)).collect())
+            .collect();
+        // One buffer goes the plain way, several the scattered one.
+        let mut msgs: Vec<_> = buffers
+            .iter_mut()
+            .map(|parts| match &mut parts[..] {
+                [one] => RecvMsg::new(one),
+                several => RecvMsg::scatter(several),
+            })
+            .collect();
+        let socket = &sockets.receivers[receiver];
+        let n = arena.recv_with(socket, &mut msgs, flags).expect("they arrive");
+        assert!(0 < n && n <= round.offered);
+        arrived.extend(msgs[..n].iter().map(|msg| Arrived {
+            pieces: msg.slices().map(<[u8]>::to_vec).collect(),
+            truncated: msg.truncated(),
+            from: sockets.source(msg.addr()),
+            full_len: msg.full_len(),
+        }));
+    }
+    arrived
+}
+
+/// How many datagrams a receiver is to get.
+fn expected(round: &Round, receiver: usize, failed: &[(usize, i32)]) -> usize {
+    let sent = |(i, one): &(usize, &Outgoing)| {
+        one.to == receiver && !failed.iter().any(|(index, _)| index == i)
+    };
+    round.outgoing.iter().enumerate().filter(sent).count()
+}
+
+/// The same by the trait, in one of the ways it has, into a [`RecvBatch`].
+fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<Got>; 2] {
+    let socket: &dyn BatchSocket = &sockets.senders[round.from];
+    let data = payloads(round);
+    let all = round.outgoing.iter().zip(&data);
+    // A failure ends a send from an iterator or a queue: here there are none.
+    let good = all.filter(|(_, data)| data.len() < 65_000);
+    let msgs: Vec<_> = good
+        .clone()
+        .map(|(one, data)| SendMsg::to(addr(&sockets.receivers[one.to]), data))
+        .collect();
+    let sent = match way {
+        0 => socket.send_batch(&msgs),
+        1 => socket.send_iter(&mut msgs.iter().copied()),
+        2 => socket.send_each(&msgs, &mut |index, error| panic!("message {index}: {error}")),
+        _ => {
+            let mut queue = SendQueue::new(1 << 20);
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            socket.flush(&mut queue)
+        }
+    };
+    assert_eq!(sent.expect("they are taken"), msgs.len());
+    let mut batch = RecvBatch::new(round.offered, slot);
+    [0, 1].map(|receiver| {
+        let count = good.clone().filter(|(one, _)| one.to == receiver).count();
+        let mut got = Vec::new();
+        while got.len() < count {
+            sockets.receivers[receiver].recv_into(&mut batch).expect("they arrive");
+            got.extend(batch.iter().map(Got::from));
+        }
+        got
+    })
+}
+
+fn config() -> ProptestConfig {
+    // From the environment where that says how many (PROPTEST_CASES); a case is a few hundred
+    // system calls.
+    let default = ProptestConfig::default();
+    let cases = default.cases.min(48);
+    ProptestConfig { cases, failure_persistence: None, ..default }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn batches_do_what_one_by_one_does(rounds in vec(round(), 1..5)) {
+        let sockets = Sockets::new();
+        // Each arena goes through all rounds: what one leaves behind must not show in the next.
+        let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
+        for round in &rounds {
+            let expected = naive(&sockets, round);
+            for arena in &mut arenas {
+                let outcome = batched(arena, &sockets, round);
+                prop_assert_eq!(&outcome, &expected, "by {:?}", arena);
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_to_send_does_what_one_by_one_does(
+        mut round in round(),
+        slot in prop_oneof![1usize..60, Just(2_100)],
+    ) {
+        round.outgoing.retain(|one| one.parts.iter().sum::<usize>() < 65_000);
+        round.shapes = vec![vec![slot]];
+        let sockets = Sockets::new();
+        let (_, expected) = naive(&sockets, &round);
+        let expected = expected.map(|arrived| {
+            let got = |one: &Arrived| Got {
+                data: one.pieces.concat(),
+                from: Some(addr(&sockets.senders[one.from])),
+                truncated: one.truncated,
+            };
+            arrived.iter().map(got).collect::<Vec<_>>()
+        });
+        for backend in [Backend::Mmsg, Backend::Msg] {
+            // The only test here that goes by the backend of the process.
+            backend.select().expect("this platform has it");
+            for way in 0..4 {
+                prop_assert_eq!(&by_trait(way, &sockets, &round, slot), &expected, "{:?}", backend);
+            }
+        }
+    }
+}
