@@ -52,19 +52,21 @@ pub struct MmsgBuf {
     backend: Option<Backend>,
     /// How many messages the last receive brought: a guess at how many the next will.
     expected: usize,
+    /// System calls that the last receive made.
+    calls: usize,
 }
 
 impl MmsgBuf {
     /// An empty arena: no memory is allocated.
     #[must_use]
     pub const fn new() -> Self {
-        Self { headers: Headers::new(), backend: None, expected: 0 }
+        Self { headers: Headers::new(), backend: None, expected: 0, calls: 0 }
     }
 
     /// An empty arena that uses `backend` whatever the process has chosen.
     #[must_use]
     pub const fn with_backend(backend: Backend) -> Self {
-        Self { headers: Headers::new(), backend: Some(backend), expected: 0 }
+        Self { headers: Headers::new(), backend: Some(backend), expected: 0, calls: 0 }
     }
 
     /// Messages that one system call can carry without the arena growing.
@@ -124,6 +126,7 @@ impl MmsgBuf {
         // Each further look would show the same datagram.
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { msgs.len() };
         let most = most.min(msgs.len());
+        self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
@@ -134,7 +137,9 @@ impl MmsgBuf {
             let flags = progress.flags(flags);
             let backend = self.backend();
             let step = self.headers.recv(backend, socket, room, flags);
-            progress.add(offered, step)?;
+            let added = progress.add(offered, step);
+            self.calls = progress.calls;
+            added?;
             reach *= GROWTH;
         }
         self.expected = progress.count;
@@ -191,6 +196,39 @@ impl MmsgBuf {
             progress.add(offered, step)?;
         }
         Ok(progress.count)
+    }
+
+    /// System calls that the last receive made.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Makes room for a batch of `messages`, as far as one system call can carry it.
+    pub(crate) fn reserve(&mut self, messages: usize) {
+        self.headers.reserve(messages.min(MAX_BATCH));
+    }
+
+    /// What makes the calls, and by which of them.
+    pub(crate) fn engine(&mut self) -> (&mut Headers, Backend) {
+        let backend = self.backend();
+        (&mut self.headers, backend)
+    }
+
+    /// Takes what is in the error queue, as far as `msgs` has room; 0 if it is empty.
+    pub(crate) fn recv_errors_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> io::Result<usize> {
+        let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
+        self.headers.reserve(msgs.len());
+        let step = self.headers.recv(self.backend(), socket, msgs, flags);
+        match step.error {
+            Some(error) if step.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error)
+            }
+            _ => Ok(step.count),
+        }
     }
 
     /// The backend of the next step: the last one may have found that there is no other.

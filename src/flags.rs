@@ -34,6 +34,10 @@ impl RecvFlags {
     /// Linux and Android; elsewhere the flag is accepted and the full length stays unknown.
     pub const FULL_LEN: Self = Self(1 << 2);
 
+    /// Read the error queue (`MSG_ERRQUEUE`): for [`drain_errors`](crate::drain_errors) alone,
+    /// since what comes is no message.
+    pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
+
     /// Whether all flags of `other` are in `self`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

@@ -45,25 +45,33 @@
 
 mod ancillary;
 mod arena;
+mod error_queue;
 #[cfg(all(test, mmsg_calls))]
 mod fault_tests;
 mod flags;
 mod message;
+mod offload;
 mod parts;
 mod pending;
 mod pool;
 mod progress;
 mod recv_batch;
 mod recv_msg;
+mod segment;
 mod send_msg;
 mod send_queue;
 mod socket;
 mod sys;
 
-pub use ancillary::{CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, RecvMeta};
+pub use ancillary::{
+    Ancillary, CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta,
+    TransmitClock,
+};
 pub use arena::MmsgBuf;
+pub use error_queue::{Event, Report, drain_errors};
 pub use flags::RecvFlags;
 pub use message::{Datagram, Datagrams, Message};
+pub use offload::{Counters, Offload, OffloadBuilder};
 pub use parts::Slices;
 pub use pool::clear_pool;
 pub use recv_batch::{Iter, Messages, RecvBatch};

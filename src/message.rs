@@ -3,6 +3,7 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
+use crate::ancillary::Told;
 use crate::parts::{Parts, Slices};
 use crate::sys::RawAddrRef;
 use crate::{ControlMessages, RecvMeta};
@@ -13,8 +14,29 @@ pub(crate) struct Arrival {
     /// Bytes that the system reported: more than the buffers hold where it told the length before
     /// the cut.
     pub(crate) reported: usize,
-    pub(crate) meta: RecvMeta,
+    /// Length of a train's datagrams; `None` if it is none.
+    pub(crate) segment_size: Option<u16>,
     pub(crate) cut: Cut,
+    /// Whether anything was told beside it.
+    pub(crate) told: bool,
+}
+
+/// What was told about a message beyond its arrival; lent, since it is large and often empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta<'a> {
+    /// What is understood; `None` if nothing was told.
+    pub(crate) read: Option<&'a Told>,
+    /// All control messages, where they are at hand.
+    pub(crate) raw: &'a [u8],
+}
+
+impl Meta<'_> {
+    pub(crate) const NONE: Self = Self { read: None, raw: &[] };
+
+    #[inline]
+    fn get(&self) -> RecvMeta {
+        self.read.map_or(RecvMeta::NONE, |told| *told.meta())
+    }
 }
 
 /// What was cut off a message for want of room.
@@ -33,7 +55,7 @@ impl Arrival {
     #[inline]
     pub(crate) const fn plain(len: usize) -> Self {
         let cut = Cut { data: false, control: false };
-        Self { reported: len, meta: RecvMeta::NONE, cut }
+        Self { reported: len, segment_size: None, cut, told: false }
     }
 
     /// The message's own length, if `len` bytes of it are in the buffers.
@@ -45,7 +67,7 @@ impl Arrival {
     /// and where its datagrams end is not known.
     #[inline]
     fn segment_size_lost(&self) -> bool {
-        self.cut.control && self.meta.segment_size.is_none()
+        self.cut.control && self.segment_size.is_none()
     }
 
     #[inline]
@@ -66,7 +88,7 @@ pub struct Message<'a> {
     parts: Parts<'a>,
     source: RawAddrRef<'a>,
     arrival: Arrival,
-    control: &'a [u8],
+    meta: Meta<'a>,
 }
 
 impl<'a> Message<'a> {
@@ -75,9 +97,9 @@ impl<'a> Message<'a> {
         parts: Parts<'a>,
         source: RawAddrRef<'a>,
         arrival: Arrival,
-        control: &'a [u8],
+        meta: Meta<'a>,
     ) -> Self {
-        Self { parts, source, arrival, control }
+        Self { parts, source, arrival, meta }
     }
 
     /// The bytes received.
@@ -103,7 +125,7 @@ impl<'a> Message<'a> {
     /// What else the system told about the message.
     #[must_use]
     pub fn meta(&self) -> RecvMeta {
-        self.arrival.meta
+        self.meta.get()
     }
 
     /// Whether bytes are missing, or may be: the message was longer than its slot, or its control
@@ -122,14 +144,14 @@ impl<'a> Message<'a> {
     /// All control messages, as they came.
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
-        ControlMessages::new(self.control)
+        ControlMessages::new(self.meta.raw)
     }
 
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.parts, self.source, &self.arrival)
+        Datagrams::new(self.parts, self.source, &self.arrival, self.meta)
     }
 }
 
@@ -138,7 +160,7 @@ impl<'a> Message<'a> {
 pub struct Datagram<'a> {
     parts: Parts<'a>,
     source: RawAddrRef<'a>,
-    meta: RecvMeta,
+    meta: Meta<'a>,
     truncated: bool,
 }
 
@@ -146,7 +168,7 @@ impl<'a> Datagram<'a> {
     /// One that came by itself and as it was sent, with nothing told but its source.
     #[inline]
     pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>) -> Self {
-        Self { parts: Parts::one(data), source, meta: RecvMeta::NONE, truncated: false }
+        Self { parts: Parts::one(data), source, meta: Meta::NONE, truncated: false }
     }
 
     /// Length in bytes.
@@ -188,7 +210,7 @@ impl<'a> Datagram<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.meta
+        self.meta.get()
     }
 
     /// Whether its end is missing.
@@ -210,21 +232,24 @@ pub struct Datagrams<'a> {
     /// What was not given out yet; `None` when all was, so that an empty datagram is given once.
     rest: Option<Parts<'a>>,
     source: RawAddrRef<'a>,
-    meta: RecvMeta,
+    meta: Meta<'a>,
+    /// Length of each but the last.
+    segment: usize,
     /// Whether the end of the last one is missing.
     cut: bool,
 }
 
 impl<'a> Datagrams<'a> {
     #[inline]
-    pub(crate) fn new(parts: Parts<'a>, source: RawAddrRef<'a>, arrival: &Arrival) -> Self {
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        source: RawAddrRef<'a>,
+        arrival: &Arrival,
+        meta: Meta<'a>,
+    ) -> Self {
         let rest = (!arrival.segment_size_lost()).then_some(parts);
-        Self { rest, source, meta: arrival.meta, cut: arrival.cut.data }
-    }
-
-    #[inline]
-    fn segment(&self) -> usize {
-        self.meta.segment_size.map_or(usize::MAX, usize::from)
+        let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
+        Self { rest, source, meta, segment, cut: arrival.cut.data }
     }
 
     /// The bytes that were not given out yet.
@@ -245,7 +270,7 @@ impl<'a> Iterator for Datagrams<'a> {
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
         let mut rest = self.rest.take()?;
-        let parts = rest.split_to(self.segment());
+        let parts = rest.split_to(self.segment);
         let last = rest.len() == 0;
         if !last {
             self.rest = Some(rest);
@@ -254,13 +279,13 @@ impl<'a> Iterator for Datagrams<'a> {
             parts,
             source: self.source,
             meta: self.meta,
-            truncated: last && self.cut && parts.len() < self.segment(),
+            truncated: last && self.cut && parts.len() < self.segment,
         })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment()).max(1));
+        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment).max(1));
         (left, Some(left))
     }
 }
@@ -277,11 +302,11 @@ mod tests {
     static NOWHERE: RawAddr = RawAddr::NONE;
 
     fn message(bytes: &[u8], arrival: Arrival) -> Message<'_> {
-        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, &[])
+        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, Meta::NONE)
     }
 
     fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {
-        Arrival { reported: len, meta: RecvMeta { segment_size }, cut }
+        Arrival { reported: len, segment_size, cut, told: false }
     }
 
     proptest! {

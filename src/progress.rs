@@ -21,6 +21,8 @@ pub(crate) struct Progress<'s> {
     pub(crate) count: usize,
     /// Messages to be moved at most.
     pub(crate) most: usize,
+    /// System calls made.
+    pub(crate) calls: usize,
     over: bool,
 }
 
@@ -41,7 +43,7 @@ impl<'s> Progress<'s> {
                 return Err(error);
             }
         }
-        Ok(Self { socket, direction, count: 0, most, over: false })
+        Ok(Self { socket, direction, count: 0, most, calls: 0, over: false })
     }
 
     /// Whether a further step is to be made.
@@ -64,6 +66,7 @@ impl<'s> Progress<'s> {
     #[inline]
     pub(crate) fn add(&mut self, offered: usize, step: Step) -> io::Result<()> {
         self.count += step.count;
+        self.calls += step.calls;
         // A step that moved less met an error that the system keeps, or there was no more.
         self.over = step.ended || step.count < offered;
         match step.error {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::iter::FusedIterator;
 
+use crate::ancillary::Told;
 use crate::message::Arrival;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, Plain, RawAddr, Slots};
@@ -49,7 +50,16 @@ pub struct RecvBatch {
     len: usize,
     /// What arrived, where an implementation of the trait filled the slots and not the kernel;
     /// empty otherwise.
-    arrivals: Vec<(Arrival, RawAddr)>,
+    arrivals: Vec<(Arrival, RawAddr, Told)>,
+    /// System calls that the last receive made.
+    calls: usize,
+}
+
+/// 64 slots for trains, as [`RecvBatch::for_trains`] makes them.
+impl Default for RecvBatch {
+    fn default() -> Self {
+        Self::for_trains(64)
+    }
 }
 
 impl RecvBatch {
@@ -69,6 +79,17 @@ impl RecvBatch {
         }
     }
 
+    /// Memory for `slots` messages of 65,535 bytes each: any datagram, and any train that the
+    /// kernel may hand over where GRO is on.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn for_trains(slots: usize) -> Self {
+        Self::new(slots, 65_535)
+    }
+
     /// Memory for `slots` messages of up to `slot_len` bytes each, or an error.
     ///
     /// # Errors
@@ -82,7 +103,13 @@ impl RecvBatch {
             let reason = "a batch needs at least one slot of at least one byte, and no more than fit the address space";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        Ok(Self { slots: Slots::new(slots, slot_len), count: slots, len: 0, arrivals: Vec::new() })
+        Ok(Self {
+            slots: Slots::new(slots, slot_len),
+            count: slots,
+            len: 0,
+            arrivals: Vec::new(),
+            calls: 0,
+        })
     }
 
     /// Messages that one receive can bring.
@@ -131,7 +158,9 @@ impl RecvBatch {
     fn message(&self, i: usize) -> Option<Message<'_>> {
         (i < self.len).then(|| match self.arrivals.get(i) {
             None => self.slots.message(i),
-            Some((arrival, source)) => self.slots.message_as(i, *arrival, source.lend()),
+            Some((arrival, source, told)) => {
+                self.slots.message_as(i, *arrival, source.lend(), told)
+            }
         })
     }
 
@@ -159,6 +188,16 @@ impl RecvBatch {
         }
     }
 
+    /// System calls that the last receive made.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// What the last receive brought, and how many bytes of each are in its slot.
+    pub(crate) fn arrived(&self) -> impl Iterator<Item = (Arrival, usize)> {
+        (0..self.len).map(|i| self.slots.arrived(i))
+    }
+
     #[inline]
     pub(crate) fn recv_on(
         &mut self,
@@ -167,12 +206,15 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         self.clear();
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
+        self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
             let (offered, flags) = (range.len(), progress.flags(flags));
             let step = self.slots.recv(Backend::current(), socket, range, flags);
-            progress.add(offered, step)?;
+            let added = progress.add(offered, step);
+            self.calls = progress.calls;
+            added?;
         }
         self.len = progress.count;
         Ok(self.len)
@@ -190,7 +232,7 @@ impl RecvBatch {
         let mut msgs: [_; MOST] =
             array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
         let count = recv(&mut msgs[..most])?.min(most);
-        self.arrivals.extend(msgs[..count].iter().map(RecvMsg::arrival));
+        self.arrivals.extend(msgs[..count].iter().map(RecvMsg::known));
         self.len = count;
         Ok(count)
     }

@@ -5,7 +5,8 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::slice;
 
-use crate::message::{Arrival, Cut};
+use crate::ancillary::Told;
+use crate::message::{Arrival, Cut, Meta};
 use crate::parts::{Parts, Slices};
 use crate::sys::RawAddr;
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
@@ -56,6 +57,8 @@ pub struct RecvMsg<'a> {
     room: Room<'a>,
     source: RawAddr,
     arrival: Arrival,
+    /// What was told beside it; not looked at unless the arrival says that something was.
+    told: Told,
 }
 
 /// The memory lent. Mostly it is plain, and one look tells.
@@ -97,7 +100,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_room(room: Room<'a>) -> Self {
-        Self { room, source: RawAddr::NONE, arrival: Arrival::NONE }
+        Self { room, source: RawAddr::NONE, arrival: Arrival::NONE, told: Told::NOTHING }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -174,7 +177,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.arrival.meta
+        if self.arrival.told { *self.told.meta() } else { RecvMeta::NONE }
     }
 
     /// Whether bytes are missing, or may be: the message was longer than the buffers, or its
@@ -204,7 +207,8 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Datagrams::new(self.parts(), self.source.lend(), &self.arrival)
+        let meta = Meta { read: self.arrival.told.then_some(&self.told), raw: &[] };
+        Datagrams::new(self.parts(), self.source.lend(), &self.arrival, meta)
     }
 
     /// Takes a message as if it had been received: for implementations of
@@ -230,7 +234,9 @@ impl<'a> RecvMsg<'a> {
         let cut = Cut { data: !rest.is_empty(), control: false };
         self.read_control(&[]);
         self.source = RawAddr::new(addr.as_ref());
-        self.arrival = Arrival { reported: data.len(), meta, cut };
+        self.told = meta.into();
+        let (reported, segment_size) = (data.len(), meta.segment_size);
+        self.arrival = Arrival { reported, segment_size, cut, told: true };
     }
 
     #[inline]
@@ -287,16 +293,22 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// Reads the control data of an arrival: what lies in the message's own [`ControlBuf`] if it
-    /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself.
+    /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself. Gives the
+    /// segment size of a train.
     #[inline]
-    pub(crate) fn read_control(&mut self, written: &[u8]) -> RecvMeta {
-        match &mut self.room {
+    pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
+        let control = match &mut self.room {
             Room::Full { control: Some(control), .. } => {
                 control.set_len(written.len());
-                RecvMeta::from_control(control.as_bytes())
+                control.as_bytes()
             }
-            _ => RecvMeta::from_control(written),
+            _ => written,
+        };
+        if control.is_empty() {
+            return None;
         }
+        self.told.read(control);
+        self.told.meta().segment_size
     }
 
     /// Takes note of what arrived.
@@ -305,8 +317,13 @@ impl<'a> RecvMsg<'a> {
         self.arrival = arrival;
     }
 
-    pub(crate) fn arrival(&self) -> (Arrival, RawAddr) {
-        (self.arrival, self.source)
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival
+    }
+
+    /// All that is known of the message but its bytes.
+    pub(crate) fn known(&self) -> (Arrival, RawAddr, Told) {
+        (self.arrival, self.source, self.told)
     }
 }
 

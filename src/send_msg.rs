@@ -5,10 +5,10 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use crate::ControlBuf;
 use crate::sys::RawAddrRef;
+use crate::{ControlBuf, SendMeta};
 
-/// One datagram to be sent: where to, which bytes, and control messages to go with it.
+/// One datagram to be sent: where to, which bytes, and what it asks the kernel for.
 ///
 /// It only borrows; building one costs nothing and copies no payload.
 ///
@@ -35,7 +35,33 @@ pub(crate) enum Content<'a> {
     /// One buffer and nothing else.
     Plain(&'a [u8]),
     /// Whatever there may be.
-    Full { buffers: SendBuffers<'a>, control: &'a [u8] },
+    Full { buffers: SendBuffers<'a>, control: &'a [u8], meta: SendMeta },
+}
+
+impl<'a> Content<'a> {
+    /// The payload, if it lies in one buffer.
+    #[inline]
+    pub(crate) fn one_buffer(&self) -> Option<&'a [u8]> {
+        match *self {
+            Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
+                Some(data)
+            }
+            Content::Full { buffers: SendBuffers::Many(_), .. } => None,
+        }
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match *self {
+            Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
+                data.len()
+            }
+            Content::Full { buffers: SendBuffers::Many(data), .. } => {
+                data.iter().map(|part| part.len()).sum()
+            }
+        }
+    }
 }
 
 /// The payload: one buffer, or several that follow one another.
@@ -67,8 +93,8 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
-        let content = Content::Full { buffers: SendBuffers::Many(data), control: &[] };
-        Self { dest: None, content }
+        let (buffers, meta) = (SendBuffers::Many(data), SendMeta::new());
+        Self { dest: None, content: Content::Full { buffers, control: &[], meta } }
     }
 
     /// The same datagram to `dest`.
@@ -76,6 +102,17 @@ impl<'a> SendMsg<'a> {
     #[inline]
     pub const fn with_dest(mut self, dest: SocketAddr) -> Self {
         self.dest = Some(dest);
+        self
+    }
+
+    /// The same datagram with these wishes in place of any it had.
+    ///
+    /// What cannot be right, or cannot be done here, is refused when the message is sent, by
+    /// `InvalidInput` or `Unsupported`, before the system sees it.
+    #[must_use]
+    #[inline]
+    pub fn with_meta(mut self, meta: SendMeta) -> Self {
+        self.content = Content::Full { buffers: self.buffers(), control: self.control(), meta };
         self
     }
 
@@ -96,14 +133,21 @@ impl<'a> SendMsg<'a> {
         self.dest
     }
 
+    /// What it asks the kernel for.
+    #[must_use]
+    #[inline]
+    pub const fn meta(&self) -> SendMeta {
+        match self.content {
+            Content::Plain(_) => SendMeta::new(),
+            Content::Full { meta, .. } => meta,
+        }
+    }
+
     /// Payload length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        match self.buffers() {
-            SendBuffers::One(data) => data.len(),
-            SendBuffers::Many(data) => data.iter().map(|part| part.len()).sum(),
-        }
+        self.content.len()
     }
 
     /// Whether there is no payload; an empty datagram is sent like any other.
@@ -143,20 +187,49 @@ impl<'a> SendMsg<'a> {
         }
     }
 
+    /// The payload, if it lies in one buffer by the caller's own word.
+    #[inline]
+    pub(crate) fn one_buffer(&self) -> Option<&'a [u8]> {
+        self.content.one_buffer()
+    }
+
+    /// A part of this message as a datagram of its own: the same but for the bytes and the segment
+    /// size.
+    pub(crate) fn piece<'p>(&self, data: &'p [u8]) -> SendMsg<'p>
+    where
+        'a: 'p,
+    {
+        let mut meta = self.meta();
+        meta.segment_size = None;
+        let buffers = SendBuffers::One(data);
+        let content = Content::Full { buffers, control: self.control(), meta };
+        SendMsg { dest: self.dest, content }
+    }
+
     /// The same datagram with control messages given as bytes.
     #[inline]
     pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {
-        self.content = Content::Full { buffers: self.buffers(), control };
+        self.content = Content::Full { buffers: self.buffers(), control, meta: self.meta() };
         self
     }
 }
 
 /// A destination, if there is one, in either form.
+#[derive(Clone, Copy)]
 pub(crate) enum DestRef<'m, 'a> {
     /// In the message.
     Addr(Option<&'m SocketAddr>),
     /// In memory that the message borrows.
     Ready(RawAddrRef<'a>),
+}
+
+impl DestRef<'_, '_> {
+    pub(crate) fn get(self) -> Option<SocketAddr> {
+        match self {
+            DestRef::Addr(addr) => addr.copied(),
+            DestRef::Ready(addr) => addr.get(),
+        }
+    }
 }
 
 /// What a send takes its messages from: by reference, by value, or out of a queue.
@@ -165,6 +238,8 @@ pub(crate) trait Outgoing<'a> {
     fn dest(&self) -> DestRef<'_, 'a>;
     /// What it is made of.
     fn content(&self) -> impl Borrow<Content<'a>>;
+    /// As a message.
+    fn to_msg(&self) -> SendMsg<'a>;
 }
 
 impl<'a> Outgoing<'a> for SendMsg<'a> {
@@ -176,6 +251,10 @@ impl<'a> Outgoing<'a> for SendMsg<'a> {
     #[inline]
     fn content(&self) -> impl Borrow<Content<'a>> {
         &self.content
+    }
+
+    fn to_msg(&self) -> SendMsg<'a> {
+        *self
     }
 }
 
@@ -189,6 +268,10 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     fn content(&self) -> impl Borrow<Content<'a>> {
         (**self).content()
     }
+
+    fn to_msg(&self) -> SendMsg<'a> {
+        (**self).to_msg()
+    }
 }
 
 impl fmt::Debug for SendMsg<'_> {
@@ -196,6 +279,7 @@ impl fmt::Debug for SendMsg<'_> {
         f.debug_struct("SendMsg")
             .field("dest", &self.dest)
             .field("len", &self.len())
+            .field("meta", &self.meta())
             .field("control_len", &self.control().len())
             .finish_non_exhaustive()
     }

@@ -6,9 +6,9 @@ use std::fmt;
 use std::io;
 use std::mem;
 
-use crate::SendMsg;
 use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
 use crate::sys::{RawAddr, RawAddrRef};
+use crate::{SendMeta, SendMsg};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -17,7 +17,7 @@ use crate::sys::{RawAddr, RawAddrRef};
 /// the two swap. Nothing is moved when datagrams leave at the front, so a socket that takes only
 /// some of them costs nothing, and once the stages have grown nothing is allocated.
 ///
-/// The bound is in bytes: a datagram counts its payload, its control data, and
+/// The bound is in bytes: a datagram counts its payload, its control data and wishes, and
 /// [`OVERHEAD`](Self::OVERHEAD). Beyond it a push is refused, so that back-pressure reaches who
 /// can do something about it. The stages take up to twice the bound in memory, since what has left
 /// the front stage is given back when all of it has left.
@@ -62,15 +62,17 @@ impl SendQueue {
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), QueueFull> {
         let (len, control) = (msg.len(), msg.control());
+        let has_meta = msg.meta() != SendMeta::new();
+        let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
         let bytes = len
-            .checked_add(control.len() + Self::OVERHEAD)
+            .checked_add(extra + Self::OVERHEAD)
             .and_then(|more| self.bytes.checked_add(more))
             .filter(|bytes| *bytes <= self.capacity)
             .ok_or(QueueFull(()))?;
         // What a u32 cannot count, no system sends.
         let len = len.try_into().map_err(|_| QueueFull(()))?;
         let control_len = control.len().try_into().map_err(|_| QueueFull(()))?;
-        self.back.push(msg, len, control_len);
+        self.back.push(msg, len, control_len, has_meta);
         self.bytes = bytes;
         Ok(())
     }
@@ -185,8 +187,11 @@ impl From<QueueFull> for io::Error {
 struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
-    /// The first entry that is still here.
+    /// What datagrams ask the kernel for, of those that ask for something, in order.
+    metas: Vec<SendMeta>,
+    /// The first entry that is still here, and the first of `metas`.
     entry: usize,
+    meta: usize,
     /// Where its bytes begin.
     byte: usize,
 }
@@ -199,14 +204,25 @@ struct Entry {
     /// Bytes of payload.
     len: u32,
     /// Bytes of control data.
-    control_len: u32,
+    control_len: u16,
+    /// Whether it asks the kernel for something.
+    has_meta: bool,
+    /// Where in the stage's `metas` those of the entries up to this one end.
+    meta_end: u32,
     /// Where in the stage's payload its bytes end.
     end: usize,
 }
 
 impl Stage {
     const fn new() -> Self {
-        Self { entries: Vec::new(), payload: Vec::new(), entry: 0, byte: 0 }
+        Self {
+            entries: Vec::new(),
+            payload: Vec::new(),
+            metas: Vec::new(),
+            entry: 0,
+            meta: 0,
+            byte: 0,
+        }
     }
 
     #[inline]
@@ -215,15 +231,21 @@ impl Stage {
     }
 
     #[inline]
-    fn push(&mut self, msg: &SendMsg<'_>, len: u32, control_len: u32) {
+    fn push(&mut self, msg: &SendMsg<'_>, len: u32, control_len: u16, has_meta: bool) {
         match *msg.content().borrow() {
             Content::Plain(data) => self.payload.extend_from_slice(data),
-            Content::Full { buffers, control } => self.store(buffers, control),
+            Content::Full { buffers, control, .. } => self.store(buffers, control),
+        }
+        if has_meta {
+            self.metas.push(msg.meta());
         }
         self.entries.push(Entry {
             dest: RawAddr::new(msg.dest_ref()),
             len,
             control_len,
+            has_meta,
+            // Each takes an entry's memory and more: there is none for so many as not to fit.
+            meta_end: self.metas.len() as u32,
             end: self.payload.len(),
         });
     }
@@ -242,11 +264,13 @@ impl Stage {
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
         let mut bytes = &self.payload[self.byte..];
+        let metas = &self.metas[..];
         self.entries[self.entry..].iter().map(move |entry| {
             let (data, rest) = bytes.split_at(entry.len as usize);
-            let (control, rest) = rest.split_at(entry.control_len as usize);
+            let (control, rest) = rest.split_at(entry.control_len.into());
             bytes = rest;
-            Queued { dest: entry.dest.lend(), data, control }
+            let meta = entry.has_meta.then(|| &metas[entry.meta_end as usize - 1]);
+            Queued { dest: entry.dest.lend(), data, control, meta }
         })
     }
 
@@ -254,22 +278,25 @@ impl Stage {
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
         let gone = &self.entries[self.entry..][..n];
-        let end = gone.last().map_or(self.byte, |last| last.end);
-        let stored = end - self.byte;
+        let Some(last) = gone.last() else { return 0 };
+        let metas = last.meta_end as usize - self.meta;
+        let stored = last.end - self.byte + metas * size_of::<SendMeta>();
+        (self.meta, self.byte) = (self.meta + metas, last.end);
         self.entry += n;
-        self.byte = end;
         stored + n * SendQueue::OVERHEAD
     }
 
     fn clear(&mut self) {
         self.entries.clear();
         self.payload.clear();
-        (self.entry, self.byte) = (0, 0);
+        self.metas.clear();
+        (self.entry, self.meta, self.byte) = (0, 0, 0);
     }
 
     fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
         self.payload.shrink_to_fit();
+        self.metas.shrink_to_fit();
     }
 }
 
@@ -279,16 +306,7 @@ pub(crate) struct Queued<'a> {
     dest: RawAddrRef<'a>,
     data: &'a [u8],
     control: &'a [u8],
-}
-
-impl<'a> Queued<'a> {
-    pub(crate) fn to_msg(self) -> SendMsg<'a> {
-        let msg = match self.dest.get() {
-            Some(dest) => SendMsg::to(dest, self.data),
-            None => SendMsg::new(self.data),
-        };
-        if self.control.is_empty() { msg } else { msg.with_control_bytes(self.control) }
-    }
+    meta: Option<&'a SendMeta>,
 }
 
 impl<'a> Outgoing<'a> for Queued<'a> {
@@ -299,9 +317,23 @@ impl<'a> Outgoing<'a> for Queued<'a> {
 
     #[inline]
     fn content(&self) -> impl Borrow<Content<'a>> {
-        match self.control {
-            [] => Content::Plain(self.data),
-            control => Content::Full { buffers: SendBuffers::One(self.data), control },
+        match (self.control, self.meta) {
+            ([], None) => Content::Plain(self.data),
+            (control, meta) => {
+                let meta = meta.copied().unwrap_or(SendMeta::new());
+                Content::Full { buffers: SendBuffers::One(self.data), control, meta }
+            }
         }
+    }
+
+    fn to_msg(&self) -> SendMsg<'a> {
+        let mut msg = SendMsg::new(self.data);
+        if let Some(dest) = self.dest.get() {
+            msg = msg.with_dest(dest);
+        }
+        if let Some(meta) = self.meta {
+            msg = msg.with_meta(*meta);
+        }
+        if self.control.is_empty() { msg } else { msg.with_control_bytes(self.control) }
     }
 }

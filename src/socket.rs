@@ -3,6 +3,7 @@
 use std::array;
 use std::io;
 
+use crate::send_msg::Outgoing;
 use crate::sys::{self, AsSocket};
 use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 

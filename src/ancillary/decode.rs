@@ -4,6 +4,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 use super::Layout;
+use crate::sys::kinds::Kind;
 
 /// One control message: what it is about, and its payload as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,11 @@ impl<'a> ControlMessages<'a> {
         Self::with_layout(control, Layout::NATIVE)
     }
 
+    /// The messages not yet walked over.
+    pub(super) fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(crate) fn with_layout(control: &'a [u8], layout: Layout) -> Self {
         Self { rest: control, layout }
     }
@@ -50,22 +56,33 @@ impl<'a> ControlMessages<'a> {
 impl<'a> Iterator for ControlMessages<'a> {
     type Item = ControlMessage<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<ControlMessage<'a>> {
-        let Self { rest, layout } = self;
-        let parsed = (|| {
-            let len = layout.read_len(rest)?;
-            let level = layout.read_int(rest, layout.len_bytes)?;
-            let kind = layout.read_int(rest, layout.len_bytes + 4)?;
-            // `get` refuses a length beyond the buffer and one shorter than the header.
-            let data = rest.get(layout.data_offset..len)?;
-            Some(ControlMessage { level, kind, data })
-        })();
-        // The last message may lack its padding; after a malformed one nothing can be trusted.
-        *rest = parsed
-            .and_then(|message| rest.get(layout.space(message.data.len())..))
-            .unwrap_or_default();
-        parsed
+        match split_first(self.layout, self.rest) {
+            Some((message, rest)) => {
+                self.rest = rest;
+                Some(message)
+            }
+            None => {
+                // After a malformed message nothing can be trusted.
+                self.rest = &[];
+                None
+            }
+        }
     }
+}
+
+/// The first message in `bytes`, and what follows it; the last message may lack its padding.
+#[inline(always)]
+pub(super) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessage<'_>, &[u8])> {
+    let (header, _) = bytes.split_at_checked(layout.data_offset)?;
+    let len = layout.read_len(header)?;
+    let level = layout.read_int(header, layout.len_bytes)?;
+    let kind = layout.read_int(header, layout.len_bytes + 4)?;
+    // `get` refuses a length beyond the buffer and one shorter than the header.
+    let data = bytes.get(layout.data_offset..len)?;
+    let rest = bytes.get(layout.space(data.len())..).unwrap_or_default();
+    Some((ControlMessage { level, kind, data }, rest))
 }
 
 impl FusedIterator for ControlMessages<'_> {}
@@ -73,5 +90,49 @@ impl FusedIterator for ControlMessages<'_> {}
 impl fmt::Debug for ControlMessages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+/// Control messages of this platform that are expected in an order, each with a length.
+pub(super) struct Row<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    #[inline(always)]
+    pub(super) fn new(control: &'a [u8]) -> Self {
+        Self { rest: control }
+    }
+
+    /// The next message's originating protocol.
+    #[inline(always)]
+    pub(super) fn level(&self) -> Option<i32> {
+        Layout::NATIVE.read_int(self.rest, Layout::NATIVE.len_bytes)
+    }
+
+    /// The next message's payload, if it is of this kind and has `N` bytes, which with header and
+    /// padding are `SPACE`; goes on to the one after it then.
+    #[inline(always)]
+    pub(super) fn next<const N: usize, const SPACE: usize>(
+        &mut self,
+        (level, kind): Kind,
+    ) -> Option<&'a [u8; N]> {
+        const LAYOUT: Layout = Layout::NATIVE;
+        const { assert!(SPACE == LAYOUT.space(N)) };
+        let (message, after) = self.rest.split_first_chunk::<SPACE>()?;
+        let is_it = LAYOUT.read_int(message, LAYOUT.len_bytes) == Some(level)
+            && LAYOUT.read_int(message, LAYOUT.len_bytes + 4) == Some(kind)
+            && LAYOUT.read_len(message) == Some(LAYOUT.data_offset + N);
+        if !is_it {
+            return None;
+        }
+        self.rest = after;
+        message[LAYOUT.data_offset..].first_chunk()
+    }
+
+    /// What is left.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 }

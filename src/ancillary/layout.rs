@@ -23,11 +23,13 @@ impl Layout {
 
     /// Bytes that a message with a payload of `payload` bytes takes, padding included
     /// (`CMSG_SPACE`).
+    #[inline(always)]
     pub(crate) const fn space(self, payload: usize) -> usize {
         (self.data_offset + payload).next_multiple_of(self.align)
     }
 
     /// Reads a C int at `at`, `None` beyond the end.
+    #[inline(always)]
     pub(crate) fn read_int(self, bytes: &[u8], at: usize) -> Option<i32> {
         let raw = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big_endian { i32::from_be_bytes(raw) } else { i32::from_le_bytes(raw) })
@@ -35,6 +37,7 @@ impl Layout {
 
     /// Reads `cmsg_len` at the start of `bytes`. A length that `usize` cannot hold is as good as
     /// one that no buffer can hold.
+    #[inline(always)]
     pub(crate) fn read_len(self, bytes: &[u8]) -> Option<usize> {
         if self.len_bytes == 4 {
             // Negative as an int is over 2 GiB as a socklen_t: beyond any buffer either way.

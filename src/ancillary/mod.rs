@@ -1,54 +1,33 @@
 //! Ancillary data: what travels beside a datagram, as control messages.
 //!
-//! [`RecvMeta`] holds what the crate understands of a received message, [`ControlMessages`] walks
-//! over all of them as they came, and [`ControlBuf`] is the room they are written into, by the
+//! [`Ancillary`] asks a socket for it, [`RecvMeta`] holds what the crate understands of a received
+//! message, and [`SendMeta`] what a message to be sent asks for. [`ControlMessages`] walks over all
+//! control messages as they came, and [`ControlBuf`] is the room they are written into, by the
 //! kernel on receive and by [`ControlBuf::push`] for a send.
 
 mod control_buf;
 mod decode;
+mod ecn;
 mod encode;
 mod layout;
+mod options;
+mod recv_meta;
+mod send_meta;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use control_buf::ControlBuf;
 pub use decode::{ControlMessage, ControlMessages};
+pub use ecn::Ecn;
+pub use options::{Ancillary, TransmitClock};
+pub use recv_meta::RecvMeta;
+pub use send_meta::SendMeta;
 
 pub(crate) use layout::Layout;
-
-use crate::sys::{SOL_UDP, UDP_GRO};
-
-/// What the kernel told about a received message, beyond its bytes and its source.
-///
-/// A value that the kernel did not send is `None`, never zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecvMeta {
-    /// Length in bytes of each datagram of a received train but its last, which may be shorter
-    /// (`UDP_GRO`, Linux 5.0). `None`: the message is one datagram.
-    pub segment_size: Option<u16>,
-}
-
-impl RecvMeta {
-    /// Nothing told.
-    pub(crate) const NONE: Self = Self { segment_size: None };
-
-    /// Reads what is known out of the control messages that came with a message.
-    pub(crate) fn from_control(control: &[u8]) -> Self {
-        let mut meta = Self::NONE;
-        for message in ControlMessages::new(control) {
-            if (message.level, message.kind) == (SOL_UDP, UDP_GRO) {
-                // A C int (udp_cmsg_recv in the kernel's include/linux/udp.h). Nothing longer
-                // than a datagram and no zero is a length to split by.
-                meta.segment_size = message
-                    .int()
-                    .and_then(|size| u16::try_from(size).ok())
-                    .filter(|size| *size > 0);
-            }
-        }
-        meta
-    }
-}
+pub(crate) use recv_meta::{system_time, timestamping};
+pub(crate) use send_meta::Refused;
+pub(crate) use told::Told;
 
 /// Payload lengths of the control messages that a datagram socket of this platform can be asked
 /// to send with one datagram; the room for all of them at once is [`CONTROL_SPACE`].

@@ -85,6 +85,12 @@ impl<'a> RawAddrRef<'a> {
         decode(self.name, self.len as usize)
     }
 
+    /// Whether both are the same address. Behind its length, a name is as it was made: zero.
+    #[inline]
+    pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
+        self.len == other.len && self.name == other.name
+    }
+
     /// What a header is to hold.
     #[inline]
     pub(super) fn parts(self) -> Option<(&'a Name, usize)> {
@@ -169,6 +175,14 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
         }
         _ => None,
     }
+}
+
+/// Reads an address out of a control message: `None` if it is none, or not whole.
+pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
+    let mut name = [0; NAME_LEN];
+    let len = bytes.len().min(NAME_LEN);
+    name[..len].copy_from_slice(&bytes[..len]);
+    decode(&name, len)
 }
 
 #[cfg(test)]

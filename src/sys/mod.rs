@@ -15,7 +15,10 @@
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
-//! - `raw` and `socket_id`, and the constants of control messages.
+//! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
+//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
+//! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
+//!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
 //! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
 //! [`mmsg`] many messages at once, [`msg`] one by one. [`backend`] chooses. Windows is one module.
@@ -23,6 +26,7 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
+pub(crate) mod kinds;
 
 pub use backend::Backend;
 
@@ -42,10 +46,14 @@ mod unix;
 mod zeroed;
 #[cfg(unix)]
 pub(crate) use self::{
-    addr::{RawAddr, RawAddrRef},
-    cmsg::{CONTROL_LAYOUT, SOL_UDP, UDP_GRO},
+    addr::{RawAddr, RawAddrRef, socket_addr},
+    cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
     headers::{Headers, Plain, Slots},
-    unix::{AsSocket, BorrowedSocket, RawSocket, borrow, raw, socket_id},
+    msg::wait_writable,
+    unix::{
+        AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
+        segmentation_refused, socket_id,
+    },
 };
 
 #[cfg(windows)]
@@ -53,7 +61,8 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, Plain, RawAddr, RawAddrRef, RawSocket,
-    SOL_UDP, Slots, UDP_GRO, borrow, raw, socket_id,
+    Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
+    segmentation_refused, set_option, set_transmit_clock, socket_addr, socket_id, wait_writable,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -61,9 +70,18 @@ compile_error!("mmsg is for Unix and Windows: this target has no sockets that it
 
 use std::io;
 
+use crate::segment::Run;
+
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
 /// batches there without a word (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
+
+/// Which Internet families a socket carries: an IPv6 socket may carry both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Families {
+    pub(crate) v4: bool,
+    pub(crate) v6: bool,
+}
 
 /// What one step of a batch came to.
 #[derive(Debug)]
@@ -74,14 +92,98 @@ pub(crate) struct Step {
     pub(crate) error: Option<io::Error>,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,
+    /// System calls made.
+    pub(crate) calls: usize,
+}
+
+/// A header's worth of messages: one, or a run of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Train {
+    /// Messages in it.
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+    /// Length of each message but the last.
+    pub(crate) segment: usize,
+    /// The segment size that its only message had from the caller.
+    pub(crate) own_segment_size: Option<u16>,
+}
+
+impl Train {
+    /// Whether the kernel is asked to cut it.
+    pub(crate) fn is_segmented(&self) -> bool {
+        self.count > 1 || self.own_segment_size.is_some()
+    }
+}
+
+/// Why the kernel may refuse to cut a train where a datagram would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is no segmentation on the way out.
+    Unsupported,
+    /// These segments are too long.
+    Size,
+}
+
+impl From<&Run<'_>> for Train {
+    #[inline]
+    fn from(run: &Run<'_>) -> Self {
+        Self {
+            count: run.count(),
+            bytes: run.bytes(),
+            segment: run.segment(),
+            own_segment_size: run.own_segment_size(),
+        }
+    }
+}
+
+/// What trains have moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) datagrams: usize,
+    pub(crate) bytes: usize,
+    /// Trains of two and more, and the datagrams in them.
+    pub(crate) trains: usize,
+    pub(crate) segments: usize,
+}
+
+impl<'a> FromIterator<&'a Train> for Moved {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = &'a Train>>(trains: I) -> Self {
+        trains.into_iter().fold(Self::default(), |mut moved, train| {
+            moved.datagrams += train.count;
+            moved.bytes += train.bytes;
+            if train.count > 1 {
+                moved.trains += 1;
+                moved.segments += train.count;
+            }
+            moved
+        })
+    }
+}
+
+/// What a step of trains came to; its count is of messages.
+#[derive(Debug)]
+pub(crate) struct TrainStep {
+    pub(crate) step: Step,
+    /// Messages that were to be moved.
+    pub(crate) offered: usize,
+    pub(crate) moved: Moved,
+    /// The header that was not sent, if one was not.
+    pub(crate) stopped_at: Option<Train>,
 }
 
 impl Step {
     pub(crate) const fn moved(count: usize) -> Self {
-        Self { count, error: None, ended: false }
+        Self { count, error: None, ended: false, calls: 1 }
     }
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
-        Self { count, error: Some(error), ended: false }
+        Self { count, error: Some(error), ended: false, calls: 1 }
+    }
+
+    /// The same, after so many system calls.
+    pub(crate) const fn after(mut self, calls: usize) -> Self {
+        self.calls = calls;
+        self
     }
 }

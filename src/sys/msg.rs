@@ -11,28 +11,29 @@ use super::Step;
 #[cfg(test)]
 use super::fault::{self, Call};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::retry;
+use super::unix::{retry, unless_innocent};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
     let mut wait = flags;
     for i in 0..wired.len() {
         if let Err(error) = recv_one(socket, wired, i, wait) {
-            return Step::stopped(i, error);
+            return Step::stopped(i, error).after(i + 1);
         }
         wait = flags | libc::MSG_DONTWAIT;
     }
-    Step::moved(wired.len())
+    Step::moved(wired.len()).after(wired.len())
 }
 
 /// Sends message by message until one is refused.
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
     for i in 0..wired.len() {
-        if let Err(error) = send_one(socket, wired, i, flags) {
-            return Step::stopped(i, error);
+        let sent = unless_innocent(socket, wired, i, |wired| send_one(socket, wired, i, flags));
+        if let Err(error) = sent {
+            return Step::stopped(i, error).after(i + 1);
         }
     }
-    Step::moved(wired.len())
+    Step::moved(wired.len()).after(wired.len())
 }
 
 #[inline]
@@ -68,5 +69,15 @@ fn send_one(
         // SAFETY: the invariant of SendHeaders.
         let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &header.msg_hdr, flags) };
         if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
+}
+
+/// Waits until the socket takes a message, or has an error to tell.
+pub(crate) fn wait_writable(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    retry(|| {
+        // SAFETY: `poll` is one pollfd, and no time limit.
+        let ready = unsafe { libc::poll(&mut poll, 1, -1) };
+        if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     })
 }

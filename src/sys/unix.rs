@@ -8,7 +8,7 @@ use socket2::SockRef;
 pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
 
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Step, msg};
+use super::{Backend, Families, Refusal, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -53,7 +53,9 @@ pub(super) fn send(
 ) -> Step {
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
-        return match mmsg::sendmmsg(socket, wired, SEND_FLAGS) {
+        let sent =
+            unless_innocent(socket, wired, 0, |wired| mmsg::sendmmsg(socket, wired, SEND_FLAGS));
+        return match sent {
             Ok(count) => Step::moved(count),
             Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
             Err(error) => Step::stopped(0, error),
@@ -61,6 +63,51 @@ pub(super) fn send(
     }
     let _ = backend;
     msg::send(socket, wired, SEND_FLAGS)
+}
+
+/// Sends by `send`, whose error is about message `i`, and again where that error is not this
+/// message's own.
+///
+/// With ICMP errors reported (`IP_RECVERR`), Linux makes the next call on an unconnected socket
+/// fail with the error of a datagram sent before, wherever that went (ip(7)). It is in the error
+/// queue, so nothing is lost by not telling it here. The send that took the error sent nothing.
+#[inline]
+pub(super) fn unless_innocent<T>(
+    socket: BorrowedSocket<'_>,
+    wired: &mut SendHeaders<'_>,
+    i: usize,
+    mut send: impl FnMut(&mut SendHeaders<'_>) -> io::Result<T>,
+) -> io::Result<T> {
+    /// Each try takes one error that arrived by then; a message's own does not go away.
+    const TRIES: usize = 4;
+    let mut result = send(wired);
+    for tried in 1..TRIES {
+        match &result {
+            Err(error) if may_be_anothers(socket, wired.has_dest(i), error, tried) => {
+                result = send(wired);
+            }
+            _ => break,
+        }
+    }
+    result
+}
+
+#[cold]
+fn may_be_anothers(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    error: &io::Error,
+    tried: usize,
+) -> bool {
+    let errno = error.raw_os_error().unwrap_or(0);
+    // Each try of a datagram that is itself too big puts a report in the queue.
+    let most = if errno == kinds::EMSGSIZE { 1 } else { usize::MAX };
+    has_dest
+        && tried <= most
+        && kinds::REPORTED.contains(&errno)
+        && [kinds::ERROR_V4, kinds::ERROR_V6]
+            .iter()
+            .any(|kind| option(socket, *kind).is_ok_and(|on| on == 1))
 }
 
 /// Whether `error` says that there are no multi-message calls here, rather than that a message
@@ -88,6 +135,10 @@ fn native_flags(flags: RecvFlags) -> c_int {
     if flags.contains(RecvFlags::DONT_WAIT) {
         native |= libc::MSG_DONTWAIT;
     }
+    #[cfg(linux_like)]
+    if flags.contains(RecvFlags::ERROR_QUEUE) {
+        native |= libc::MSG_ERRQUEUE;
+    }
     // As an input flag it is Linux's own (recv(2)); elsewhere it may be refused.
     if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
         native |= libc::MSG_TRUNC;
@@ -112,6 +163,22 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
 }
 
+/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
+#[cold]
+pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
+    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+}
+
+/// Which Internet families the socket carries. A Unix socket carries none.
+#[cold]
+pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
+    let socket = SockRef::from(&socket);
+    let local = socket.local_addr()?;
+    let v6 = local.is_ipv6();
+    Ok(Families { v4: local.is_ipv4() || (v6 && !socket.only_v6()?), v6 })
+}
+
 /// The socket's number in this process, to find it again by.
 #[inline]
 pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
@@ -123,11 +190,23 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
 /// socket(7)). 0 where there is none.
 #[cold]
 pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
-    #[cfg(linux_like)]
-    return SockRef::from(&socket).cookie().unwrap_or(0);
-    #[cfg(not(linux_like))]
-    {
-        let _ = socket;
-        0
+    cmsg::option_bytes(socket, kinds::COOKIE).map_or(0, u64::from_ne_bytes)
+}
+
+/// Whether the kernel cuts trains for this socket (`UDP_SEGMENT`, Linux 4.18). Only looks.
+pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
+    kinds::SEGMENT.0 != kinds::ABSENT.0 && option(socket, kinds::SEGMENT).is_ok()
+}
+
+/// Whether a train met an error by which the kernel refuses to cut it, where it might take the
+/// datagrams one by one. Whether it does must be tried: each of these has other causes, too.
+pub(crate) fn segmentation_refused(error: &io::Error) -> Option<Refusal> {
+    match error.raw_os_error()? {
+        // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
+        libc::EIO | libc::EOPNOTSUPP => Some(Refusal::Unsupported),
+        // Segments longer than the route's MTU, more of them than this kernel takes, or more
+        // bytes (there, and in ip_append_data).
+        libc::EINVAL | libc::EMSGSIZE => Some(Refusal::Size),
+        _ => None,
     }
 }

@@ -3,8 +3,7 @@
 //! ```text
 //! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
 //! rows     [ row 0     ][ row 1     ] ...   for sends: the address, and the message's one buffer
-//! controls [ control 0 ][ control 1 ] ...   for receives: CONTROL_SPACE bytes each, touched only
-//!                                           if written to
+//! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 //!
 //! What is not here is in the messages: several buffers of a send, the buffers of a receive, and
@@ -17,11 +16,16 @@
 #![allow(clippy::unnecessary_cast)]
 
 mod slots;
+#[cfg(test)]
+mod tests;
+mod trains;
 
 pub(crate) use slots::{Plain, Slots};
+use trains::Trains;
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -31,10 +35,10 @@ use libc::iovec;
 use super::addr::{self, NAME_LEN, Name};
 use super::zeroed::Zeroed;
 use super::{Backend, MAX_BATCH, Step, unix};
-use crate::ancillary::CONTROL_SPACE;
+use crate::ancillary::{CONTROL_SPACE, Refused};
 use crate::message::{Arrival, Cut};
 use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
-use crate::{RecvFlags, RecvMeta, RecvMsg, SendMsg};
+use crate::{RecvFlags, RecvMsg, SendMeta, SendMsg};
 
 #[cfg(mmsg_calls)]
 pub(super) use super::mmsg::Header;
@@ -63,11 +67,17 @@ pub(crate) struct Headers {
     headers: Zeroed<Header>,
     rows: Zeroed<Row>,
     controls: Zeroed<Control>,
+    trains: Trains,
 }
 
 impl Headers {
     pub(crate) const fn new() -> Self {
-        Self { headers: Zeroed::empty(), rows: Zeroed::empty(), controls: Zeroed::empty() }
+        Self {
+            headers: Zeroed::empty(),
+            rows: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            trains: Trains::new(),
+        }
     }
 
     /// Messages there is room for.
@@ -96,6 +106,7 @@ impl Headers {
         self.headers = Zeroed::new(n);
         self.rows = Zeroed::new(n);
         self.controls = Zeroed::new(n);
+        self.trains.shrink_to(n);
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].
@@ -107,8 +118,8 @@ impl Headers {
         socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> (usize, Step) {
-        let mut wired = self.wire_send(msgs);
-        (wired.len(), unix::send(backend, socket, &mut wired))
+        let mut wired = self.wire_send(socket, msgs);
+        send_wired(backend, socket, &mut wired)
     }
 
     /// Sends as [`send`](Self::send) does, what an iterator of any kind gives.
@@ -118,8 +129,8 @@ impl Headers {
         socket: BorrowedFd<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> (usize, Step) {
-        let mut wired = self.wire_send_from(msgs);
-        (wired.len(), unix::send(backend, socket, &mut wired))
+        let mut wired = self.wire_send_from(socket, msgs);
+        send_wired(backend, socket, &mut wired)
     }
 
     /// Receives into `msgs`, at most as many as there is room for; see the contract in [`super`].
@@ -134,8 +145,9 @@ impl Headers {
         let (mut wired, plain_room) = self.wire_recv(msgs);
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         let (plain, end) = look_over(socket, &self.headers[..step.count]);
-        if let Some(count) = end {
-            step = Step { count, error: None, ended: true };
+        // In the error queue it is ordinary to have neither bytes nor a source.
+        if let Some(count) = end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE)) {
+            step = Step { count, error: None, ended: true, ..step };
         }
         let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
         if plain && plain_room {
@@ -145,9 +157,9 @@ impl Headers {
             });
         } else {
             arrived.for_each(|((header, control), msg)| {
-                let meta = msg.read_control(control_of(header, control));
+                let segment_size = msg.read_control(control_of(header, control));
                 msg.source_mut().set_len(source_len(header));
-                msg.set_arrival(arrival(header, meta));
+                msg.set_arrival(arrival(header, segment_size));
             });
         }
         step
@@ -157,32 +169,43 @@ impl Headers {
     #[inline]
     fn wire_send<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
+        socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> SendHeaders<'a> {
         let slots = self.headers.iter_mut().zip(&mut *self.rows);
         let mut count = 0;
         // The slots come first: when they are used up, no message is taken that nobody sends.
-        slots.zip(msgs).for_each(|((header, row), msg)| {
-            wire_one(header, row, &msg);
+        let wired = slots.zip(msgs).try_for_each(|((header, row), msg)| {
+            wire_one(header, row, &msg, || (socket, &mut self.controls[count]))?;
             count += 1;
+            Ok(())
         });
-        SendHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
+        self.wired(count, wired.err())
     }
 
     /// The same for an iterator of any kind, whose messages are looked at where it puts them:
     /// moving one would cost as much as wiring it.
     fn wire_send_from<'a, 'm: 'a>(
         &'a mut self,
+        socket: BorrowedFd<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> SendHeaders<'a> {
-        let mut count = 0;
+        let (mut count, mut refused) = (0, None);
         for (header, row) in self.headers.iter_mut().zip(&mut *self.rows) {
             let next = msgs.next();
             let Some(msg) = &next else { break };
-            wire_one(header, row, msg);
+            refused = wire_one(header, row, msg, || (socket, &mut self.controls[count])).err();
+            if refused.is_some() {
+                break;
+            }
             count += 1;
         }
-        SendHeaders { headers: &mut self.headers[..count], buffers: PhantomData }
+        self.wired(count, refused)
+    }
+
+    /// The first `count` headers, as wired for a send.
+    fn wired(&mut self, count: usize, refused: Option<io::ErrorKind>) -> SendHeaders<'_> {
+        SendHeaders { headers: &mut self.headers[..count], refused, buffers: PhantomData }
     }
 
     /// Points the first headers at the messages' buffers, and at room for addresses and control
@@ -213,14 +236,29 @@ impl Headers {
     }
 }
 
-/// Points a header at a message's buffers and control data and at a copy of its address.
+/// Sends what is wired, and says how many messages were to be sent: those, and the one that was
+/// refused, which meets its error if it is its turn.
 #[inline]
-fn wire_one<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
-    let hdr = &mut header.msg_hdr;
-    let name = match msg.dest() {
+fn send_wired(
+    backend: Backend,
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+) -> (usize, Step) {
+    let mut step = unix::send(backend, socket, wired);
+    let Some(kind) = wired.refused else { return (wired.len(), step) };
+    if step.count == wired.len() && step.error.is_none() {
+        step.error = Some(kind.into());
+    }
+    (wired.len() + 1, step)
+}
+
+/// Points a header at a message's destination: a copy of it, or itself where it is ready.
+#[inline]
+fn wire_dest(hdr: &mut libc::msghdr, copy: &mut Name, dest: DestRef<'_, '_>) {
+    let name = match dest {
         DestRef::Addr(addr) => addr.map(|addr| {
-            let len = addr::encode(addr, &mut row.name);
-            (&row.name, len)
+            let len = addr::encode(addr, copy);
+            (&*copy, len)
         }),
         DestRef::Ready(dest) => dest.parts(),
     };
@@ -228,6 +266,19 @@ fn wire_one<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
         Some((name, len)) => (ptr::from_ref(name).cast_mut().cast(), len as _),
         None => (ptr::null_mut(), 0),
     };
+}
+
+/// Points a header at a message's buffers and control data and at its address. `rarer` gives what
+/// only a message with wishes needs: the socket, and room for its control messages.
+#[inline]
+fn wire_one<'m, 'r>(
+    header: &mut Header,
+    row: &mut Row,
+    msg: &impl Outgoing<'m>,
+    rarer: impl FnOnce() -> (BorrowedFd<'r>, &'r mut Control),
+) -> Result<(), io::ErrorKind> {
+    let hdr = &mut header.msg_hdr;
+    wire_dest(hdr, &mut row.name, msg.dest());
     let iovec = &mut row.iovec;
     match *msg.content().borrow() {
         Content::Plain(data) => {
@@ -238,20 +289,20 @@ fn wire_one<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
             hdr.msg_control = ptr::null_mut();
             hdr.msg_controllen = 0;
         }
-        Content::Full { buffers, control } => wire_full(hdr, iovec, buffers, control),
+        Content::Full { buffers, control, meta } => {
+            wire_buffers(hdr, iovec, buffers);
+            let (socket, room) = rarer();
+            return wire_control(hdr, room, msg.dest(), control, meta, socket);
+        }
     }
+    Ok(())
 }
 
-/// Points a header at buffers and control data of any kind. Called cold, so that plain messages
-/// have the processor's registers to themselves.
+/// Points a header at buffers of any kind. Called cold, so that plain messages have the
+/// processor's registers to themselves.
 #[cold]
 #[inline(never)]
-fn wire_full<'a>(
-    hdr: &mut libc::msghdr,
-    iovec: &mut iovec,
-    buffers: SendBuffers<'a>,
-    control: &'a [u8],
-) {
+fn wire_buffers(hdr: &mut libc::msghdr, iovec: &mut iovec, buffers: SendBuffers<'_>) {
     match buffers {
         SendBuffers::One(data) => {
             iovec.iov_base = data.as_ptr().cast_mut().cast();
@@ -265,12 +316,38 @@ fn wire_full<'a>(
             hdr.msg_iovlen = data.len() as _;
         }
     }
-    hdr.msg_control = match control {
-        // A slice of no bytes points anywhere, and some systems look at the pointer alone.
-        [] => ptr::null_mut(),
-        _ => control.as_ptr().cast_mut().cast(),
+}
+
+/// Points a header at a message's control messages: the ones that the caller has made, or those
+/// and the message's wishes together, written into the header's own room.
+#[cold]
+#[inline(never)]
+fn wire_control(
+    hdr: &mut libc::msghdr,
+    own: &mut Control,
+    dest: DestRef<'_, '_>,
+    control: &[u8],
+    meta: SendMeta,
+    socket: BorrowedFd<'_>,
+) -> Result<(), io::ErrorKind> {
+    let (start, len) = if meta == SendMeta::new() {
+        (control.as_ptr().cast_mut(), control.len())
+    } else {
+        let written = meta.encode(is_v4(dest, socket), control, &mut own.0);
+        (own.0.as_mut_ptr(), written.map_err(Refused::kind)?)
     };
-    hdr.msg_controllen = control.len() as _;
+    // Some systems look at the pointer alone, and a slice of no bytes points anywhere.
+    hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
+    hdr.msg_controllen = len as _;
+    Ok(())
+}
+
+/// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
+fn is_v4(dest: DestRef<'_, '_>, socket: BorrowedFd<'_>) -> bool {
+    match dest.get() {
+        Some(dest) => dest.ip().to_canonical().is_ipv4(),
+        None => unix::peer_is_v4(socket),
+    }
 }
 
 /// Points a header at buffers and room for control data of any kind.
@@ -321,13 +398,14 @@ fn arm(header: &mut Header) {
     hdr.msg_flags = 0;
 }
 
-/// What the kernel wrote into a header, with what its control data meant.
+/// What the kernel wrote into a header, with what its control data said of trains.
 #[inline]
-fn arrival(header: &Header, meta: RecvMeta) -> Arrival {
+fn arrival(header: &Header, segment_size: Option<u16>) -> Arrival {
     let hdr = &header.msg_hdr;
     Arrival {
         reported: header.msg_len as usize,
-        meta,
+        segment_size,
+        told: hdr.msg_controllen > 0,
         // Two bits looked at: whatever else a system leaves in the flags does not matter.
         cut: Cut {
             data: hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -349,12 +427,19 @@ fn is_end(header: &Header) -> bool {
 /// data are memory that is readable for `'a`, with the lengths that stand beside the pointers.
 pub(super) struct SendHeaders<'a> {
     headers: &'a mut [Header],
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    refused: Option<io::ErrorKind>,
     buffers: PhantomData<&'a [u8]>,
 }
 
 impl SendHeaders<'_> {
     pub(super) fn len(&self) -> usize {
         self.headers.len()
+    }
+
+    /// Whether message `i` has a destination of its own.
+    pub(super) fn has_dest(&self, i: usize) -> bool {
+        self.headers[i].msg_hdr.msg_namelen > 0
     }
 
     /// For the system call; only its `msg_len` may be written to.

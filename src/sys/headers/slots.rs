@@ -10,12 +10,13 @@ use std::slice;
 use libc::iovec;
 
 use super::{Control, Header, RecvHeaders, arm, arrival, control_of, look_over, source_len};
-use crate::message::{Arrival, Message};
+use crate::ancillary::Told;
+use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{Backend, Step, unix};
-use crate::{Datagram, RecvFlags, RecvMeta};
+use crate::{Datagram, RecvFlags};
 
 /// Memory for messages of one length each, and a header for each, wired once.
 ///
@@ -34,6 +35,8 @@ pub(crate) struct Slots {
     iovecs: Zeroed<iovec>,
     slots: Zeroed<u8>,
     controls: Zeroed<Control>,
+    /// What the control data of a slot means; set where there is any.
+    told: Vec<Told>,
     /// Bytes of a slot: [`NAME_LEN`] and the payload.
     stride: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
@@ -51,6 +54,7 @@ impl Slots {
             iovecs: Zeroed::new(slots),
             slots: Zeroed::new(slots * stride),
             controls: Zeroed::new(slots),
+            told: vec![Told::NOTHING; slots],
             stride,
             touched: slots,
             plain: true,
@@ -94,9 +98,22 @@ impl Slots {
         let (plain, end) = look_over(socket, &self.headers[start..start + step.count]);
         self.plain &= plain;
         if let Some(count) = end {
-            step = Step { count, error: None, ended: true };
+            step = Step { count, error: None, ended: true, ..step };
+        }
+        if !plain {
+            self.read_control(start..start + step.count);
         }
         step
+    }
+
+    /// Reads the control data of the messages in the slots of `range`.
+    fn read_control(&mut self, range: Range<usize>) {
+        for i in range {
+            let control = control_of(&self.headers[i], &self.controls[i]);
+            if !control.is_empty() {
+                self.told[i].read(control);
+            }
+        }
     }
 
     /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
@@ -119,14 +136,22 @@ impl Slots {
     #[inline]
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let header = &self.headers[i];
-        let control = control_of(header, &self.controls[i]);
-        let meta =
-            if control.is_empty() { RecvMeta::NONE } else { RecvMeta::from_control(control) };
+        let raw = control_of(header, &self.controls[i]);
+        let read = (!raw.is_empty()).then(|| &self.told[i]);
         let (name, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
-        let arrival = arrival(header, meta);
+        let (arrival, len) = self.arrived(i);
         let source = RawAddrRef::new(name, source_len(header));
-        let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, control)
+        Message::new(Parts::one(&payload[..len]), source, arrival, Meta { read, raw })
+    }
+
+    /// What arrived in slot `i`, and how many bytes of it are there.
+    #[inline]
+    pub(crate) fn arrived(&self, i: usize) -> (Arrival, usize) {
+        let header = &self.headers[i];
+        let told = header.msg_hdr.msg_controllen > 0;
+        let segment_size = if told { self.told[i].meta().segment_size } else { None };
+        let arrival = arrival(header, segment_size);
+        (arrival, arrival.reported.min(self.stride - NAME_LEN))
     }
 
     /// The message in slot `i`, where it was not the kernel that put it there.
@@ -135,10 +160,11 @@ impl Slots {
         i: usize,
         arrival: Arrival,
         source: RawAddrRef<'a>,
+        told: &'a Told,
     ) -> Message<'a> {
         let (_, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
         let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, &[])
+        Message::new(Parts::one(data), source, arrival, Meta { read: Some(told), raw: &[] })
     }
 
     /// The payload memory of each slot, for those who fill it themselves.

@@ -1,0 +1,64 @@
+//! Control messages out of any bytes, and what is made of them; then the same messages written
+//! and read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mmsg::{ControlBuf, ControlMessages, RecvMeta};
+
+/// Messages that the crate knows (Linux), so that the fuzzer need not find their numbers: the first
+/// byte of each further message in the input chooses one, the second its length.
+const KNOWN: [(i32, i32); 17] = [
+    (0, 8),    // IP_PKTINFO
+    (41, 50),  // IPV6_PKTINFO
+    (0, 1),    // IP_TOS
+    (41, 67),  // IPV6_TCLASS
+    (0, 2),    // IP_TTL
+    (41, 52),  // IPV6_HOPLIMIT
+    (1, 35),   // SO_TIMESTAMPNS
+    (1, 37),   // SO_TIMESTAMPING
+    (17, 104), // UDP_GRO
+    (1, 40),   // SO_RXQ_OVFL
+    (0, 20),   // IP_ORIGDSTADDR
+    (41, 74),  // IPV6_ORIGDSTADDR
+    (41, 61),  // IPV6_PATHMTU
+    (1, 36),   // SO_MARK
+    (0, 11),   // IP_RECVERR
+    (41, 25),  // IPV6_RECVERR
+    (77, 77),  // nobody's
+];
+
+fuzz_target!(|data: &[u8]| {
+    read(data);
+
+    let (mut control, mut pushed, mut rest) = (ControlBuf::new(), Vec::new(), data);
+    while let [kind, len, tail @ ..] = rest {
+        let (level, kind) = KNOWN[usize::from(*kind) % KNOWN.len()];
+        let (payload, tail) = tail.split_at(tail.len().min(usize::from(*len)));
+        rest = tail;
+        let before = control.as_bytes().len();
+        if control.push(level, kind, payload).is_ok() {
+            pushed.push((level, kind, payload));
+        } else {
+            assert_eq!(control.as_bytes().len(), before, "a refused message leaves nothing");
+        }
+    }
+    let found: Vec<_> = control.messages().map(|m| (m.level, m.kind, m.data)).collect();
+    assert_eq!(found, pushed);
+    read(control.as_bytes());
+    // Without its padding, or with less of the last message.
+    for len in (0..control.as_bytes().len()).rev().take(24) {
+        read(&control.as_bytes()[..len]);
+    }
+});
+
+/// Reads the bytes in every way, and checks what must be true of whatever comes out.
+fn read(control: &[u8]) {
+    let messages = ControlMessages::new(control);
+    let taken: usize = messages.clone().map(|message| 8 + message.data.len()).sum();
+    assert!(taken <= control.len());
+    let meta = RecvMeta::from(messages);
+    assert_ne!(meta.segment_size, Some(0));
+    assert_eq!(meta.ecn().is_some(), meta.tos.is_some());
+    let reply = meta.reply();
+    assert!(reply.source.is_none() || reply.source == meta.destination);
+}

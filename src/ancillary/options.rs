@@ -1,0 +1,218 @@
+//! What a socket can be asked to tell, and the options that ask for it.
+
+use std::fmt;
+use std::io;
+use std::ops::{BitOr, BitOrAssign, Sub};
+
+use crate::sys::kinds::{self, Family, SocketOption};
+use crate::sys::{self, AsSocket};
+
+/// A set of things that the kernel can be asked to tell about messages.
+///
+/// [`enable`](Self::enable) turns the options on that ask for them, for IPv4, IPv6 and dual-stack
+/// sockets alike, and says which of them the platform took. [`RecvMeta`](crate::RecvMeta) then
+/// holds what was told, and every receive has room for all of it at once.
+///
+/// Multicast groups, buffer sizes, address reuse, packet filters and the like are what
+/// [socket2](https://docs.rs/socket2) is for: its `SockRef::from(&socket)` works on every socket
+/// that this crate works on.
+///
+/// ```
+/// use mmsg::Ancillary;
+/// let socket = std::net::UdpSocket::bind("[::]:0")?;
+/// let taken = (Ancillary::DEST | Ancillary::TOS).enable(&socket)?;
+/// if !taken.contains(Ancillary::TOS) {
+///     eprintln!("no congestion information on this platform");
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Ancillary(u16);
+
+impl Ancillary {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Destination address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
+    /// `IP_RECVDSTADDR`).
+    pub const DEST: Self = Self(1);
+    /// TOS byte or traffic class, and so the congestion bits (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    pub const TOS: Self = Self(1 << 1);
+    /// What is left of the time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    pub const HOP_LIMIT: Self = Self(1 << 2);
+    /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
+    /// BSDs).
+    pub const TIMESTAMP: Self = Self(1 << 3);
+    /// When the network device received it (`SO_TIMESTAMPING`). Linux takes the wish from every
+    /// socket; whether there are stamps is up to the device and its driver's settings.
+    pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
+    /// Trains of datagrams in one message (`UDP_GRO`). Needs room for 65,535 bytes in each
+    /// message: a shorter one cuts trains.
+    pub const GRO: Self = Self(1 << 5);
+    /// The count of dropped messages (`SO_RXQ_OVFL`).
+    pub const DROPPED: Self = Self(1 << 6);
+    /// The destination before a transparent proxy's redirection (`IP_RECVORIGDSTADDR`,
+    /// `IPV6_RECVORIGDSTADDR`).
+    pub const ORIGINAL_DEST: Self = Self(1 << 7);
+    /// Path MTUs as they become known (`IPV6_RECVPATHMTU`), on IPv6 sockets. What IPv4 has is in
+    /// the error queue: [`ERRORS`](Self::ERRORS).
+    pub const PATH_MTU: Self = Self(1 << 8);
+    /// The packet filter's mark (`SO_RCVMARK`).
+    pub const MARK: Self = Self(1 << 9);
+    /// ICMP errors into the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`), to be read by
+    /// [`drain_errors`](crate::drain_errors). Whoever turns this on must drain it: until it is
+    /// empty, `poll` and its kin report the socket as being in error.
+    pub const ERRORS: Self = Self(1 << 10);
+    /// When each datagram was sent, into the error queue (`SO_TIMESTAMPING` with
+    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now). The same duty to drain.
+    pub const SEND_TIMESTAMP: Self = Self(1 << 11);
+
+    const NAMES: [(Self, &'static str); 12] = [
+        (Self::DEST, "DEST"),
+        (Self::TOS, "TOS"),
+        (Self::HOP_LIMIT, "HOP_LIMIT"),
+        (Self::TIMESTAMP, "TIMESTAMP"),
+        (Self::HARDWARE_TIMESTAMP, "HARDWARE_TIMESTAMP"),
+        (Self::GRO, "GRO"),
+        (Self::DROPPED, "DROPPED"),
+        (Self::ORIGINAL_DEST, "ORIGINAL_DEST"),
+        (Self::PATH_MTU, "PATH_MTU"),
+        (Self::MARK, "MARK"),
+        (Self::ERRORS, "ERRORS"),
+        (Self::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
+    ];
+
+    /// Whether all of `other` is in `self`.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether nothing is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Turns these on for `socket`, and returns which of them the platform took: all options that
+    /// one of them stands for, for each family that the socket carries.
+    ///
+    /// What the platform does not know, or does not permit to this process, is left out and is no
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the socket: that it is none, for example.
+    pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
+        self.apply(socket, |option, now| now | option.on)
+    }
+
+    /// Turns these off for `socket`, and returns which of them the platform knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
+        self.apply(socket, |option, now| {
+            // A mere switch may be read back as another number than it is set by.
+            if option.on == 1 {
+                return 0;
+            }
+            // Bits that another option of the same name still needs stay, and those of others.
+            kinds::OPTIONS
+                .iter()
+                .filter(|other| other.kind == option.kind && !self.contains(other.asks))
+                .filter(|other| now & other.on == other.on)
+                .fold(now & !option.on, |kept, other| kept | other.on)
+        })
+    }
+
+    fn apply(
+        self,
+        socket: &impl AsSocket,
+        value: impl Fn(&SocketOption, i32) -> i32,
+    ) -> io::Result<Self> {
+        let socket = sys::borrow(socket);
+        let families = sys::families(socket)?;
+        let (mut taken, mut refused) = (Self::NONE, Self::NONE);
+        for option in kinds::OPTIONS.iter().filter(|option| self.contains(option.asks)) {
+            let applies = match option.family {
+                Family::V4 => families.v4,
+                Family::V6 => families.v6,
+                Family::Any => true,
+            };
+            if !applies {
+                continue;
+            }
+            // What cannot be read back (UDP_GRO before Linux 5.12) has one bit only: set it and see.
+            let now = sys::option(socket, option.kind).unwrap_or(0);
+            match sys::set_option(socket, option.kind, value(option, now)) {
+                Ok(()) => taken |= option.asks,
+                Err(error) if sys::is_about_the_option(&error) => refused |= option.asks,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken - refused)
+    }
+}
+
+impl BitOr for Ancillary {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Ancillary {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl Sub for Ancillary {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl fmt::Debug for Ancillary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = f.debug_set();
+        for (_, name) in Self::NAMES.iter().filter(|(asked, _)| self.contains(*asked)) {
+            set.entry(&format_args!("{name}"));
+        }
+        set.finish()
+    }
+}
+
+/// The clock that a socket's transmit times are of (`SO_TXTIME`, Linux 4.19).
+///
+/// ```no_run
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// mmsg::TransmitClock::Monotonic.select(&socket)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransmitClock {
+    /// `CLOCK_MONOTONIC`: what the fq queueing discipline works by.
+    Monotonic,
+    /// `CLOCK_TAI`: what the etf queueing discipline works by.
+    Tai,
+}
+
+impl TransmitClock {
+    /// Makes [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) of this socket's messages
+    /// be a time of this clock. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the platform has no such thing; else what the system says.
+    pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
+        let clock = match self {
+            Self::Monotonic => 1,
+            Self::Tai => 11,
+        };
+        sys::set_transmit_clock(sys::borrow(socket), clock)
+    }
+}

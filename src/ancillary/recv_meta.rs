@@ -1,0 +1,183 @@
+//! What the kernel tells about a received message.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime};
+
+use super::{ControlMessage, ControlMessages, Ecn, SendMeta, Told};
+use crate::sys::{self, kinds};
+
+/// What the kernel told about a received message, beyond its bytes and its source.
+///
+/// All but the segment size must be asked for by [`Ancillary`](crate::Ancillary), and all is
+/// `None` where the kernel did not tell it, never zero. The fields name what they are asked for
+/// by, and the platforms that fill them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecvMeta {
+    /// The address that the message was sent to, of this host or a multicast or broadcast group.
+    /// On an IPv6 socket that takes IPv4 it is IPv4-mapped, as the source is.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs.
+    pub destination: Option<IpAddr>,
+    /// Index of the interface that it came in by.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, and the BSDs for IPv6.
+    pub interface: Option<u32>,
+    /// The whole TOS byte (IPv4) or traffic class (IPv6); [`ecn`](Self::ecn) is its low bits.
+    /// [`TOS`](crate::Ancillary::TOS); Linux, Android, macOS, FreeBSD, others for IPv6.
+    pub tos: Option<u8>,
+    /// What was left of the time to live (IPv4) or hop limit (IPv6).
+    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); as `tos`.
+    pub hop_limit: Option<u8>,
+    /// When the kernel received it, by the system's clock.
+    /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android in nanoseconds, macOS and the
+    /// BSDs in microseconds.
+    pub timestamp: Option<SystemTime>,
+    /// When the network device received it, by the device's clock, which may count from anywhere.
+    /// [`HARDWARE_TIMESTAMP`](crate::Ancillary::HARDWARE_TIMESTAMP); Linux, Android, with a device
+    /// that has one and was told to use it.
+    pub hardware_timestamp: Option<Duration>,
+    /// Length in bytes of each datagram of a received train but its last, which may be shorter.
+    /// `None`: the message is one datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
+    pub segment_size: Option<u16>,
+    /// Messages that this socket had dropped for want of buffer space when this one was queued,
+    /// since the socket was made. Linux tells it once it is not 0.
+    /// [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
+    pub dropped: Option<u32>,
+    /// Where the message was sent to before a transparent proxy's rule redirected it.
+    /// [`ORIGINAL_DEST`](crate::Ancillary::ORIGINAL_DEST); Linux, Android, FreeBSD.
+    pub original_dest: Option<SocketAddr>,
+    /// A path MTU in bytes that became known. Linux tells it by a message of its own, which has no
+    /// payload and whose source is the destination that the path leads to.
+    /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, IPv6 sockets.
+    pub path_mtu: Option<u32>,
+    /// The message's mark, as set by the packet filter.
+    /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
+    pub mark: Option<u32>,
+}
+
+impl RecvMeta {
+    /// Nothing told.
+    pub(crate) const NONE: Self = Self {
+        destination: None,
+        interface: None,
+        tos: None,
+        hop_limit: None,
+        timestamp: None,
+        hardware_timestamp: None,
+        segment_size: None,
+        dropped: None,
+        original_dest: None,
+        path_mtu: None,
+        mark: None,
+    };
+
+    /// The congestion bits of `tos`.
+    #[must_use]
+    pub fn ecn(&self) -> Option<Ecn> {
+        self.tos.map(Ecn::from_tos)
+    }
+
+    /// What an answer must ask for to leave from the address that the message was sent to.
+    ///
+    /// Its source is [`destination`](Self::destination), unless that is a multicast or broadcast
+    /// address, which nothing can be sent from; of a link-local one, the interface is needed, too.
+    #[must_use]
+    pub fn reply(&self) -> SendMeta {
+        let source = self.destination.filter(|ip| {
+            let ip = ip.to_canonical();
+            !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
+        });
+        let interface = match source {
+            Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => self.interface,
+            _ => None,
+        };
+        SendMeta { source, interface, ..SendMeta::new() }
+    }
+
+    /// Reads one control message of those that [`Told`](super::Told) leaves to this. One of an
+    /// unexpected length is left alone: absent, not guessed.
+    pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
+        let data = message.data;
+        match (message.level, message.kind) {
+            kinds::TIMESTAMP_NS => self.timestamp = clock(data, 1).and_then(system_time),
+            kinds::TIMESTAMP_US => self.timestamp = clock(data, 1000).and_then(system_time),
+            kinds::TIMESTAMPING => self.read_timestamping(data),
+            kinds::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
+            kinds::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
+            kinds::ORIGINAL_DEST_V4 | kinds::ORIGINAL_DEST_V6 => {
+                self.original_dest =
+                    sys::socket_addr(data).filter(|_| [16, 28].contains(&data.len()));
+            }
+            // struct ip6_mtuinfo: a sockaddr_in6 and the MTU (RFC 3542, section 11.3).
+            kinds::PATH_MTU => {
+                self.path_mtu = exactly::<32>(data)
+                    .and_then(|info| info.last_chunk().copied())
+                    .map(u32::from_ne_bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// `struct scm_timestamping`: the kernel's stamp, an unused one, the device's; each zero if
+    /// there is none (Documentation/networking/timestamping.rst).
+    fn read_timestamping(&mut self, data: &[u8]) {
+        let (software, hardware) = timestamping(data);
+        self.timestamp = software.and_then(system_time).or(self.timestamp);
+        self.hardware_timestamp = hardware;
+    }
+}
+
+/// The software and hardware stamp of a `struct scm_timestamping`.
+pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
+    let each = data.len() / 3;
+    let stamp = |i: usize| clock(data.get(i * each..(i + 1) * each)?, 1).filter(|t| !t.is_zero());
+    if data.len() % 3 == 0 { (stamp(0), stamp(2)) } else { (None, None) }
+}
+
+/// A `struct timespec` or `timeval` with 64-bit or 32-bit fields, whose second field counts units
+/// of `unit` nanoseconds.
+fn clock(data: &[u8], unit: u32) -> Option<Duration> {
+    let (seconds, parts) = match data.len() {
+        16 => {
+            let field = |at: usize| data[at..].first_chunk().copied().map(i64::from_ne_bytes);
+            // Microseconds may be a 32-bit int with padding after it (macOS, NetBSD).
+            let parts = field(8)?;
+            (field(0)?, if unit == 1 { parts } else { parts & 0xffff_ffff })
+        }
+        8 => {
+            let field = |at: usize| data[at..].first_chunk().copied().map(i32::from_ne_bytes);
+            (field(0)?.into(), field(4)?.into())
+        }
+        _ => return None,
+    };
+    let nanos =
+        u32::try_from(parts).ok()?.checked_mul(unit).filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(seconds.try_into().ok()?, nanos))
+}
+
+/// `None` beyond what the platform's clock can tell.
+pub(crate) fn system_time(since_epoch: Duration) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+}
+
+/// The payload, if it has just this length.
+#[inline]
+fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
+    data.try_into().ok()
+}
+
+/// For control messages that were received by other means than this crate's.
+///
+/// ```
+/// use mmsg::{ControlBuf, ControlMessages, RecvMeta};
+///
+/// let received_elsewhere = ControlBuf::new();
+/// let meta = RecvMeta::from(ControlMessages::new(received_elsewhere.as_bytes()));
+/// assert_eq!(meta.tos, None);
+/// ```
+impl From<ControlMessages<'_>> for RecvMeta {
+    fn from(messages: ControlMessages<'_>) -> Self {
+        let mut told = Told::NOTHING;
+        told.read(messages.as_bytes());
+        *told.meta()
+    }
+}

@@ -1,0 +1,232 @@
+//! What a message to be sent asks the kernel for.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Ecn, Layout, encode};
+use crate::sys::kinds::{self, Kind};
+
+/// What a message to be sent asks the kernel for, beyond its bytes and its destination.
+///
+/// `None` leaves it to the socket. What cannot be right is refused with
+/// [`InvalidInput`](std::io::ErrorKind::InvalidInput) before the message is sent, and what this
+/// platform cannot do with [`Unsupported`](std::io::ErrorKind::Unsupported).
+///
+/// ```
+/// use mmsg::{Ecn, SendMeta, SendMsg};
+/// let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source("192.0.2.1".parse()?);
+/// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(meta);
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendMeta {
+    /// The whole TOS byte (IPv4) or traffic class (IPv6). Linux, Android, macOS, FreeBSD; the other
+    /// BSDs for IPv6.
+    pub tos: Option<u8>,
+    /// The address of this host to send from; of the destination's family, or IPv4-mapped to an
+    /// IPv4 one. Linux, Android, macOS, the BSDs.
+    pub source: Option<IpAddr>,
+    /// Index of the interface to send by. Linux, Android, macOS; the BSDs for IPv6.
+    pub interface: Option<u32>,
+    /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android; others for IPv6.
+    pub hop_limit: Option<u8>,
+    /// Length in bytes, not 0, of the datagrams that the kernel is to cut the payload into; the
+    /// last one may be shorter (`UDP_SEGMENT`). Linux 4.18, Android.
+    pub segment_size: Option<u16>,
+    /// When to send, in nanoseconds of the clock that the socket was given by
+    /// [`TransmitClock`](crate::TransmitClock). Linux 4.19, by a queueing discipline that can.
+    pub transmit_time: Option<u64>,
+}
+
+/// Why a message's wishes cannot be met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// They cannot be right.
+    Invalid,
+    /// This platform has no such thing.
+    Unsupported,
+}
+
+impl Refused {
+    /// As the caller is told.
+    pub(crate) fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::Invalid => io::ErrorKind::InvalidInput,
+            Self::Unsupported => io::ErrorKind::Unsupported,
+        }
+    }
+}
+
+impl SendMeta {
+    /// Nothing asked for.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            tos: None,
+            source: None,
+            interface: None,
+            hop_limit: None,
+            segment_size: None,
+            transmit_time: None,
+        }
+    }
+
+    /// With these congestion bits; the rest of `tos` stays, zero at first.
+    #[must_use]
+    pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
+        let rest = match self.tos {
+            Some(tos) => tos & !0b11,
+            None => 0,
+        };
+        self.tos = Some(rest | ecn as u8);
+        self
+    }
+
+    /// With this TOS byte or traffic class, congestion bits included.
+    #[must_use]
+    pub const fn with_tos(mut self, tos: u8) -> Self {
+        self.tos = Some(tos);
+        self
+    }
+
+    /// From this address of this host.
+    #[must_use]
+    pub const fn with_source(mut self, source: IpAddr) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// By the interface of this index.
+    #[must_use]
+    pub const fn with_interface(mut self, interface: u32) -> Self {
+        self.interface = Some(interface);
+        self
+    }
+
+    /// With this time to live or hop limit.
+    #[must_use]
+    pub const fn with_hop_limit(mut self, hop_limit: u8) -> Self {
+        self.hop_limit = Some(hop_limit);
+        self
+    }
+
+    /// Cut into datagrams of this length in bytes.
+    #[must_use]
+    pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
+        self.segment_size = Some(segment_size);
+        self
+    }
+
+    /// Not before this time of the socket's [`TransmitClock`](crate::TransmitClock), in
+    /// nanoseconds.
+    #[must_use]
+    pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
+        self.transmit_time = Some(nanoseconds);
+        self
+    }
+
+    /// Writes the control messages for an IPv4 (also an IPv4-mapped) or IPv6 destination, and
+    /// then `raw`, ready-made ones. Gives their length in bytes.
+    pub(crate) fn encode(&self, v4: bool, raw: &[u8], room: &mut [u8]) -> Result<usize, Refused> {
+        let mut writer = Writer { room, at: 0 };
+        if v4 {
+            self.encode_v4(&mut writer)?
+        } else {
+            self.encode_v6(&mut writer)?
+        }
+        if let Some(size) = self.segment_size {
+            refuse(size == 0)?;
+            writer.append(kinds::SEGMENT, &size.to_ne_bytes())?;
+        }
+        if let Some(time) = self.transmit_time {
+            writer.append(kinds::TXTIME, &time.to_ne_bytes())?;
+        }
+        writer.append_raw(raw)
+    }
+
+    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        if let Some(tos) = self.tos {
+            // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
+            writer.append_small(kinds::SEND_TOS, tos)?;
+        }
+        if let Some(ttl) = self.hop_limit {
+            refuse(ttl == 0)?;
+            writer.append(kinds::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
+        }
+        let source = match self.source.map(|ip| ip.to_canonical()) {
+            Some(IpAddr::V6(_)) => return Err(Refused::Invalid),
+            Some(IpAddr::V4(ip)) => Some(ip),
+            None => None,
+        };
+        if source.is_none() && self.interface.is_none() {
+            return Ok(());
+        }
+        let ip = source.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
+        if kinds::SEND_PKTINFO_V4 == kinds::ABSENT && self.interface.is_none() {
+            return writer.append(kinds::SEND_SRCADDR_V4, &ip);
+        }
+        // struct in_pktinfo: interface, source, and an address that the kernel does not look at:
+        // the source belongs into the middle one, ipi_spec_dst (ip(7)).
+        let mut info = [0; 12];
+        info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
+        info[4..8].copy_from_slice(&ip);
+        writer.append(kinds::SEND_PKTINFO_V4, &info)
+    }
+
+    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        if let Some(tos) = self.tos {
+            writer.append(kinds::TCLASS, &i32::from(tos).to_ne_bytes())?;
+        }
+        if let Some(hops) = self.hop_limit {
+            writer.append(kinds::HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
+        }
+        let ip = match self.source {
+            Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
+            Some(_) => return Err(Refused::Invalid),
+            None if self.interface.is_none() => return Ok(()),
+            None => Ipv6Addr::UNSPECIFIED,
+        };
+        // struct in6_pktinfo (RFC 3542, section 6.1).
+        let mut info = [0; 20];
+        info[..16].copy_from_slice(&ip.octets());
+        info[16..].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
+        writer.append(kinds::PKTINFO_V6, &info)
+    }
+}
+
+fn refuse(wrong: bool) -> Result<(), Refused> {
+    if wrong { Err(Refused::Invalid) } else { Ok(()) }
+}
+
+/// Control messages being written one after the other.
+struct Writer<'a> {
+    room: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn append(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
+        if kind.0 == kinds::ABSENT.0 {
+            return Err(Refused::Unsupported);
+        }
+        let end = encode::append(Layout::NATIVE, self.room, self.at, kind, payload);
+        self.at = end.ok_or(Refused::Invalid)?;
+        Ok(())
+    }
+
+    fn append_small(&mut self, kind: Kind, value: u8) -> Result<(), Refused> {
+        if kinds::TOS_IS_A_BYTE {
+            self.append(kind, &[value])
+        } else {
+            self.append(kind, &i32::from(value).to_ne_bytes())
+        }
+    }
+
+    /// Appends whole messages; they begin where the last one ended, padding included.
+    fn append_raw(self, raw: &[u8]) -> Result<usize, Refused> {
+        let end = self.at + raw.len();
+        self.room.get_mut(self.at..end).ok_or(Refused::Invalid)?.copy_from_slice(raw);
+        Ok(end)
+    }
+}

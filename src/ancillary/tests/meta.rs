@@ -1,0 +1,341 @@
+//! What is made of control messages, compared with a naive reading, message by message.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+
+use crate::ancillary::encode::append;
+use crate::ancillary::{ControlMessages, Layout, Told, timestamping};
+use crate::sys::kinds::{self, Kind};
+use crate::{Ecn, RecvMeta};
+
+/// All kinds that are understood, each with the lengths that it may have.
+const KINDS: [(Kind, &[usize]); 15] = [
+    (kinds::PKTINFO_V4, &[12]),
+    (kinds::PKTINFO_V6, &[20]),
+    (kinds::TOS, &[1, 4]),
+    (kinds::TCLASS, &[1, 4]),
+    (kinds::TTL, &[1, 4]),
+    (kinds::HOP_LIMIT, &[1, 4]),
+    (kinds::TIMESTAMP_NS, &[8, 16]),
+    (kinds::TIMESTAMPING, &[24, 48]),
+    (kinds::GRO, &[4]),
+    (kinds::DROPPED, &[4]),
+    (kinds::ORIGINAL_DEST_V4, &[16]),
+    (kinds::ORIGINAL_DEST_V6, &[28]),
+    (kinds::PATH_MTU, &[32]),
+    (kinds::MARK, &[4]),
+    ((77, 77), &[]),
+];
+
+type Messages = Vec<(Kind, Vec<u8>)>;
+
+fn control(messages: &[(Kind, Vec<u8>)]) -> Vec<u8> {
+    let mut buf = vec![0; messages.len() * 128];
+    let end = messages
+        .iter()
+        .try_fold(0, |at, (kind, payload)| append(Layout::NATIVE, &mut buf, at, *kind, payload));
+    buf.truncate(end.expect("the room is ample"));
+    buf
+}
+
+fn read(messages: &[(Kind, Vec<u8>)]) -> RecvMeta {
+    let mut told = Told::NOTHING;
+    told.read(&control(messages));
+    *told.meta()
+}
+
+fn one(kind: Kind, payload: impl Into<Vec<u8>>) -> RecvMeta {
+    read(&[(kind, payload.into())])
+}
+
+/// A payload that means something for this kind, made of `seed`.
+fn payload(kind: Kind, len: usize, seed: u32) -> Vec<u8> {
+    let word = seed.to_ne_bytes();
+    let small = (seed & 0xff).to_ne_bytes();
+    let mut bytes = word.repeat(len.div_ceil(4));
+    bytes.truncate(len);
+    match kind {
+        kinds::TOS | kinds::TCLASS | kinds::TTL | kinds::HOP_LIMIT if len == 4 => small.to_vec(),
+        kinds::GRO if len == 4 => (1 + (seed & 0xfff)).to_ne_bytes().to_vec(),
+        kinds::TIMESTAMP_NS | kinds::TIMESTAMPING if len % 8 == 0 && len > 0 => {
+            let (seconds, nanos) = (seed & 0xff_ffff, seed % 1_000_000_000);
+            let stamp = match len {
+                16 | 48 => {
+                    [u64::from(seconds).to_ne_bytes(), u64::from(nanos).to_ne_bytes()].concat()
+                }
+                _ => [seconds.to_ne_bytes(), nanos.to_ne_bytes()].concat(),
+            };
+            stamp.repeat(len.div_ceil(stamp.len()))[..len].to_vec()
+        }
+        kinds::ORIGINAL_DEST_V4 if len == 16 => sockaddr(SocketAddr::from((word, 53))),
+        kinds::ORIGINAL_DEST_V6 if len == 28 => sockaddr("[2001:db8::1]:53".parse().expect("one")),
+        _ => bytes,
+    }
+}
+
+/// As socket2 has it: the independent twin.
+fn sockaddr(addr: SocketAddr) -> Vec<u8> {
+    let (addr, mut bytes) = (socket2::SockAddr::from(addr), Vec::new());
+    if let Some(v4) = addr.as_socket_ipv4() {
+        bytes.extend(u16::try_from(libc::AF_INET).expect("a small number").to_ne_bytes());
+        bytes.extend(v4.port().to_be_bytes());
+        bytes.extend(v4.ip().octets());
+        bytes.extend([0; 8]);
+    } else if let Some(v6) = addr.as_socket_ipv6() {
+        bytes.extend(u16::try_from(libc::AF_INET6).expect("a small number").to_ne_bytes());
+        bytes.extend(v6.port().to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(v6.ip().octets());
+        bytes.extend([0; 4]);
+    }
+    assert_eq!(bytes.len(), addr.len() as usize);
+    bytes
+}
+
+/// Up to eight messages of any kinds in any order, most with a length that is right for it.
+fn messages() -> impl Strategy<Value = Messages> {
+    let message =
+        (0..KINDS.len(), any::<prop::sample::Index>(), any::<u32>(), 0usize..8, 0usize..65)
+            .prop_map(|(i, which, seed, odds, any_len)| {
+                let (kind, lens) = KINDS[i];
+                let len = match lens {
+                    [] => any_len,
+                    _ if odds == 0 => any_len,
+                    _ => *which.get(lens),
+                };
+                (kind, payload(kind, len, seed))
+            });
+    prop::collection::vec(message, 0..8)
+}
+
+fn word(data: &[u8]) -> u32 {
+    u32::from_ne_bytes(data.try_into().expect("four bytes"))
+}
+
+/// The naive twin: the obvious reading of each message on its own.
+fn naive(messages: &[(Kind, Vec<u8>)]) -> RecvMeta {
+    let mut meta = RecvMeta::NONE;
+    let (mut v4, mut v6) = (None, None);
+    for (kind, data) in messages {
+        let small = |data: &[u8]| match data.len() {
+            1 => Some(data[0]),
+            4 => u8::try_from(word(data)).ok(),
+            _ => None,
+        };
+        match (*kind, data.len()) {
+            (kinds::PKTINFO_V4, 12) => {
+                v4 = v4.or(Some(IpAddr::from(<[u8; 4]>::try_from(&data[8..]).expect("four"))));
+                meta.interface = Some(word(&data[..4]));
+            }
+            (kinds::PKTINFO_V6, 20) => {
+                v6 = Some(IpAddr::from(<[u8; 16]>::try_from(&data[..16]).expect("sixteen")));
+                meta.interface = Some(word(&data[16..]));
+            }
+            (kinds::TOS | kinds::TCLASS, _) => meta.tos = small(data).or(meta.tos),
+            (kinds::TTL | kinds::HOP_LIMIT, _) => meta.hop_limit = small(data).or(meta.hop_limit),
+            (kinds::GRO, 4) => meta.segment_size = Some(word(data) as u16),
+            (kinds::TIMESTAMP_NS, 8 | 16) => {
+                meta.timestamp = Some(SystemTime::UNIX_EPOCH + stamp(data));
+            }
+            (kinds::TIMESTAMPING, 24 | 48) => {
+                let stamps: Vec<_> = data.chunks(data.len() / 3).map(stamp).collect();
+                let there = |i: usize| Some(stamps[i]).filter(|stamp| !stamp.is_zero());
+                let software = there(0).map(|stamp| SystemTime::UNIX_EPOCH + stamp);
+                meta.timestamp = software.or(meta.timestamp);
+                meta.hardware_timestamp = there(2);
+            }
+            (kinds::TIMESTAMP_NS, _) => meta.timestamp = None,
+            (kinds::TIMESTAMPING, _) => meta.hardware_timestamp = None,
+            (kinds::DROPPED, len) => meta.dropped = (len == 4).then(|| word(data)),
+            (kinds::MARK, len) => meta.mark = (len == 4).then(|| word(data)),
+            (kinds::PATH_MTU, len) => meta.path_mtu = (len == 32).then(|| word(&data[28..])),
+            (kinds::ORIGINAL_DEST_V4, 16) => {
+                let ip = <[u8; 4]>::try_from(&data[4..8]).expect("four");
+                meta.original_dest = Some((ip, 53).into());
+            }
+            (kinds::ORIGINAL_DEST_V6, 28) => {
+                meta.original_dest = Some("[2001:db8::1]:53".parse().expect("an address"));
+            }
+            (kinds::ORIGINAL_DEST_V4 | kinds::ORIGINAL_DEST_V6, _) => meta.original_dest = None,
+            _ => {}
+        }
+    }
+    meta.destination = v6.or(v4);
+    meta
+}
+
+fn stamp(data: &[u8]) -> Duration {
+    let (seconds, nanos) = data.split_at(data.len() / 2);
+    let number = |bytes: &[u8]| match bytes.len() {
+        4 => word(bytes).into(),
+        _ => u64::from_ne_bytes(bytes.try_into().expect("eight bytes")),
+    };
+    Duration::new(number(seconds), u32::try_from(number(nanos)).expect("below a second"))
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_is_what_the_messages_say(messages in messages()) {
+        prop_assert_eq!(read(&messages), naive(&messages));
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_message_before(all in prop::collection::vec(messages(), 1..5)) {
+        let mut told = Told::NOTHING;
+        for messages in &all {
+            told.read(&control(messages));
+            prop_assert_eq!(told.meta(), &naive(messages));
+        }
+        told.read(&[]);
+        prop_assert_eq!(told.meta(), &RecvMeta::NONE);
+    }
+
+    #[test]
+    fn messages_received_elsewhere_are_read_alike(messages in messages()) {
+        let control = control(&messages);
+        prop_assert_eq!(RecvMeta::from(ControlMessages::new(&control)), read(&messages));
+    }
+
+    #[test]
+    fn the_last_message_may_lack_its_padding(messages in messages()) {
+        let mut control = control(&messages);
+        if let Some((_, payload)) = messages.last() {
+            let padding = Layout::NATIVE.space(payload.len()) - Layout::NATIVE.data_offset - payload.len();
+            control.truncate(control.len() - padding);
+        }
+        let mut told = Told::NOTHING;
+        told.read(&control);
+        prop_assert_eq!(told.meta(), &naive(&messages));
+    }
+
+    #[test]
+    fn any_bytes_are_survived(
+        messages in messages(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        cut in any::<prop::sample::Index>(),
+        noise in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let mut told = Told::NOTHING;
+        told.read(&noise);
+        let mut control = control(&messages);
+        for (at, byte) in changes {
+            if !control.is_empty() {
+                let at = at.index(control.len());
+                control[at] = byte;
+            }
+        }
+        control.truncate(cut.index(control.len() + 1));
+        told.read(&control);
+        prop_assert!(told.meta().segment_size != Some(0));
+        // A message that nobody knows makes it take the long way from the start.
+        let unknown = [&self::control(&[((77, 77), vec![])])[..], &control].concat();
+        let mut other = Told::NOTHING;
+        other.read(&unknown);
+        prop_assert_eq!(told.meta(), other.meta(), "the short way and the long one agree");
+    }
+}
+
+#[test]
+fn a_length_that_is_not_expected_is_none() {
+    for (kind, lens) in KINDS {
+        for len in 0..=64 {
+            let meta = one(kind, payload(kind, len, 0x0102_0304));
+            let told = meta != RecvMeta::NONE;
+            assert_eq!(told, lens.contains(&len), "{kind:?} with {len} bytes: {meta:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_right_are_none() {
+    let int = |value: i32| value.to_ne_bytes();
+    for size in [0, -1, i32::MIN, 65_536, i32::MAX] {
+        assert_eq!(one(kinds::GRO, int(size)), RecvMeta::NONE, "{size}");
+    }
+    assert_eq!(one(kinds::GRO, int(65_535)).segment_size, Some(65_535));
+    for number in [-1, 256, i32::MAX] {
+        for kind in [kinds::TOS, kinds::TCLASS, kinds::TTL, kinds::HOP_LIMIT] {
+            assert_eq!(one(kind, int(number)), RecvMeta::NONE, "{number}");
+        }
+    }
+    for nanos in [-1i64, 1_000_000_000, i64::MAX] {
+        let time = [1i64.to_ne_bytes(), nanos.to_ne_bytes()].concat();
+        assert_eq!(one(kinds::TIMESTAMP_NS, time), RecvMeta::NONE, "{nanos}");
+    }
+    // The ends of time: told or not, but survived.
+    for seconds in [i64::MIN, -1, i64::MAX] {
+        let time = [seconds.to_ne_bytes(), 999_999_999i64.to_ne_bytes()].concat();
+        assert_eq!(one(kinds::TIMESTAMP_NS, time).timestamp.is_some(), seconds > 0);
+    }
+}
+
+#[test]
+fn times_are_read_with_fields_of_either_width() {
+    let expected = Some(SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789));
+    let narrow = [1_700_000_000i32.to_ne_bytes(), 123_456_789i32.to_ne_bytes()].concat();
+    let wide = [1_700_000_000i64.to_ne_bytes(), 123_456_789i64.to_ne_bytes()].concat();
+    for time in [narrow, wide] {
+        assert_eq!(one(kinds::TIMESTAMP_NS, time.clone()).timestamp, expected);
+        // The kernel's stamp and the device's; the one between is not used.
+        let zero = vec![0; time.len()];
+        let stamps = [time.clone(), vec![0xff; time.len()], zero.clone()].concat();
+        assert_eq!(timestamping(&stamps).1, None);
+        assert_eq!(one(kinds::TIMESTAMPING, stamps).timestamp, expected);
+        let meta = one(kinds::TIMESTAMPING, [zero.clone(), zero, time].concat());
+        assert_eq!(meta.timestamp, None);
+        assert_eq!(meta.hardware_timestamp, Some(Duration::new(1_700_000_000, 123_456_789)));
+    }
+}
+
+#[test]
+fn a1_an_answer_is_sent_from_the_address_that_was_asked_if_one_can_send_from_it() {
+    let reply = |ip: &str| {
+        let mut meta = RecvMeta::NONE;
+        (meta.destination, meta.interface) = (ip.parse().ok(), Some(7));
+        assert!(meta.destination.is_some());
+        (meta.reply().source, meta.reply().interface)
+    };
+    for ip in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "::1"] {
+        assert_eq!(reply(ip), (ip.parse().ok(), None), "{ip}");
+    }
+    // The interface is part of what a link-local address says.
+    assert_eq!(reply("fe80::1"), ("fe80::1".parse().ok(), Some(7)));
+    let many = ["224.0.0.1", "255.255.255.255", "::ffff:224.0.0.1", "::ffff:255.255.255.255"];
+    for ip in many.into_iter().chain(["ff02::1"]) {
+        assert_eq!(reply(ip), (None, None), "{ip}");
+    }
+    assert_eq!(RecvMeta::NONE.reply(), crate::SendMeta::new());
+}
+
+#[test]
+fn congestion_bits_are_the_low_two() {
+    for tos in 0..=255u8 {
+        let meta = one(kinds::TOS, [tos]);
+        assert_eq!(meta.ecn().map(|ecn| ecn as u8), Some(tos & 3));
+        assert_eq!(meta.ecn(), Some(Ecn::from_tos(tos)));
+    }
+    assert_eq!(RecvMeta::NONE.ecn(), None);
+}
+
+#[test]
+fn a_mapped_destination_stays_mapped_in_either_order() {
+    let v4 = [7u32.to_ne_bytes(), [0; 4], [192, 0, 2, 1]].concat();
+    let mapped = Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped();
+    let v6 = [&mapped.octets()[..], &7u32.to_ne_bytes()].concat();
+    let (v4, v6) = ((kinds::PKTINFO_V4, v4), (kinds::PKTINFO_V6, v6));
+    for messages in [[v4.clone(), v6.clone()], [v6, v4]] {
+        let meta = read(&messages);
+        assert_eq!((meta.destination, meta.interface), (Some(IpAddr::V6(mapped)), Some(7)));
+    }
+}
+
+#[test]
+fn an_original_destination_keeps_its_scope() {
+    let addr = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 9, 0, 0);
+    assert_eq!(
+        one(kinds::ORIGINAL_DEST_V6, sockaddr(addr.into())).original_dest,
+        Some(addr.into())
+    );
+}

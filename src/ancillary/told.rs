@@ -1,0 +1,235 @@
+//! What was told about a received message, kept where the next one's is read into.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::decode::{Row, split_first};
+use super::{ControlMessage, Layout, RecvMeta};
+use crate::sys::kinds;
+
+/// What was told about a message.
+///
+/// Messages of one socket are mostly told the same things about. So what was told of an earlier
+/// message is written over, and only what is not told any more is reset.
+///
+/// Invariant: a field of `meta` that is not in `has` is `None`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    meta: RecvMeta,
+    /// Bits of the fields that may be `Some`.
+    has: u32,
+}
+
+/// Bits of `has`.
+mod field {
+    pub(super) const DESTINATION: u32 = 1;
+    pub(super) const INTERFACE: u32 = 1 << 1;
+    pub(super) const TOS: u32 = 1 << 2;
+    pub(super) const HOP_LIMIT: u32 = 1 << 3;
+    pub(super) const SEGMENT_SIZE: u32 = 1 << 4;
+    /// All the others.
+    pub(super) const RARER: u32 = 1 << 5;
+    pub(super) const ALL: u32 = (1 << 6) - 1;
+}
+
+const SPACE_1: usize = Layout::NATIVE.space(1);
+const SPACE_4: usize = Layout::NATIVE.space(4);
+const SPACE_12: usize = Layout::NATIVE.space(12);
+const SPACE_20: usize = Layout::NATIVE.space(20);
+
+impl Told {
+    pub(crate) const NOTHING: Self = Self { meta: RecvMeta::NONE, has: 0 };
+
+    #[inline]
+    pub(crate) fn meta(&self) -> &RecvMeta {
+        &self.meta
+    }
+
+    /// Reads what is known out of the control messages that came with a message, in place of what
+    /// was told of an earlier one.
+    ///
+    /// What servers ask for comes in one order, each with one length: looked for so, it costs a
+    /// few instructions. Whatever else there is, in whatever order, is walked over after that.
+    #[inline]
+    pub(crate) fn read(&mut self, control: &[u8]) {
+        let (mut row, mut has) = (Row::new(control), 0);
+        if let Some(size) = row.next::<4, SPACE_4>(kinds::GRO).and_then(segment_size) {
+            self.meta.segment_size = Some(size);
+            has |= field::SEGMENT_SIZE;
+        }
+        if row.level() == Some(kinds::PKTINFO_V4.0) {
+            has |= self.read_v4(&mut row, true);
+        } else {
+            let info = row.next::<20, SPACE_20>(kinds::PKTINFO_V6);
+            if let Some(info) = info {
+                (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
+                has |= field::DESTINATION | field::INTERFACE;
+            }
+            if row.level() == Some(kinds::PKTINFO_V4.0) {
+                has |= self.read_v4(&mut row, info.is_none());
+            } else if let Some(class) = row.next::<4, SPACE_4>(kinds::TCLASS).and_then(small) {
+                self.meta.tos = Some(class);
+                has |= field::TOS;
+            }
+        }
+        match row.rest() {
+            [] => self.keep(has),
+            rest => self.read_others(rest, has),
+        }
+    }
+
+    /// Reads what is told of IPv4 messages, and gives the fields that it set.
+    ///
+    /// An IPv6 socket tells the destination of an IPv4 message twice; the mapped form stays, to
+    /// look like the source, so this one is not `wanted`.
+    #[inline(always)]
+    fn read_v4(&mut self, row: &mut Row<'_>, wanted: bool) -> u32 {
+        let mut has = 0;
+        if let Some(info) = row.next::<12, SPACE_12>(kinds::PKTINFO_V4) {
+            let (destination, interface) = pktinfo_v4(info);
+            self.meta.interface = interface;
+            if wanted {
+                self.meta.destination = destination;
+            }
+            has |= field::DESTINATION | field::INTERFACE;
+        }
+        if let Some([tos]) = row.next::<1, SPACE_1>(kinds::TOS) {
+            self.meta.tos = Some(*tos);
+            has |= field::TOS;
+        }
+        has
+    }
+
+    #[inline(never)]
+    fn read_others(&mut self, mut rest: &[u8], mut has: u32) {
+        while let Some((message, after)) = split_first(Layout::NATIVE, rest) {
+            has |= self.take(message, has);
+            rest = after;
+        }
+        self.keep(has);
+    }
+
+    /// Resets what is not in `has`.
+    #[inline(always)]
+    fn keep(&mut self, has: u32) {
+        if self.has != has {
+            self.forget(has);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget(&mut self, has: u32) {
+        let old = self.meta;
+        let has_field = |field| has & field != 0;
+        self.meta = RecvMeta {
+            destination: old.destination.filter(|_| has_field(field::DESTINATION)),
+            interface: old.interface.filter(|_| has_field(field::INTERFACE)),
+            tos: old.tos.filter(|_| has_field(field::TOS)),
+            hop_limit: old.hop_limit.filter(|_| has_field(field::HOP_LIMIT)),
+            segment_size: old.segment_size.filter(|_| has_field(field::SEGMENT_SIZE)),
+            ..if has_field(field::RARER) { old } else { RecvMeta::NONE }
+        };
+        self.has = has;
+    }
+
+    /// Takes note of one control message and gives the fields that it set. One of an unexpected
+    /// length is left alone: absent, not guessed. `has` is what the ones before it have set.
+    #[inline(always)]
+    fn take(&mut self, message: ControlMessage<'_>, has: u32) -> u32 {
+        let (meta, data) = (&mut self.meta, message.data);
+        match (message.level, message.kind) {
+            kinds::PKTINFO_V4 => {
+                let Ok(info) = data.try_into() else { return 0 };
+                let (destination, interface) = pktinfo_v4(info);
+                meta.interface = interface;
+                // As in `read`.
+                if has & field::DESTINATION == 0 {
+                    meta.destination = destination;
+                }
+                field::DESTINATION | field::INTERFACE
+            }
+            kinds::PKTINFO_V6 => {
+                let Ok(info) = data.try_into() else { return 0 };
+                (meta.destination, meta.interface) = pktinfo_v6(info);
+                field::DESTINATION | field::INTERFACE
+            }
+            kinds::DSTADDR_V4 => {
+                let Ok(ip) = <[u8; 4]>::try_from(data) else { return 0 };
+                meta.destination = Some(Ipv4Addr::from(ip).into());
+                field::DESTINATION
+            }
+            kinds::TOS | kinds::TCLASS => {
+                let Some(tos) = byte(data) else { return 0 };
+                meta.tos = Some(tos);
+                field::TOS
+            }
+            kinds::TTL | kinds::HOP_LIMIT => {
+                let Some(hops) = byte(data) else { return 0 };
+                meta.hop_limit = Some(hops);
+                field::HOP_LIMIT
+            }
+            kinds::GRO => {
+                let size = data.try_into().ok().and_then(segment_size);
+                let Some(size) = size else { return 0 };
+                meta.segment_size = Some(size);
+                field::SEGMENT_SIZE
+            }
+            (level, kind) => self.take_rarer(level, kind, data, has),
+        }
+    }
+
+    #[inline(never)]
+    fn take_rarer(&mut self, level: i32, kind: i32, data: &[u8], has: u32) -> u32 {
+        if has & field::RARER == 0 {
+            // The first one: those of an earlier message go.
+            let RecvMeta { destination, interface, tos, hop_limit, segment_size, .. } = self.meta;
+            self.meta =
+                RecvMeta { destination, interface, tos, hop_limit, segment_size, ..RecvMeta::NONE };
+        }
+        self.meta.read_rarer(ControlMessage { level, kind, data });
+        field::RARER
+    }
+}
+
+impl From<RecvMeta> for Told {
+    fn from(meta: RecvMeta) -> Self {
+        Self { meta, has: field::ALL }
+    }
+}
+
+/// `struct in_pktinfo`: interface, address of this host, address in the header. The last one is
+/// where the datagram was sent to (ip(7)).
+#[inline(always)]
+fn pktinfo_v4(info: &[u8; 12]) -> (Option<IpAddr>, Option<u32>) {
+    let [i0, i1, i2, i3, _, _, _, _, ip @ ..] = *info;
+    (Some(Ipv4Addr::from(ip).into()), Some(u32::from_ne_bytes([i0, i1, i2, i3])))
+}
+
+/// `struct in6_pktinfo`: address, interface (RFC 3542, section 6.1).
+#[inline(always)]
+fn pktinfo_v6(info: &[u8; 20]) -> (Option<IpAddr>, Option<u32>) {
+    let (ip, interface) = (info.first_chunk::<16>(), info.last_chunk());
+    (ip.map(|ip| Ipv6Addr::from(*ip).into()), interface.copied().map(u32::from_ne_bytes))
+}
+
+/// A C int (udp_cmsg_recv in the kernel's include/linux/udp.h). Nothing longer than a datagram and
+/// no zero is a length to split by.
+#[inline(always)]
+fn segment_size(size: &[u8; 4]) -> Option<u16> {
+    u16::try_from(i32::from_ne_bytes(*size)).ok().filter(|size| *size > 0)
+}
+
+/// A C int that is a byte.
+#[inline(always)]
+fn small(int: &[u8; 4]) -> Option<u8> {
+    u8::try_from(i32::from_ne_bytes(*int)).ok()
+}
+
+/// A small number, told as one byte or as a C int: Linux's IP_TOS has one byte, its IP_TTL four.
+#[inline(always)]
+fn byte(data: &[u8]) -> Option<u8> {
+    match data {
+        [byte] => Some(*byte),
+        _ => data.try_into().ok().and_then(small),
+    }
+}

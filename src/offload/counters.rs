@@ -1,0 +1,118 @@
+//! Counters that are always on: a few relaxed additions a call.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::{Moved, Refusal};
+
+/// What an [`Offload`](crate::Offload) has moved so far, both ways.
+///
+/// A snapshot: the counters go on while it is taken, each by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Datagrams that the kernel has taken.
+    pub sent: u64,
+    /// Bytes of payload in them.
+    pub sent_bytes: u64,
+    /// System calls made to send them, failed ones included.
+    pub send_calls: u64,
+    /// Trains among the messages sent: runs of two and more datagrams in one.
+    pub sent_trains: u64,
+    /// Datagrams that left in these trains.
+    pub sent_segments: u64,
+    /// Trains that the kernel refused because the device cannot complete checksums (`EIO`), or
+    /// because it has no segmentation for this socket (`EOPNOTSUPP`). Each turned GSO off.
+    pub fallbacks_unsupported: u64,
+    /// Trains that the kernel refused for the length of their segments (`EMSGSIZE`, `EINVAL`).
+    pub fallbacks_size: u64,
+
+    /// Datagrams received, those of trains counted one by one.
+    pub received: u64,
+    /// Bytes of payload in them.
+    pub received_bytes: u64,
+    /// System calls made to receive them, failed ones included.
+    pub receive_calls: u64,
+    /// Trains among the messages received.
+    pub received_trains: u64,
+    /// Datagrams that came in these trains.
+    pub received_segments: u64,
+    /// Messages received that were cut, or may have been.
+    pub truncated: u64,
+}
+
+/// The running counters; [`Counters`] says what each is.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    sent: AtomicU64,
+    sent_bytes: AtomicU64,
+    send_calls: AtomicU64,
+    sent_trains: AtomicU64,
+    sent_segments: AtomicU64,
+    fallbacks_unsupported: AtomicU64,
+    fallbacks_size: AtomicU64,
+    received: AtomicU64,
+    received_bytes: AtomicU64,
+    receive_calls: AtomicU64,
+    received_trains: AtomicU64,
+    received_segments: AtomicU64,
+    truncated: AtomicU64,
+}
+
+/// What one receive call brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    pub(super) moved: Moved,
+    pub(super) truncated: usize,
+}
+
+fn add(counter: &AtomicU64, n: usize) {
+    // Most are zero most of the time, and a load is cheaper than a locked addition.
+    if n > 0 {
+        counter.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}
+
+impl Running {
+    pub(super) fn sent(&self, moved: Moved, calls: usize) {
+        add(&self.sent, moved.datagrams);
+        add(&self.sent_bytes, moved.bytes);
+        add(&self.send_calls, calls);
+        add(&self.sent_trains, moved.trains);
+        add(&self.sent_segments, moved.segments);
+    }
+
+    pub(super) fn fell_back(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::Unsupported => add(&self.fallbacks_unsupported, 1),
+            Refusal::Size => add(&self.fallbacks_size, 1),
+        }
+    }
+
+    pub(super) fn received(&self, Received { moved, truncated }: Received, calls: usize) {
+        add(&self.received, moved.datagrams);
+        add(&self.received_bytes, moved.bytes);
+        add(&self.receive_calls, calls);
+        add(&self.received_trains, moved.trains);
+        add(&self.received_segments, moved.segments);
+        add(&self.truncated, truncated);
+    }
+
+    pub(super) fn snapshot(&self) -> Counters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            sent: get(&self.sent),
+            sent_bytes: get(&self.sent_bytes),
+            send_calls: get(&self.send_calls),
+            sent_trains: get(&self.sent_trains),
+            sent_segments: get(&self.sent_segments),
+            fallbacks_unsupported: get(&self.fallbacks_unsupported),
+            fallbacks_size: get(&self.fallbacks_size),
+            received: get(&self.received),
+            received_bytes: get(&self.received_bytes),
+            receive_calls: get(&self.receive_calls),
+            received_trains: get(&self.received_trains),
+            received_segments: get(&self.received_segments),
+            truncated: get(&self.truncated),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Segmentation offload found by itself: many datagrams in one pass through the network stack.
+
+mod counters;
+mod send;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use counters::Counters;
+
+use crate::message::Arrival;
+use crate::sys::{self, AsSocket};
+use crate::{Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
+use counters::{Received, Running};
+
+/// A socket whose datagrams the kernel carries by the train.
+///
+/// Sends: consecutive messages to one destination with the same wishes, each as long as the
+/// first but the last, which may be shorter, go to the kernel as one message, and it (or the
+/// network device) cuts them apart again: generic segmentation offload, GSO (`UDP_SEGMENT`, Linux
+/// 4.18). The buffers are the caller's own, side by side in memory or not. Different destinations
+/// and single datagrams mix in one call.
+///
+/// Receives: the kernel may hand over what came from one source in one message, a train (GRO,
+/// `UDP_GRO`, Linux 5.0). [`RecvBatch`]'s iterator and
+/// [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) give its datagrams one by one.
+///
+/// The outcome is that of sending one by one. Counts are of the messages that were handed over,
+/// order is kept, and when the kernel refuses a train, those very messages go again unsegmented
+/// within the call. Where there is no offload it is a socket as any other.
+///
+/// ```
+/// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+/// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = receiver.local_addr()?;
+/// let sender = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+/// let receiver = Offload::new(receiver)?;
+///
+/// let sent = sender.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let mut batch = RecvBatch::for_trains(16);
+/// receiver.recv_into(&mut batch)?;
+/// let datagrams: Vec<_> = batch.iter().map(|d| d.data()).collect();
+/// assert_eq!((sent, &datagrams[..]), (2, &[&b"one"[..], b"two"][..]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Memory
+///
+/// With GRO on, every message needs room for 65,535 bytes, or trains are cut:
+/// [`RecvBatch::for_trains`] has it. That is address space; pages that no datagram reached take
+/// no memory. To have less, use fewer slots (a train fills only one), or turn GRO off.
+///
+/// # Platforms
+///
+/// Linux and Android. Elsewhere it sends and receives as the socket does, and counts.
+#[derive(Debug)]
+pub struct Offload<S> {
+    socket: S,
+    gso: AtomicBool,
+    gro: AtomicBool,
+    counters: Running,
+}
+
+impl<S: AsSocket> Offload<S> {
+    /// Turns on what the kernel has for this socket, both ways.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the socket. That it has no offload is no error:
+    /// [`gso`](Self::gso) and [`gro`](Self::gro) tell.
+    pub fn new(socket: S) -> io::Result<Self> {
+        Offload::<()>::builder().build(socket)
+    }
+
+    /// Whether sends are segmented by the kernel.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.gso.load(Ordering::Relaxed)
+    }
+
+    /// Whether trains may be received.
+    #[must_use]
+    pub fn gro(&self) -> bool {
+        self.gro.load(Ordering::Relaxed)
+    }
+
+    /// Turns segmentation of sends on or off, at any time, and returns whether it is on: it goes
+    /// on only if the kernel has it.
+    ///
+    /// It turns itself off when the kernel says that the way to a destination cannot do it: the
+    /// device has no checksum offload, for one.
+    pub fn set_gso(&self, on: bool) -> bool {
+        let on = on && sys::has_segmentation(sys::borrow(&self.socket));
+        self.gso.store(on, Ordering::Relaxed);
+        on
+    }
+
+    /// Turns the receiving of trains on or off, at any time, and returns whether it is on. What
+    /// was queued before may still come as it was.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the socket.
+    pub fn set_gro(&self, on: bool) -> io::Result<bool> {
+        let taken = if on {
+            Ancillary::GRO.enable(&self.socket)?
+        } else {
+            Ancillary::GRO.disable(&self.socket)?;
+            Ancillary::NONE
+        };
+        let on = taken.contains(Ancillary::GRO);
+        self.gro.store(on, Ordering::Relaxed);
+        Ok(on)
+    }
+}
+
+impl<S> Offload<S> {
+    /// What has been moved so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters.snapshot()
+    }
+
+    /// The socket itself: for its options, or to wait until it is ready.
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.socket
+    }
+
+    /// The socket itself, exclusively.
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
+    /// Gives the socket back. GRO stays as it is on it.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.socket
+    }
+}
+
+impl Offload<()> {
+    /// Chooses what to turn on.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().gro(false).build(socket)?;
+    /// assert!(!socket.gro());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn builder() -> OffloadBuilder {
+        OffloadBuilder { gso: true, gro: true }
+    }
+}
+
+/// What an [`Offload`] is to turn on; both ways unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "`build` makes an Offload of a socket"]
+pub struct OffloadBuilder {
+    gso: bool,
+    gro: bool,
+}
+
+impl OffloadBuilder {
+    /// Whether sends are to be segmented by the kernel.
+    pub const fn gso(mut self, on: bool) -> Self {
+        self.gso = on;
+        self
+    }
+
+    /// Whether trains are to be received.
+    pub const fn gro(mut self, on: bool) -> Self {
+        self.gro = on;
+        self
+    }
+
+    /// Turns them on, as far as the kernel has them for this socket. The socket is left as it is
+    /// in all else; `UDP_SEGMENT` is never set on it.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the socket.
+    pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
+        let offload = Offload {
+            socket,
+            gso: AtomicBool::new(false),
+            gro: AtomicBool::new(false),
+            counters: Running::default(),
+        };
+        offload.set_gso(self.gso);
+        offload.set_gro(self.gro)?;
+        Ok(offload)
+    }
+}
+
+impl<S: AsSocket> BatchSocket for Offload<S> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_batch_with(msgs, RecvFlags::NONE)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        pool::with(|arena| self.send_from(arena, &mut &*msgs))
+    }
+
+    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
+        let socket = sys::borrow(&self.socket);
+        let (result, calls) = pool::with(|arena| {
+            let result = arena.recv_on(socket, msgs, flags);
+            (result, arena.calls())
+        });
+        let count = result.as_ref().map_or(0, |count| *count);
+        self.count_received(msgs[..count].iter().map(|msg| (msg.arrival(), msg.len())), calls);
+        result
+    }
+
+    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.recv_into_with(batch, RecvFlags::NONE)
+    }
+
+    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        let result = batch.recv_on(sys::borrow(&self.socket), flags);
+        self.count_received(batch.arrived(), batch.calls());
+        result
+    }
+
+    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
+        pool::with(|arena| self.send_from(arena, queue))
+    }
+}
+
+impl<S> Offload<S> {
+    fn count_received(&self, arrivals: impl Iterator<Item = (Arrival, usize)>, calls: usize) {
+        let mut received = Received::default();
+        for (arrival, len) in arrivals {
+            received.moved.bytes += len;
+            received.truncated += usize::from(arrival.truncated());
+            received.moved.datagrams += match arrival.segment_size {
+                None => 1,
+                Some(size) => {
+                    let segments = len.div_ceil(size.into()).max(1);
+                    received.moved.trains += 1;
+                    received.moved.segments += segments;
+                    segments
+                }
+            };
+        }
+        self.counters.received(received, calls);
+    }
+}

@@ -1,0 +1,285 @@
+//! Finding runs of messages that the kernel can carry as one train. No system calls here.
+
+use std::net::{IpAddr, SocketAddr};
+
+use std::borrow::Borrow;
+
+use crate::send_msg::{Content, DestRef, Outgoing};
+use crate::sys::RawAddrRef;
+use crate::{CONTROL_SPACE, SendMeta};
+
+/// The most segments of a train that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
+/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+const MAX_SEGMENTS: usize = 64;
+/// The largest payload of an IPv4 datagram, and so of a train before it is cut: 65,535 bytes less
+/// the IP and the UDP header (RFC 791, RFC 768).
+const MAX_BYTES_V4: usize = 65_535 - 20 - 8;
+/// The same of IPv6, whose length field does not count its own header (RFC 8200).
+const MAX_BYTES_V6: usize = 65_535 - 8;
+
+/// What bounds the trains of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Segments of this length and longer are not joined: the kernel has refused some.
+    pub(crate) refused_len: usize,
+}
+
+impl Limits {
+    /// Whatever the protocol allows.
+    pub(crate) const WIDEST: Self = Self { refused_len: usize::MAX };
+}
+
+/// Messages that follow one another and can go as one: to one destination, with the same wishes
+/// and control messages, each as long as the first but the last, which may be shorter, and none
+/// of them empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'m> {
+    dest: Dest<'m>,
+    /// `None` for plain messages.
+    wishes: Option<(SendMeta, &'m [u8])>,
+    /// Length of each message but the last.
+    segment: usize,
+    bytes: usize,
+    count: usize,
+    /// Bytes that further messages may have together. 0 once no further one can follow.
+    room: usize,
+}
+
+/// A destination to compare others with.
+#[derive(Clone, Copy, Debug)]
+enum Dest<'m> {
+    Addr(Option<SocketAddr>),
+    Ready(RawAddrRef<'m>),
+}
+
+impl<'m> Dest<'m> {
+    #[inline]
+    fn new(dest: DestRef<'_, 'm>) -> Self {
+        match dest {
+            DestRef::Addr(addr) => Self::Addr(addr.copied()),
+            DestRef::Ready(addr) => Self::Ready(addr),
+        }
+    }
+
+    /// A slice of messages has its destinations in one form, a queue in the other.
+    #[inline]
+    fn is(&self, other: DestRef<'_, '_>) -> bool {
+        match (self, other) {
+            (Self::Addr(one), DestRef::Addr(other)) => one.as_ref() == other,
+            (Self::Ready(one), DestRef::Ready(other)) => one.same(other),
+            _ => false,
+        }
+    }
+
+    fn get(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Addr(addr) => *addr,
+            Self::Ready(addr) => addr.get(),
+        }
+    }
+}
+
+impl<'m> Run<'m> {
+    /// A run of one message, whatever it is; others may follow it only if it is of the right kind.
+    #[inline]
+    pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits) -> Self {
+        let content = msg.content();
+        let content = content.borrow();
+        let (bytes, wishes, joins) = match *content {
+            Content::Plain(data) => (data.len(), None, true),
+            Content::Full { meta, control, .. } => {
+                let data = content.one_buffer();
+                // What has a segment size is a train already; and a further control message must
+                // fit behind the others.
+                let joins = data.is_some()
+                    && meta.segment_size.is_none()
+                    && control.len() <= CONTROL_SPACE / 2;
+                (content.len(), Some((meta, control)), joins)
+            }
+        };
+        let joins = joins && bytes > 0 && bytes < limits.refused_len;
+        let dest = Dest::new(msg.dest());
+        let room = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        Self { dest, wishes, segment: bytes, bytes, count: 1, room }
+    }
+
+    /// Counts the next message in, if it can go in the same train, and gives its bytes then.
+    #[inline]
+    pub(crate) fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<&'m [u8]> {
+        let content = msg.content();
+        let content = content.borrow();
+        let (data, wishes) = match *content {
+            Content::Plain(data) => (data, None),
+            Content::Full { meta, control, .. } => (content.one_buffer()?, Some((meta, control))),
+        };
+        let len = data.len();
+        let fits = len <= self.segment && len <= self.room && len > 0;
+        if !fits || !self.dest.is(msg.dest()) || wishes != self.wishes {
+            return None;
+        }
+        self.count += 1;
+        self.bytes += len;
+        let over = len < self.segment || self.count == MAX_SEGMENTS;
+        self.room = if over { 0 } else { self.room - len };
+        Some(data)
+    }
+
+    /// Messages in it.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Length of each message but the last, which may be shorter.
+    pub(crate) fn segment(&self) -> usize {
+        self.segment
+    }
+
+    /// Length of all together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where all of it goes.
+    pub(crate) fn dest(&self) -> Option<SocketAddr> {
+        self.dest.get()
+    }
+
+    /// Whether its messages ask for nothing and have no control messages.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.wishes.is_none()
+    }
+
+    /// The segment size that its only message had from the caller.
+    pub(crate) fn own_segment_size(&self) -> Option<u16> {
+        self.wishes.and_then(|(meta, _)| meta.segment_size)
+    }
+
+    /// What the train must ask the kernel for, so that it is cut where its messages end, and the
+    /// control messages to go with it.
+    pub(crate) fn wishes(&self) -> (SendMeta, &'m [u8]) {
+        let (mut meta, control) = self.wishes.unwrap_or((SendMeta::new(), &[]));
+        // A train of two or more has segments that fit a datagram.
+        meta.segment_size = u16::try_from(self.segment).ok();
+        (meta, control)
+    }
+}
+
+/// The most bytes that a train to `dest` can have. Of a connected socket's peer, the family is
+/// not known here.
+#[inline]
+fn max_bytes(dest: Option<SocketAddr>) -> usize {
+    match dest.map(|dest| dest.ip()) {
+        Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => MAX_BYTES_V6,
+        _ => MAX_BYTES_V4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ControlBuf, SendMsg};
+    use proptest::prelude::*;
+    use std::io::IoSlice;
+
+    /// The lengths of the runs that a slice of messages falls into.
+    fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
+        let mut runs: Vec<Run<'_>> = Vec::new();
+        for msg in msgs {
+            if runs.last_mut().is_none_or(|run| run.take(msg).is_none()) {
+                runs.push(Run::start(msg, limits));
+            }
+        }
+        runs.iter().map(Run::count).collect()
+    }
+
+    /// The naive twin: looks at whole prefixes, by the rules as they are written down.
+    fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
+        let mut counts = Vec::new();
+        let mut rest = msgs;
+        while !rest.is_empty() {
+            let longest = (1..=rest.len()).rev().find(|n| *n == 1 || is_train(&rest[..*n], limits));
+            let count = longest.expect("one is always a run");
+            counts.push(count);
+            rest = &rest[count..];
+        }
+        counts
+    }
+
+    fn is_train(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
+        let first = &msgs[0];
+        let (last, others) = msgs.split_last().expect("not empty");
+        let v6 =
+            matches!(first.dest(), Some(SocketAddr::V6(a)) if a.ip().to_ipv4_mapped().is_none());
+        let same = |msg: &SendMsg<'_>| {
+            (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
+        };
+        msgs.len() <= 64
+            && msgs.iter().map(SendMsg::len).sum::<usize>() <= if v6 { 65_527 } else { 65_507 }
+            && msgs.iter().all(|msg| same(msg) && !msg.is_empty() && msg.slices().count() == 1)
+            && first.meta().segment_size.is_none()
+            && first.len() < limits.refused_len
+            && others.iter().all(|msg| msg.len() == first.len())
+            && last.len() <= first.len()
+    }
+
+    #[derive(Clone, Debug)]
+    struct Spec {
+        dest: usize,
+        len: usize,
+        kind: usize,
+    }
+
+    fn specs() -> impl Strategy<Value = Vec<Spec>> {
+        let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
+        // A stretch of equal messages now and then, so that the caps are met.
+        let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..5], 1usize..90);
+        prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
+            let each = stretches.into_iter().flat_map(|(dest, len, kind, count)| {
+                std::iter::repeat_n(Spec { dest, len, kind }, count)
+            });
+            each.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_the_naive_twin(specs in specs(), refused in prop_oneof![Just(usize::MAX), Just(100)]) {
+            let memory = vec![0; 40_000];
+            let dests = [None, "127.0.0.1:1".parse().ok(), "[::1]:1".parse().ok(), "[::ffff:127.0.0.1]:1".parse().ok()];
+            let mut control = ControlBuf::new();
+            control.push(1, 2, b"x").expect("there is room");
+            let gathers: Vec<[IoSlice<'_>; 2]> = specs.iter()
+                .map(|spec| [IoSlice::new(&memory[..spec.len / 2]), IoSlice::new(&memory[spec.len / 2..spec.len])])
+                .collect();
+            let msgs: Vec<SendMsg<'_>> = specs.iter().zip(&gathers).map(|(spec, gather)| {
+                let mut msg = SendMsg::new(&memory[..spec.len]);
+                if spec.kind == 3 {
+                    msg = SendMsg::gather(gather);
+                }
+                if let Some(dest) = dests[spec.dest] {
+                    msg = msg.with_dest(dest);
+                }
+                match spec.kind {
+                    1 => msg.with_meta(SendMeta::new().with_tos(1)),
+                    2 => msg.with_control(&control),
+                    4 => msg.with_meta(SendMeta::new().with_segment_size(7)),
+                    _ => msg,
+                }
+            }).collect();
+            let limits = Limits { refused_len: refused };
+            prop_assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
+        }
+    }
+
+    #[test]
+    fn s5_a_run_has_at_most_64_segments_and_the_size_of_a_datagram() {
+        let memory = [0; 65_000];
+        let dest: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        let small = vec![SendMsg::to(dest, &memory[..1]); 130];
+        assert_eq!(runs(&small, Limits::WIDEST), [64, 64, 2]);
+        let large = vec![SendMsg::to(dest, &memory[..1_472]); 50];
+        assert_eq!(runs(&large, Limits::WIDEST), [44, 6]);
+        let half = vec![SendMsg::to(dest, &memory[..32_754]); 2];
+        assert_eq!(runs(&half, Limits::WIDEST), [1, 1]);
+    }
+}

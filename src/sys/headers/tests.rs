@@ -1,0 +1,47 @@
+//! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
+
+use super::*;
+
+/// What a header says that a receive of five bytes left.
+fn received(flags: libc::c_int) -> Arrival {
+    let mut headers = Zeroed::<Header>::new(1);
+    headers[0].msg_len = 5;
+    headers[0].msg_hdr.msg_flags = flags;
+    arrival(&headers[0], None)
+}
+
+#[test]
+fn p3_stray_bits_in_the_flags_do_not_matter() {
+    for bit in 0..32 {
+        let flag = 1i32.rotate_left(bit);
+        let arrival = received(flag);
+        assert_eq!((arrival.reported, arrival.told), (5, false), "{flag:#x}");
+        assert_eq!(arrival.cut.data, flag == libc::MSG_TRUNC, "{flag:#x}");
+        assert_eq!(arrival.cut.control, flag == libc::MSG_CTRUNC, "{flag:#x}");
+    }
+    // What FreeBSD leaves there, and everything at once.
+    #[cfg(mmsg_calls)]
+    assert_eq!(received(libc::MSG_WAITFORONE).cut, Cut::default());
+    assert_eq!(received(!0).cut, Cut { data: true, control: true });
+    assert_eq!(received(!(libc::MSG_TRUNC | libc::MSG_CTRUNC)).cut, Cut::default());
+}
+
+#[test]
+fn r2_what_a_call_overwrites_is_set_anew() {
+    let mut headers = Headers::new();
+    headers.reserve(2);
+    let mut memory = [[0; 10]; 2];
+    let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    for _ in 0..2 {
+        let (mut wired, _) = headers.wire_recv(&mut msgs);
+        for header in wired.as_mut() {
+            let hdr = &mut header.msg_hdr;
+            assert_eq!(hdr.msg_namelen, NAME_LEN as _);
+            assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);
+            assert_eq!((hdr.msg_iovlen, hdr.msg_flags), (1, 0));
+            assert!(!hdr.msg_name.is_null() && !hdr.msg_control.is_null());
+            // As a kernel leaves them that had little to tell.
+            (hdr.msg_namelen, hdr.msg_controllen, hdr.msg_flags) = (16, 0, !0);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! No call allocates once the thread has made one of the same size, with everything turned on, too.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::UdpSocket;
+
+use ancillary_common::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, ControlBuf, Ecn, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
+    SendMeta, SendMsg, SendQueue, drain_errors,
+};
+
+/// The system's allocator, which counts what each thread asks of it.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    // Needs no allocation itself, and is there as long as the thread runs any code.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every request goes to the system's allocator as it came, and its answer comes back as it
+// is. The counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Makes a call and fails if it allocates, once `warm`.
+#[track_caller]
+fn free<R>(warm: bool, what: &str, call: impl FnOnce() -> R) -> R {
+    let before = COUNT.get();
+    let result = call();
+    let made = COUNT.get() - before;
+    assert!(!warm || made == 0, "{what} allocates {made} times");
+    result
+}
+
+const BATCH: usize = 16;
+const ROUNDS: usize = 100;
+
+fn everything() -> Ancillary {
+    Ancillary::DEST
+        | Ancillary::TOS
+        | Ancillary::HOP_LIMIT
+        | Ancillary::TIMESTAMP
+        | Ancillary::HARDWARE_TIMESTAMP
+        | Ancillary::GRO
+        | Ancillary::DROPPED
+        | Ancillary::ORIGINAL_DEST
+        | Ancillary::PATH_MTU
+        | Ancillary::MARK
+        | Ancillary::ERRORS
+        | Ancillary::SEND_TIMESTAMP
+}
+
+/// Datagrams and trains from `near` to `far`, with all wishes, in every way to send and receive.
+fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
+    for socket in [near, far] {
+        everything().enable(socket).expect("it is a socket");
+    }
+    let source = if to.is_ipv4() { [127, 0, 0, 1].into() } else { addr(near).ip() };
+    let meta = SendMeta::new()
+        .with_ecn(Ecn::Ect0)
+        .with_hop_limit(33)
+        .with_source(source)
+        .with_segment_size(10);
+    let mut control = ControlBuf::new();
+    control.push(77, 77, b"unknown").expect("there is room");
+    let plain = SendMsg::to(to, &[7; 25]).with_meta(meta);
+    let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
+    let msgs = msgs.as_flattened();
+    let mut memory = vec![[0; 64]; BATCH];
+    let mut controls = vec![ControlBuf::new(); BATCH];
+    let mut room: Vec<_> = memory
+        .iter_mut()
+        .zip(&mut controls)
+        .map(|(buffer, control)| RecvMsg::new(buffer).with_control(control))
+        .collect();
+    let mut batch = RecvBatch::new(BATCH, 64);
+    let mut queue = SendQueue::new(1 << 16);
+    let mut reports = [Report::EMPTY; 2 * BATCH];
+    let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
+    for round in 0..ROUNDS {
+        let warm = round >= 8;
+        let sent = match round % 4 {
+            0 => free(warm, "send_batch", || near.send_batch(msgs)),
+            1 => free(warm, "send", || arenas[round / 4 % 2].send(near, msgs)),
+            2 => free(warm, "send_iter", || near.send_iter(&mut msgs.iter().copied())),
+            _ => free(warm, "push and flush", || {
+                msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+                near.flush(&mut queue)
+            }),
+        };
+        assert_eq!(sent.expect("they are taken"), BATCH);
+        let mut taken = 0;
+        let mut check = |datagrams: usize, meta: mmsg::RecvMeta| {
+            assert_eq!((datagrams, meta.segment_size, meta.ecn()), (3, Some(10), Some(Ecn::Ect0)));
+            assert!(meta.destination.is_some() && meta.timestamp.is_some());
+            taken += 1;
+        };
+        match round % 3 {
+            0 => free(warm, "recv_into", || {
+                assert_eq!(far.recv_into(&mut batch).expect("they are there"), BATCH);
+                batch.messages().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+            }),
+            1 => free(warm, "recv_batch", || {
+                assert_eq!(far.recv_batch(&mut room).expect("they are there"), BATCH);
+                room.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+            }),
+            _ => free(warm, "recv", || {
+                let n = arenas[round / 3 % 2].recv(far, &mut room);
+                assert_eq!(n.expect("they are there"), BATCH);
+                room.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+            }),
+        }
+        assert_eq!(taken, BATCH);
+        let stamps = free(warm, "drain_errors", || drain_errors(near, &mut reports));
+        let stamps = &reports[..stamps.expect("it is a socket")];
+        assert!(!stamps.is_empty());
+        assert!(stamps.iter().all(|report| matches!(report.event, Event::Sent { .. })));
+    }
+}
+
+#[test]
+fn everything_turned_on_allocates_nothing() {
+    let (v4, v6, dual) = (udp4(), udp6(), dual_stack());
+    exchange(&udp4(), &v4, addr(&v4));
+    exchange(&udp6(), &v6, addr(&v6));
+    exchange(&udp4(), &dual, at("127.0.0.1", &dual));
+}
+
+#[test]
+fn a_refused_datagram_allocates_nothing() {
+    let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
+    Ancillary::ERRORS.enable(&from).expect("it is a socket");
+    let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));
+    let invalid = good.with_meta(SendMeta::new().with_segment_size(0));
+    let mut reports = [Report::EMPTY; 8];
+    for round in 0..ROUNDS {
+        let warm = round > 0;
+        assert_eq!(free(warm, "send_batch", || from.send_batch(&[bad])).expect("taken"), 1);
+        assert!(in_error(&from, NET));
+        // The error of the datagram before goes to nobody, or to the queue alone.
+        let sent = free(warm, "send_batch", || from.send_batch(&[good, good, invalid]));
+        assert_eq!(sent.expect("two are good"), 2);
+        assert!(free(warm, "send_batch", || from.send_batch(&[invalid])).is_err());
+        let n = free(warm, "drain_errors", || drain_errors(&from, &mut reports));
+        assert_eq!(n.expect("it is a socket"), 1);
+        let mut failed = 0;
+        let mut on_error = |_, _| failed += 1;
+        let msgs = [good, invalid, good];
+        let done = free(warm, "send_each", || from.send_each(&msgs, &mut on_error));
+        assert_eq!((done.expect("the socket takes datagrams"), failed), (3, 1));
+        while drain_errors(&from, &mut reports).expect("it is a socket") > 0 {}
+        open.set_nonblocking(true).expect("it is a flag");
+        while open.recv(&mut [0; 4]).is_ok() {}
+    }
+}
+
+#[test]
+fn turning_things_on_and_off_allocates_nothing() {
+    let socket = dual_stack();
+    for round in 0..ROUNDS {
+        let warm = round > 0;
+        free(warm, "enable", || everything().enable(&socket)).expect("it is a socket");
+        free(warm, "disable", || everything().disable(&socket)).expect("it is a socket");
+    }
+}
+
+#[test]
+fn the_counter_sees_an_allocation() {
+    let before = COUNT.get();
+    std::hint::black_box(Vec::<u8>::with_capacity(100));
+    assert_eq!(COUNT.get(), before + 1);
+}

@@ -1,0 +1,129 @@
+//! What the tests of ancillary data share: sockets, every way to receive, waiting for the error
+//! queue, and network namespaces.
+
+// Every test binary uses another part of it.
+#![allow(dead_code)]
+
+pub mod net;
+pub mod receive;
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use mmsg::{Ancillary, Event, Report, drain_errors};
+use socket2::{Domain, Socket, Type};
+
+/// After this long a blocking call gives up, and the test fails: a net for what would hang.
+pub const NET: Duration = Duration::from_secs(60);
+
+/// Says that a test, or a part of it, is not run here and why, past the capture of the harness.
+pub fn skip(test: &str, reason: impl std::fmt::Display) {
+    // A test that is skipped and cannot say so is no failure.
+    let _ = io::stderr().lock().write_all(format!("skipped: {test}: {reason}\n").as_bytes());
+}
+
+/// A blocking socket with the net below it.
+#[track_caller]
+pub fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
+    netted(UdpSocket::bind(addr.into()).expect("an address of this host"))
+}
+
+/// On the IPv4 loopback address.
+pub fn udp4() -> UdpSocket {
+    bind((Ipv4Addr::LOCALHOST, 0))
+}
+
+/// On the IPv6 loopback address.
+pub fn udp6() -> UdpSocket {
+    bind((Ipv6Addr::LOCALHOST, 0))
+}
+
+/// On every address, IPv6 only or of both families.
+pub fn any6(only_v6: bool) -> UdpSocket {
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).expect("an IPv6 socket");
+    socket.set_only_v6(only_v6).expect("an option of every Linux");
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)).into()).expect("any port");
+    netted(socket.into())
+}
+
+/// On every address of both families.
+pub fn dual_stack() -> UdpSocket {
+    any6(false)
+}
+
+/// A socket that what others send to is refused by: it is connected to itself.
+pub fn refusing(ip: impl Into<std::net::IpAddr>) -> UdpSocket {
+    let socket = bind((ip.into(), 0));
+    socket.connect(addr(&socket)).expect("connecting does nothing but remember");
+    socket
+}
+
+fn netted(socket: UdpSocket) -> UdpSocket {
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_write_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+/// Where a socket is bound.
+pub fn addr(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+/// The port of `socket` at another address of this host.
+pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), addr(socket).port())
+}
+
+/// Asks for all of these; fails the test if the platform refuses one.
+#[track_caller]
+pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
+    assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
+}
+
+/// Sets a socket option that is a C int.
+pub fn set_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let (fd, len) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads a socket option that is a C int.
+pub fn get_option(socket: &impl AsFd, level: i32, name: i32) -> i32 {
+    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    let (fd, out) = (socket.as_fd().as_raw_fd(), (&raw mut value).cast());
+    // SAFETY: the pointers and the length are those of `value` and `len`, which outlive the call.
+    let result = unsafe { libc::getsockopt(fd, level, name, out, &mut len) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    value
+}
+
+/// Whether `poll` reports the socket as being in error, after at most `wait`.
+pub fn in_error(socket: &UdpSocket, wait: Duration) -> bool {
+    let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+    let wait = i32::try_from(wait.as_millis()).expect("a short time");
+    // SAFETY: one `pollfd`, which outlives the call.
+    let found = unsafe { libc::poll(&mut look, 1, wait) };
+    assert!(found >= 0, "{}", io::Error::last_os_error());
+    look.revents & libc::POLLERR != 0
+}
+
+/// Waits until the error queue has `count` reports, and gives them.
+#[track_caller]
+pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        assert!(in_error(socket, NET), "{} of {count} came: {taken:?}", taken.len());
+        let mut room = [Report::EMPTY; 4];
+        let n = drain_errors(socket, &mut room).expect("it is a socket");
+        taken.extend_from_slice(&room[..n]);
+    }
+    taken
+}
+
+/// What happened, where to and who says so.
+pub fn told(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
+    (report.event, report.dest, report.reporter)
+}

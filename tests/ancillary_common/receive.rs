@@ -1,0 +1,129 @@
+//! Every way to receive, and what came, owned, so that the ways can be compared.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, PoisonError};
+
+use mmsg::{
+    Backend, BatchSocket, ControlBuf, ControlMessages, MmsgBuf, RecvBatch, RecvMeta, RecvMsg,
+};
+
+/// A received message with all that was told about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Got {
+    pub data: Vec<u8>,
+    pub addr: Option<SocketAddr>,
+    pub meta: RecvMeta,
+    pub truncated: bool,
+    pub control_truncated: bool,
+    pub datagrams: Vec<Vec<u8>>,
+    /// Level, type and length of each control message; empty where they were not kept.
+    pub raw: Vec<(i32, i32, Vec<u8>)>,
+}
+
+/// A way to receive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// `RecvMsg`s without room of their own for control messages.
+    Lent(Backend),
+    /// `RecvMsg`s with a `ControlBuf` each.
+    LentRaw(Backend),
+    /// A `RecvBatch`.
+    Owned(Backend),
+}
+
+impl Way {
+    pub const ALL: [Self; 6] = [
+        Self::Lent(Backend::Mmsg),
+        Self::Lent(Backend::Msg),
+        Self::LentRaw(Backend::Mmsg),
+        Self::LentRaw(Backend::Msg),
+        Self::Owned(Backend::Mmsg),
+        Self::Owned(Backend::Msg),
+    ];
+
+    /// Receives `count` messages of up to 65,535 bytes.
+    #[track_caller]
+    pub fn receive(self, socket: &UdpSocket, count: usize) -> Vec<Got> {
+        let mut got = Vec::new();
+        while got.len() < count {
+            // More room than there are messages, so that unused slots are part of the test.
+            got.extend(self.once(socket, count - got.len() + 3));
+        }
+        assert_eq!(got.len(), count, "{self:?}: more came than were sent");
+        got
+    }
+
+    fn once(self, socket: &UdpSocket, room: usize) -> Vec<Got> {
+        match self {
+            Self::Lent(backend) => lent(backend, socket, room, false),
+            Self::LentRaw(backend) => lent(backend, socket, room, true),
+            Self::Owned(backend) => owned(backend, socket, room),
+        }
+    }
+}
+
+fn lent(backend: Backend, socket: &UdpSocket, room: usize, with_control: bool) -> Vec<Got> {
+    let mut memory = vec![vec![0; 65_535]; room];
+    let mut controls = vec![ControlBuf::new(); room];
+    let mut msgs: Vec<_> = memory
+        .iter_mut()
+        .zip(&mut controls)
+        .map(|(buffer, control)| match with_control {
+            false => RecvMsg::new(buffer),
+            true => RecvMsg::new(buffer).with_control(control),
+        })
+        .collect();
+    let n = MmsgBuf::with_backend(backend).recv(socket, &mut msgs).expect("a message comes");
+    let got = |msg: &RecvMsg<'_>| {
+        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
+        Got {
+            data: msg.data().to_vec(),
+            addr: msg.addr(),
+            meta: msg.meta(),
+            truncated: msg.truncated(),
+            control_truncated: msg.control_truncated(),
+            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
+            raw: owned_raw(msg.control_messages()),
+        }
+    };
+    msgs[..n].iter().map(got).collect()
+}
+
+fn owned(backend: Backend, socket: &UdpSocket, room: usize) -> Vec<Got> {
+    // The backend of a `RecvBatch` is the process's: one test at a time may choose it.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    backend.select().expect("Linux has both");
+    let mut batch = RecvBatch::new(room, 65_535);
+    socket.recv_into(&mut batch).expect("a message comes");
+    let got = |msg: mmsg::Message<'_>| {
+        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
+        Got {
+            data: msg.data().to_vec(),
+            addr: msg.addr(),
+            meta: msg.meta(),
+            truncated: msg.truncated(),
+            control_truncated: msg.control_truncated(),
+            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
+            raw: owned_raw(msg.control_messages()),
+        }
+    };
+    batch.messages().map(got).collect()
+}
+
+fn owned_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
+    messages.map(|message| (message.level, message.kind, message.data.to_vec())).collect()
+}
+
+/// Receives one message.
+#[track_caller]
+pub fn one(socket: &UdpSocket) -> Got {
+    Way::Owned(Backend::Mmsg).receive(socket, 1).remove(0)
+}
+
+/// The payloads of the next `count` messages.
+#[track_caller]
+pub fn payloads(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
+    let got = Way::Lent(Backend::Mmsg).receive(socket, count);
+    got.into_iter().map(|got| got.data).collect()
+}

@@ -1,0 +1,300 @@
+//! The error queue on loopback: refused datagrams and stamps of sending.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use ancillary_common::receive::{one, payloads};
+use ancillary_common::{
+    NET, addr, ask, at, dual_stack, in_error, refusing, reports, told, udp4, udp6,
+};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, Event, MmsgBuf, RecvMsg, Report, SendMsg, SendQueue,
+    drain_errors,
+};
+
+const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+
+/// A sender that is told of errors, an open destination and one that refuses; each on IPv4, on
+/// IPv6, and on IPv4 by a dual-stack socket.
+struct Setting {
+    from: UdpSocket,
+    open: UdpSocket,
+    to_open: SocketAddr,
+    /// Kept so that nobody else gets the port.
+    _closed: UdpSocket,
+    to_closed: SocketAddr,
+}
+
+fn settings() -> Vec<Setting> {
+    let setting = |from: UdpSocket, open: UdpSocket, mapped: bool| {
+        ask(&from, Ancillary::ERRORS);
+        let closed = refusing(addr(&open).ip());
+        let seen = |socket: &UdpSocket| match mapped {
+            true => at(&format!("::ffff:{}", addr(socket).ip()), socket),
+            false => addr(socket),
+        };
+        let (to_open, to_closed) = (seen(&open), seen(&closed));
+        Setting { from, open, to_open, _closed: closed, to_closed }
+    };
+    vec![
+        setting(udp4(), udp4(), false),
+        setting(udp6(), udp6(), false),
+        setting(dual_stack(), udp4(), true),
+        setting(dual_stack(), udp6(), false),
+    ]
+}
+
+impl Setting {
+    fn good(&self) -> SendMsg<'static> {
+        SendMsg::to(self.to_open, b"good")
+    }
+
+    fn bad(&self) -> SendMsg<'static> {
+        SendMsg::to(self.to_closed, b"bad")
+    }
+
+    /// Sends a datagram that is refused, and waits until that is known.
+    fn be_refused(&self) {
+        assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
+        assert!(in_error(&self.from, NET));
+    }
+
+    /// Takes `count` reports, and checks that each names the destination that refused.
+    #[track_caller]
+    fn check_reports(&self, count: usize) {
+        let expected = (Event::Refused, Some(self.to_closed), Some(self.to_closed.ip()));
+        for report in reports(&self.from, count) {
+            assert_eq!((told(&report), report.errno), (expected, libc::ECONNREFUSED));
+        }
+        assert!(!in_error(&self.from, Duration::ZERO), "there are more than {count}");
+    }
+}
+
+#[test]
+fn e1_a_refused_datagram_fails_nobody_elses() {
+    for setting in settings() {
+        let Setting { from, open, .. } = &setting;
+        for backend in BACKENDS {
+            let mut arena = MmsgBuf::with_backend(backend);
+            for count in [1, 2, 5] {
+                setting.be_refused();
+                let msgs = vec![setting.good(); count];
+                assert_eq!(arena.send(from, &msgs).expect("these are innocent"), count);
+                assert_eq!(payloads(open, count), vec![b"good"; count]);
+                setting.check_reports(1);
+            }
+        }
+        setting.be_refused();
+        assert_eq!(from.send_batch(&[setting.good()]).expect("it is innocent"), 1);
+        setting.be_refused();
+        let mut good = [setting.good(); 3].into_iter();
+        assert_eq!(from.send_iter(&mut good).expect("these are innocent"), 3);
+        assert_eq!(payloads(open, 4), [b"good"; 4]);
+        setting.check_reports(2);
+    }
+}
+
+#[test]
+fn e1_good_and_refused_datagrams_in_one_batch() {
+    for setting in settings() {
+        let Setting { from, open, .. } = &setting;
+        let (good, bad) = (setting.good(), setting.bad());
+        let msgs = [bad, good, bad, bad, good, good, bad, good];
+        for backend in BACKENDS {
+            let mut arena = MmsgBuf::with_backend(backend);
+            let mut sent = 0;
+            while sent < msgs.len() {
+                // The refusal may come between two messages; no call fails for it.
+                sent += arena.send(from, &msgs[sent..]).expect("each of them is taken");
+            }
+            assert_eq!(payloads(open, 4), [b"good"; 4]);
+            setting.check_reports(4);
+        }
+        let sent = from.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+        assert_eq!(sent.expect("each of them is taken"), msgs.len());
+        assert_eq!(payloads(open, 4), [b"good"; 4]);
+        setting.check_reports(4);
+
+        let mut queue = SendQueue::new(1 << 16);
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        while !queue.is_empty() {
+            assert!(from.flush(&mut queue).expect("each of them is taken") > 0);
+        }
+        assert_eq!(payloads(open, 4), [b"good"; 4]);
+        setting.check_reports(4);
+    }
+}
+
+#[test]
+fn e1_a_receive_is_told_once_and_goes_on() {
+    for setting in settings() {
+        setting.be_refused();
+        let mut byte = [0; 8];
+        let mut msgs = [RecvMsg::new(&mut byte)];
+        let error = setting.from.recv_batch(&mut msgs).expect_err("it is told as what it is");
+        assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+        setting
+            .open
+            .send_to(b"data", at(&loopback_of(&setting.open), &setting.from))
+            .expect("taken");
+        assert_eq!(setting.from.recv_batch(&mut msgs).expect("it is there"), 1);
+        setting.check_reports(1);
+    }
+}
+
+fn loopback_of(socket: &UdpSocket) -> String {
+    addr(socket).ip().to_string()
+}
+
+#[test]
+fn e1_an_error_of_the_datagram_itself_is_not_hidden() {
+    for setting in settings() {
+        let Setting { from, to_open, .. } = &setting;
+        let too_long = vec![0; 70_000];
+        let msgs = [SendMsg::to(*to_open, &too_long), setting.good()];
+        for backend in BACKENDS {
+            let error = MmsgBuf::with_backend(backend).send(from, &msgs).expect_err("too long");
+            assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+            let mut room = [Report::EMPTY; 8];
+            let _ = drain_errors(from, &mut room).expect("it is a socket");
+        }
+    }
+}
+
+#[test]
+fn e1_nothing_is_told_unless_asked_for() {
+    let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
+    for _ in 0..3 {
+        let msgs = [SendMsg::to(addr(&closed), b"bad"), SendMsg::to(addr(&open), b"good")];
+        assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
+    }
+    assert_eq!(payloads(&open, 3), [b"good"; 3]);
+    assert_eq!(drain_errors(&from, &mut [Report::EMPTY; 4]).expect("it is a socket"), 0);
+}
+
+#[test]
+fn e2_a_drained_queue_ends_the_error() {
+    for setting in settings() {
+        let epoll = Epoll::of(&setting.from);
+        assert!(!epoll.in_error());
+        for _ in 0..5 {
+            setting.be_refused();
+        }
+        assert!(epoll.in_error());
+        // The error that waits for the next call was told by then, so this is of the queue alone.
+        let _ = setting.from.take_error().expect("it is a socket");
+        assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
+        let mut room = [Report::EMPTY; 2];
+        let taken: Vec<_> = (0..4)
+            .map(|_| drain_errors(&setting.from, &mut room).expect("it is a socket"))
+            .collect();
+        assert_eq!(taken, [2, 2, 1, 0]);
+        let _ = setting.from.take_error().expect("it is a socket");
+        assert!(!epoll.in_error() && !in_error(&setting.from, Duration::ZERO));
+    }
+}
+
+#[test]
+fn e2_draining_alone_ends_the_error() {
+    for setting in settings() {
+        for more_than_a_step in [1, 8, 9, 16, 20] {
+            for _ in 0..more_than_a_step {
+                setting.be_refused();
+            }
+            let mut room = [Report::EMPTY; 32];
+            let taken = drain_errors(&setting.from, &mut room).expect("it is a socket");
+            assert_eq!(taken, more_than_a_step);
+            assert!(!in_error(&setting.from, Duration::ZERO));
+            assert_eq!(room[taken..], [Report::EMPTY; 32][taken..]);
+            // And the socket is as good as new.
+            assert_eq!(setting.from.send_batch(&[setting.good()]).expect("it is taken"), 1);
+            assert_eq!(one(&setting.open).data, b"good");
+        }
+        assert_eq!(drain_errors(&setting.from, &mut []).expect("it is a socket"), 0);
+    }
+}
+
+struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// Reports only errors: they need not be asked for.
+    fn of(socket: &UdpSocket) -> Self {
+        // SAFETY: no pointers; the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let (socket, add) = (socket.as_raw_fd(), libc::EPOLL_CTL_ADD);
+        // SAFETY: the struct outlives the call.
+        let added = unsafe { libc::epoll_ctl(fd.as_raw_fd(), add, socket, &mut event) };
+        assert_eq!(added, 0);
+        Self(fd)
+    }
+
+    fn in_error(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event, which outlives the call.
+        let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 0) };
+        found == 1 && event.events & libc::EPOLLERR as u32 != 0
+    }
+}
+
+#[test]
+fn send_stamps_come_with_the_number_of_the_datagram_and_a_time() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
+        // Datagrams from before are not counted.
+        from.send_to(b"before", addr(&to)).expect("it is taken");
+        ask(&from, Ancillary::SEND_TIMESTAMP);
+        let mut next = 0;
+        for backend in BACKENDS {
+            for count in [1, 3, 20] {
+                let before = SystemTime::now();
+                let msgs = vec![SendMsg::to(addr(&to), b"data"); count];
+                let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
+                assert_eq!(sent.expect("they are taken"), count);
+                let stamps = reports(&from, count);
+                let after = SystemTime::now();
+                for report in stamps {
+                    assert_eq!((report.dest, report.reporter, report.errno), (None, None, 0));
+                    let Event::Sent { id, time, hardware_time } = report.event else {
+                        panic!("{report:?}");
+                    };
+                    let time = time.expect("loopback stamps what it sends");
+                    assert!(before <= time && time <= after, "{before:?} {time:?} {after:?}");
+                    assert_eq!((id, hardware_time), (next, None));
+                    next += 1;
+                }
+            }
+        }
+        assert!(!in_error(&from, Duration::ZERO));
+        // Turned on once more it changes nothing: the numbers go on.
+        ask(&from, Ancillary::SEND_TIMESTAMP);
+        from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
+        assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
+    }
+}
+
+#[test]
+fn stamps_and_refusals_come_together() {
+    for setting in settings() {
+        ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
+        let msgs = [setting.bad(), setting.good()];
+        let sent = setting.from.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+        assert_eq!(sent.expect("they are taken"), 2);
+        let reports = reports(&setting.from, 3);
+        let is_stamp = |report: &&Report| matches!(report.event, Event::Sent { .. });
+        let (stamps, others): (Vec<&Report>, Vec<&Report>) = reports.iter().partition(is_stamp);
+        let ids: Vec<_> = stamps
+            .iter()
+            .map(|report| match report.event {
+                Event::Sent { id, time: Some(_), .. } => id,
+                event => panic!("{event:?}"),
+            })
+            .collect();
+        let seen: (Event, _, Option<IpAddr>) = told(others[0]);
+        assert_eq!(ids, [0, 1]);
+        assert_eq!(seen, (Event::Refused, Some(setting.to_closed), Some(setting.to_closed.ip())));
+    }
+}

@@ -1,0 +1,154 @@
+//! Which options a socket takes, what turning them off leaves, and who tells it without a kernel.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use ancillary_common::receive::one;
+use ancillary_common::{
+    addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
+};
+use mmsg::{
+    Ancillary, BatchSocket, RecvMeta, RecvMsg, Report, SendMeta, SendMsg, SendQueue, drain_errors,
+};
+
+#[test]
+fn options_say_what_was_taken_and_can_be_asked_for_again() {
+    let both = Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT | Ancillary::ORIGINAL_DEST;
+    let any = Ancillary::TIMESTAMP
+        | Ancillary::HARDWARE_TIMESTAMP
+        | Ancillary::GRO
+        | Ancillary::DROPPED
+        | Ancillary::ERRORS
+        | Ancillary::SEND_TIMESTAMP;
+    let sockets = [(udp4(), false), (udp6(), true), (dual_stack(), true), (any6(true), true)];
+    for (socket, has_path_mtu) in sockets {
+        let expected = match has_path_mtu {
+            true => both | any | Ancillary::PATH_MTU,
+            false => both | any,
+        };
+        for _ in 0..2 {
+            let taken = (both | any | Ancillary::PATH_MTU).enable(&socket).expect("a socket");
+            assert_eq!(taken, expected, "{socket:?}");
+        }
+        for _ in 0..2 {
+            let taken = (both | any | Ancillary::PATH_MTU).disable(&socket).expect("a socket");
+            assert_eq!(taken, expected, "{socket:?}");
+        }
+        assert_eq!(Ancillary::NONE.enable(&socket).expect("a socket"), Ancillary::NONE);
+    }
+    let (unix, _peer) = UnixDatagram::pair().expect("a pair");
+    let taken = (both | Ancillary::TIMESTAMP).enable(&unix).expect("a socket");
+    assert_eq!(taken, Ancillary::TIMESTAMP, "a Unix socket has no Internet options");
+    let file = std::fs::File::open("/dev/null").expect("it is there");
+    assert!(Ancillary::TOS.enable(&file).is_err(), "no socket at all");
+    assert!(drain_errors(&file, &mut [Report::EMPTY]).is_err(), "no socket at all");
+}
+
+#[test]
+fn what_was_turned_off_is_not_told_and_what_was_not_still_is() {
+    let (from, to) = (udp4(), dual_stack());
+    let dest = at("127.0.0.1", &to);
+    ask(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
+    Ancillary::DEST.disable(&to).expect("a socket");
+    from.send_to(b"data", dest).expect("it is taken");
+    let mut expected = RecvMeta::default();
+    (expected.tos, expected.hop_limit) = (Some(0), Some(64));
+    assert_eq!(one(&to).meta, expected);
+
+    let closed = refusing([127, 0, 0, 1]);
+    ask(&from, Ancillary::ERRORS);
+    Ancillary::ERRORS.disable(&from).expect("a socket");
+    from.send_to(b"data", addr(&closed)).expect("it is taken");
+    from.send_to(b"data", dest).expect("no error is waiting");
+    assert!(!in_error(&from, Duration::ZERO));
+}
+
+#[test]
+fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
+    let (hardware, sending) = (Ancillary::HARDWARE_TIMESTAMP, Ancillary::SEND_TIMESTAMP);
+    let flags = |socket: &UdpSocket| {
+        get_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as libc::c_uint
+    };
+    let alone = |wish: Ancillary| {
+        let socket = udp4();
+        ask(&socket, wish);
+        flags(&socket)
+    };
+    let (of_hardware, of_sending) = (alone(hardware), alone(sending));
+    assert_ne!(of_hardware & libc::SOF_TIMESTAMPING_RX_HARDWARE, 0);
+    assert_ne!(of_sending & libc::SOF_TIMESTAMPING_OPT_ID, 0);
+
+    let socket = udp4();
+    let is_stamped = || {
+        socket.send_batch(&[SendMsg::to(addr(&socket), b"data")]).expect("it is taken");
+        one(&socket);
+        let stamped = in_error(&socket, Duration::ZERO);
+        let mut room = [Report::EMPTY; 4];
+        assert_eq!(drain_errors(&socket, &mut room).expect("a socket"), usize::from(stamped));
+        stamped
+    };
+    ask(&socket, hardware | sending);
+    assert_eq!((flags(&socket), is_stamped()), (of_hardware | of_sending, true));
+    hardware.disable(&socket).expect("a socket");
+    assert_eq!((flags(&socket), is_stamped()), (of_sending, true));
+    ask(&socket, hardware);
+    sending.disable(&socket).expect("a socket");
+    assert_eq!((flags(&socket), is_stamped()), (of_hardware, false));
+    ask(&socket, sending);
+    (hardware | sending).disable(&socket).expect("a socket");
+    assert_eq!((flags(&socket), is_stamped()), (0, false));
+
+    // What somebody else has set there is none of the crate's business.
+    let foreign = libc::SOF_TIMESTAMPING_OPT_CMSG as i32;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, foreign).expect("a flag");
+    ask(&socket, hardware | sending);
+    (hardware | sending).disable(&socket).expect("a socket");
+    assert_eq!(flags(&socket), foreign as libc::c_uint);
+}
+
+#[test]
+fn a_stand_in_for_a_socket_tells_what_it_likes() {
+    struct StandIn(RecvMeta);
+    impl BatchSocket for StandIn {
+        fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> std::io::Result<usize> {
+            for msg in &mut *msgs {
+                msg.fill(&[7; 250], Some(([192, 0, 2, 1], 53).into()), self.0);
+            }
+            Ok(msgs.len())
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
+            assert!(msgs.iter().all(|msg| msg.meta() == SendMeta::new().with_tos(1)));
+            Ok(msgs.len())
+        }
+    }
+    let mut meta = RecvMeta::default();
+    (meta.tos, meta.segment_size, meta.dropped) = (Some(3), Some(100), Some(5));
+    let mut buffer = [0; 300];
+    let mut msgs = [RecvMsg::new(&mut buffer)];
+    assert_eq!(StandIn(meta).recv_batch(&mut msgs).expect("one"), 1);
+    let lens = |datagrams: mmsg::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
+    assert_eq!((msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
+
+    let mut batch = mmsg::RecvBatch::new(3, 300);
+    assert_eq!(StandIn(meta).recv_into(&mut batch).expect("three"), 3);
+    assert!(batch.messages().all(|msg| msg.meta() == meta && msg.control_messages().count() == 0));
+    assert_eq!(batch.iter().filter(|datagram| datagram.meta() == meta).count(), 9);
+    let msg = SendMsg::new(b"data").with_meta(SendMeta::new().with_tos(1));
+    let mut queue = SendQueue::new(1 << 12);
+    queue.push(&msg).expect("there is room");
+    assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
+    assert_eq!(StandIn(meta).send_iter(&mut [msg; 40].into_iter()).expect("they are taken"), 40);
+
+    // A real receive then forgets what a stand-in had told.
+    let socket = udp4();
+    socket.send_to(b"data", addr(&socket)).expect("it is taken");
+    assert_eq!(socket.recv_batch(&mut msgs).expect("it is there"), 1);
+    assert_eq!(msgs[0].meta(), RecvMeta::default());
+    socket.send_to(b"data", addr(&socket)).expect("it is taken");
+    assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
+    assert!(batch.iter().all(|datagram| datagram.meta() == RecvMeta::default()));
+}

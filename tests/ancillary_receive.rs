@@ -1,0 +1,300 @@
+//! What the kernel tells about received messages, on loopback, by every way to receive.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::SystemTime;
+
+use ancillary_common::receive::{Got, Way, one};
+use ancillary_common::{addr, any6, ask, at, bind, dual_stack, set_option, skip, udp4, udp6};
+use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
+use socket2::SockRef;
+
+/// All that is told beside received messages.
+const RECEIVING: [Ancillary; 10] = [
+    Ancillary::DEST,
+    Ancillary::TOS,
+    Ancillary::HOP_LIMIT,
+    Ancillary::TIMESTAMP,
+    Ancillary::HARDWARE_TIMESTAMP,
+    Ancillary::GRO,
+    Ancillary::DROPPED,
+    Ancillary::ORIGINAL_DEST,
+    Ancillary::PATH_MTU,
+    Ancillary::MARK,
+];
+
+/// That, and what fills the error queue.
+fn everything() -> Ancillary {
+    let others = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
+    RECEIVING.into_iter().fold(others, |all, wish| all | wish)
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Index of the loopback interface.
+fn loopback() -> u32 {
+    // SAFETY: a string that ends in a zero byte.
+    unsafe { libc::if_nametoindex(c"lo".as_ptr()) }
+}
+
+/// Whether the process may be told the marks of packets: some kernels want a capability for it.
+fn may_see_marks(test: &str) -> bool {
+    let taken = Ancillary::MARK.enable(&udp4()).expect("it is a socket");
+    if taken.is_empty() {
+        skip(test, "the marks, which this process may not see");
+    }
+    !taken.is_empty()
+}
+
+fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
+    let sent = from.send_batch(&[SendMsg::to(to, data).with_meta(meta)]);
+    assert_eq!(sent.expect("loopback takes it"), 1);
+}
+
+/// Loses datagrams in a small receive buffer, empties it, and gives how many were lost.
+fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
+    const SENT: u32 = 400;
+    let room = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
+    assert!(room < SENT as usize * 256, "{room} bytes are too many for this test");
+    for _ in 0..SENT {
+        from.send_to(&[0; 100], to).expect("loopback takes it");
+    }
+    full.set_nonblocking(true).expect("it is a flag");
+    let kept = (0..).take_while(|_| full.recv(&mut [0; 100]).is_ok()).count();
+    full.set_nonblocking(false).expect("it is a flag");
+    let kept = u32::try_from(kept).expect("at most what was sent");
+    assert!((1..SENT).contains(&kept), "{kept} fit");
+    SENT - kept
+}
+
+#[test]
+fn nothing_asked_for_is_nothing_told() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
+        let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
+        for way in Way::ALL {
+            send(&from, dest, b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
+            let got = way.receive(&to, 1).remove(0);
+            assert_eq!(got.meta, RecvMeta::default(), "{way:?}");
+            assert_eq!((got.raw.len(), got.meta.ecn()), (0, None));
+        }
+    }
+}
+
+#[test]
+fn each_wish_fills_its_fields_and_no_other() {
+    let here = SystemTime::UNIX_EPOCH;
+    let full = |to: SocketAddr| {
+        let mut full = RecvMeta::default();
+        (full.destination, full.interface) = (Some(to.ip()), Some(loopback()));
+        (full.tos, full.hop_limit) = (Some(0xb9), Some(9));
+        (full.timestamp, full.original_dest, full.mark) = (Some(here), Some(to), Some(0));
+        full
+    };
+    for bind in [udp4, udp6] {
+        let from = bind();
+        for wish in RECEIVING {
+            if wish == Ancillary::MARK && !may_see_marks("each_wish_fills_its_fields") {
+                continue;
+            }
+            let to = bind();
+            let full = full(addr(&to));
+            let mut expected = RecvMeta::default();
+            match wish {
+                Ancillary::DEST => {
+                    (expected.destination, expected.interface) = (full.destination, full.interface);
+                }
+                Ancillary::TOS => expected.tos = full.tos,
+                Ancillary::HOP_LIMIT => expected.hop_limit = full.hop_limit,
+                Ancillary::TIMESTAMP => expected.timestamp = full.timestamp,
+                Ancillary::ORIGINAL_DEST => expected.original_dest = full.original_dest,
+                Ancillary::MARK => expected.mark = full.mark,
+                // Stamps of devices, trains, losses and path MTUs: not told where there are none.
+                _ => {}
+            }
+            wish.enable(&to).expect("it is a socket");
+            for way in Way::ALL {
+                send(&from, addr(&to), b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
+                let mut got = way.receive(&to, 1).remove(0);
+                got.meta.timestamp = got.meta.timestamp.map(|_| here);
+                assert_eq!(got.meta, expected, "{wish:?} {way:?}");
+            }
+            // And turned off again, it tells nothing.
+            assert_eq!(
+                wish.disable(&to).expect("it is a socket"),
+                wish.enable(&to).expect("again")
+            );
+            wish.disable(&to).expect("it is a socket");
+            send(&from, addr(&to), b"data", SendMeta::new());
+            assert_eq!(one(&to).meta, RecvMeta::default(), "{wish:?}");
+        }
+    }
+}
+
+/// All fields at once, for a message from `from` to `to`, an address of `receiver`.
+fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
+    let seen = may_see_marks("the mark of a message with everything turned on");
+    // Not everybody may set one; it is 0 then.
+    let mark = if SockRef::from(from).set_mark(42).is_ok() { 42 } else { 0 };
+    let told_as = match to.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
+        v6 => v6,
+    };
+    let lost = overflow(from, to, receiver);
+    for (i, way) in Way::ALL.into_iter().enumerate() {
+        let (tos, hops) = (0xb8 | i as u8 & 3, 100 + i as u8);
+        let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
+        let meta = SendMeta::new().with_tos(tos).with_hop_limit(hops).with_segment_size(100);
+        let before = SystemTime::now();
+        send(from, to, &payload, meta);
+        send(from, to, b"single", meta.with_segment_size(6).with_ecn(Ecn::Ce));
+        let got = way.receive(receiver, 2);
+        let after = SystemTime::now();
+
+        let train = Got { raw: Vec::new(), ..got[0].clone() };
+        assert!(!train.control_truncated && !train.truncated, "{way:?} {train:?}");
+        assert_eq!(train.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
+        assert!(train.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
+        assert_eq!(train.data, payload);
+        let stamp = train.meta.timestamp.expect("asked for");
+        assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
+        let mut expected = RecvMeta::default();
+        expected.destination = Some(told_as);
+        expected.interface = Some(loopback());
+        (expected.tos, expected.hop_limit) = (Some(tos), Some(hops));
+        expected.timestamp = Some(stamp);
+        expected.segment_size = Some(100);
+        expected.dropped = Some(lost);
+        expected.original_dest = Some(to);
+        expected.mark = seen.then_some(mark);
+        assert_eq!(train.meta, expected, "{way:?}");
+
+        assert_eq!(got[1].datagrams, [b"single"]);
+        assert_eq!((got[1].meta.segment_size, got[1].meta.ecn()), (None, Some(Ecn::Ce)));
+        assert_eq!(got[1].meta.dropped, Some(lost), "the count is of all, not since the last");
+    }
+}
+
+#[test]
+fn r6_everything_turned_on_at_once_is_told_whole() {
+    let receiver = dual_stack();
+    SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
+    let taken = everything().enable(&receiver).expect("it is a socket");
+    assert!(taken.contains(everything() - Ancillary::MARK), "{taken:?}");
+    check_everything(&udp4(), &receiver, at("127.0.0.1", &receiver));
+}
+
+#[test]
+fn r6_everything_turned_on_at_once_is_told_whole_of_ipv6() {
+    let receiver = dual_stack();
+    SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
+    everything().enable(&receiver).expect("it is a socket");
+    check_everything(&udp6(), &receiver, at("::1", &receiver));
+}
+
+#[test]
+fn drops_are_counted_exactly_and_since_the_start() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6())] {
+        SockRef::from(&to).set_recv_buffer_size(4096).expect("a small buffer");
+        ask(&to, Ancillary::DROPPED);
+        send(&from, addr(&to), b"before", SendMeta::new());
+        assert_eq!(one(&to).meta.dropped, None);
+        let mut lost = 0;
+        for way in Way::ALL {
+            lost += overflow(&from, addr(&to), &to);
+            send(&from, addr(&to), b"after", SendMeta::new());
+            let got = way.receive(&to, 1).remove(0);
+            assert_eq!((&got.data[..], got.meta.dropped), (&b"after"[..], Some(lost)), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_timestamp_lies_between_two_looks_at_the_clock() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6())] {
+        ask(&to, Ancillary::TIMESTAMP);
+        for way in Way::ALL {
+            let before = SystemTime::now();
+            let msgs = [SendMsg::to(addr(&to), b"data"); 5];
+            assert_eq!(from.send_batch(&msgs).expect("they are taken"), 5);
+            let got = way.receive(&to, 5);
+            let after = SystemTime::now();
+            let stamps: Vec<_> = got.iter().map(|got| got.meta.timestamp.expect("asked")).collect();
+            assert!(before <= stamps[0] && stamps[4] <= after && stamps.is_sorted(), "{stamps:?}");
+        }
+    }
+}
+
+#[test]
+fn r4_a_train_is_split_without_room_of_the_callers_for_control_messages() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
+        let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
+        ask(&to, Ancillary::GRO);
+        for way in Way::ALL {
+            let payload: Vec<u8> = (0..2000u32).map(|i| i as u8).collect();
+            for size in [1999u16, 1000, 999, 333] {
+                send(&from, dest, &payload, SendMeta::new().with_segment_size(size));
+                let got = way.receive(&to, 1).remove(0);
+                assert!(!got.truncated && !got.control_truncated);
+                assert_eq!(got.meta.segment_size, Some(size), "{way:?}");
+                assert!(got.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(size.into())));
+            }
+        }
+    }
+}
+
+#[test]
+fn r5_the_segment_size_comes_as_a_c_int() {
+    let (from, to) = (udp4(), udp4());
+    ask(&to, Ancillary::GRO);
+    for backend in [mmsg::Backend::Mmsg, mmsg::Backend::Msg] {
+        send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));
+        let got = Way::LentRaw(backend).receive(&to, 1).remove(0);
+        let (_, _, int) = &got.raw[0];
+        assert_eq!((got.raw.len(), &int[..]), (1, &300i32.to_ne_bytes()[..]));
+        assert_eq!(got.meta.segment_size, Some(300));
+    }
+}
+
+#[test]
+fn a_path_mtu_comes_as_a_message_of_its_own() {
+    let socket = any6(false);
+    ask(&socket, Ancillary::PATH_MTU | Ancillary::DEST);
+    set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1).expect("an option of Linux");
+    let to = udp6();
+    for way in Way::ALL {
+        // The largest datagram there is does not fit the loopback device's 65,536 bytes.
+        let error = socket.send_to(&[0; 65_500], addr(&to)).expect_err("too big");
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        send(&to, at("::1", &socket), b"data", SendMeta::new());
+        let got = way.receive(&socket, 2);
+        assert_eq!(got[0].meta.path_mtu, Some(65_536), "{way:?}");
+        assert_eq!(got[0].addr.map(|addr| addr.ip()), Some(ip("::1")));
+        assert_eq!((got[0].data.len(), got[0].meta.destination), (0, None));
+        assert_eq!((got[1].meta.path_mtu, &got[1].data[..]), (None, &b"data"[..]));
+        assert_eq!(got[1].meta.destination, Some(ip("::1")));
+    }
+}
+
+#[test]
+fn the_destination_is_the_one_that_was_asked_among_several() {
+    let to = bind(([0, 0, 0, 0], 0));
+    ask(&to, Ancillary::DEST);
+    let from = udp4();
+    for way in Way::ALL {
+        for last in 1..4 {
+            send(
+                &from,
+                SocketAddr::from(([127, 0, 0, last], addr(&to).port())),
+                b"data",
+                SendMeta::new(),
+            );
+        }
+        let got = way.receive(&to, 3);
+        let told: Vec<_> = got.iter().map(|got| got.meta.destination).collect();
+        assert_eq!(told, ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|text| Some(ip(text))));
+    }
+}

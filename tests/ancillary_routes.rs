@@ -1,0 +1,286 @@
+//! What a router tells, and what it changes: in network namespaces of the test's own.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use ancillary_common::net::{Host, Route};
+use ancillary_common::receive::{Way, one, payloads};
+use ancillary_common::{addr, ask, in_error, reports, set_option, told};
+use mmsg::{Ancillary, Backend, BatchSocket, Ecn, Event, MmsgBuf, SendMeta, SendMsg};
+use socket2::{Domain, SockRef};
+
+const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+
+/// One of the families, by the addresses of [`Route`].
+struct Family {
+    any: &'static str,
+    client: &'static str,
+    /// The router's address that the client sees.
+    router: &'static str,
+    servers: [&'static str; 2],
+    /// An address that the router has no way to.
+    nowhere: &'static str,
+    /// Bytes of the IP and the UDP header.
+    headers: usize,
+}
+
+const V4: Family = Family {
+    any: "0.0.0.0:0",
+    client: "10.9.1.1:0",
+    router: "10.9.1.254",
+    servers: ["10.9.2.1", "10.9.2.2"],
+    nowhere: "192.0.2.1:9",
+    headers: 28,
+};
+
+const V6: Family = Family {
+    any: "[::]:0",
+    client: "[fd09:1::1]:0",
+    router: "fd09:1::fe",
+    servers: ["fd09:2::1", "fd09:2::2"],
+    nowhere: "[2001:db8::1]:9",
+    headers: 48,
+};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Address `i` of the server, with the port of a socket there.
+fn server(family: &Family, i: usize, socket: &UdpSocket) -> SocketAddr {
+    SocketAddr::new(ip(family.servers[i]), addr(socket).port())
+}
+
+/// Whether datagrams are sent with "don't fragment", and the path MTU is learned.
+fn discover_mtu(socket: &UdpSocket) {
+    let v6 = addr(socket).is_ipv6();
+    let (level, name, on) = match v6 {
+        false => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+    };
+    set_option(socket, level, name, on).expect("an option of every Linux");
+}
+
+#[test]
+fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
+    let name = "a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two";
+    let Some(route) = Route::new(name) else { return };
+    for family in [V4, V6] {
+        let answering = route.server.bind(family.any);
+        ask(&answering, Ancillary::DEST);
+        for way in Way::ALL {
+            // Connected clients: an answer from elsewhere does not reach them.
+            let clients = [0, 1].map(|i| {
+                let client = route.client.bind(family.client);
+                client.connect(server(&family, i, &answering)).expect("there is a route");
+                client.send(b"question").expect("it is taken");
+                let got = way.receive(&answering, 1).remove(0);
+                assert_eq!(got.meta.destination, Some(ip(family.servers[i])));
+                let to = got.addr.expect("it has a source");
+                let answer = SendMsg::to(to, b"answer").with_meta(got.meta.reply());
+                assert_eq!(answering.send_batch(&[answer]).expect("it is taken"), 1);
+                client
+            });
+            assert!(clients.iter().all(|client| one(client).data == b"answer"), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
+    let name = "a1_an_answer_to_a_link_local_address_leaves_by_its_interface";
+    let up = |device: &str, last: u8| {
+        [
+            format!("link set {device} up addrgenmode none"),
+            format!("addr add fe80::{last}/64 dev {device} nodad"),
+        ]
+    };
+    let (Some(asking), Some(answering)) = (Host::new(name, &[]), Host::new(name, &[])) else {
+        return;
+    };
+    // Two cables, the same link-local addresses at the ends of both.
+    for (near, far) in [("a0", "b0"), ("a1", "b1")] {
+        asking.cable(near, &answering, far);
+        asking.ip(&up(near, 1).each_ref().map(String::as_str));
+        answering.ip(&up(far, 2).each_ref().map(String::as_str));
+    }
+    let socket = answering.bind("[::]:0");
+    ask(&socket, Ancillary::DEST);
+    for device in ["a0", "a1"] {
+        let index = asking.within(|| {
+            let name = std::ffi::CString::new(device).expect("no zero byte");
+            // SAFETY: a string that ends in a zero byte.
+            unsafe { libc::if_nametoindex(name.as_ptr()) }
+        });
+        let client = asking.bind("[::]:0");
+        let to = format!("[fe80::2%{index}]:{}", addr(&socket).port());
+        client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");
+        client.send(b"question").expect("it is taken");
+        let got = one(&socket);
+        assert_eq!(got.meta.destination, Some(ip("fe80::2")));
+        let reply = got.meta.reply();
+        assert_eq!((reply.source, reply.interface), (Some(ip("fe80::2")), got.meta.interface));
+        // The destination without its scope: the interface of the reply must do.
+        let mut to = got.addr.expect("it has a source");
+        if let SocketAddr::V6(to) = &mut to {
+            to.set_scope_id(0);
+        }
+        let answer = SendMsg::to(to, b"answer").with_meta(reply);
+        assert_eq!(socket.send_batch(&[answer]).expect("it is taken"), 1);
+        assert_eq!(payloads(&client, 1), [b"answer"], "{device}");
+    }
+}
+
+#[test]
+fn hops_are_what_the_route_left_and_congestion_bits_what_was_sent() {
+    let Some(route) = Route::new("hops_are_what_the_route_left") else { return };
+    for family in [V4, V6] {
+        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
+        for socket in [&from, &to] {
+            ask(socket, Ancillary::HOP_LIMIT | Ancillary::TOS);
+        }
+        let plain = SendMsg::to(server(&family, 0, &to), b"there");
+        for way in Way::ALL {
+            let meta = SendMeta::new().with_hop_limit(10).with_ecn(Ecn::Ect0);
+            let msgs = [plain, plain.with_meta(meta)];
+            assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
+            let got = way.receive(&to, 2);
+            let hops: Vec<_> = got.iter().map(|got| got.meta.hop_limit).collect();
+            // 64 is what Linux begins with; the router takes one.
+            assert_eq!((hops, got[1].meta.ecn()), (vec![Some(63), Some(9)], Some(Ecn::Ect0)));
+            let back = SendMsg::to(got[0].addr.expect("it has a source"), b"back");
+            let meta = SendMeta::new().with_hop_limit(2).with_ecn(Ecn::Ce);
+            to.send_batch(&[back.with_meta(meta)]).expect("it is taken");
+            let got = way.receive(&from, 1).remove(0);
+            assert_eq!((got.meta.hop_limit, got.meta.ecn()), (Some(1), Some(Ecn::Ce)), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
+    let Some(route) = Route::new("a_packet_too_big_for_a_hop_comes_back") else { return };
+    for (family, backend) in [(V4, Backend::Mmsg), (V6, Backend::Msg)] {
+        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
+        discover_mtu(&from);
+        ask(&from, Ancillary::ERRORS);
+        let (dest, other) = (server(&family, 0, &to), server(&family, 1, &to));
+        let mut arena = MmsgBuf::with_backend(backend);
+        let too_big = vec![7; 1281 - family.headers];
+        assert_eq!(arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
+        let report = reports(&from, 1)[0];
+        let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
+        assert_eq!((told(&report), report.errno), (expected, libc::EMSGSIZE));
+
+        // Now that it is known, the host itself refuses; the datagram is not innocent.
+        let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        let own = reports(&from, 1);
+        assert!(own.len() <= 2, "{own:?}");
+        for report in own {
+            assert_eq!((report.event, report.reporter), (Event::TooBig { mtu: 1280 }, None));
+            // Of IPv4, Linux tells the port that the socket is connected to, here none.
+            let port = if dest.is_ipv4() { 0 } else { dest.port() };
+            assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
+            assert_eq!(report.errno, libc::EMSGSIZE);
+        }
+
+        // What just fits gets through; so does what goes elsewhere meanwhile.
+        let fits = vec![7; 1280 - family.headers];
+        let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
+        assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);
+        assert!(in_error(&from, ancillary_common::NET));
+        assert_eq!(arena.send(&from, &msgs[1..]).expect("it is innocent"), 1);
+        assert_eq!(payloads(&to, 1), [&fits[..]]);
+        let report = reports(&from, 1)[0];
+        assert_eq!((report.event, report.dest), (Event::TooBig { mtu: 1280 }, Some(other)));
+    }
+}
+
+#[test]
+fn hops_that_run_out_come_back_as_time_exceeded() {
+    let Some(route) = Route::new("hops_that_run_out_come_back_as_time_exceeded") else { return };
+    for family in [V4, V6] {
+        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
+        ask(&from, Ancillary::ERRORS);
+        let plain = SendMsg::to(server(&family, 1, &to), b"data");
+        for backend in BACKENDS {
+            let short = plain.with_meta(SendMeta::new().with_hop_limit(1));
+            let sent = MmsgBuf::with_backend(backend).send(&from, &[short]);
+            assert_eq!(sent.expect("it is taken"), 1);
+            let report = reports(&from, 1)[0];
+            let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
+            assert_eq!((told(&report), report.errno), (expected, libc::EHOSTUNREACH));
+        }
+        // One hop more is enough.
+        let enough = plain.with_meta(SendMeta::new().with_hop_limit(2));
+        assert_eq!(from.send_batch(&[enough]).expect("it is taken"), 1);
+        assert_eq!(payloads(&to, 1), [b"data"]);
+    }
+}
+
+#[test]
+fn where_the_router_knows_no_way_is_unreachable() {
+    let Some(route) = Route::new("where_the_router_knows_no_way_is_unreachable") else { return };
+    for family in [V4, V6] {
+        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
+        ask(&from, Ancillary::ERRORS);
+        let nowhere: SocketAddr = family.nowhere.parse().expect("an address");
+        let msgs = [
+            SendMsg::to(nowhere, b"lost"),
+            SendMsg::to(server(&family, 0, &to), b"good"),
+            SendMsg::to(nowhere, b"lost"),
+        ];
+        for _ in BACKENDS {
+            let sent = from.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+            assert_eq!(sent.expect("each of them is taken"), 3);
+            assert_eq!(payloads(&to, 1), [b"good"]);
+            for report in reports(&from, 2) {
+                let expected = (Event::Unreachable, Some(nowhere), Some(ip(family.router)));
+                assert_eq!((told(&report), report.errno), (expected, libc::ENETUNREACH));
+            }
+        }
+    }
+}
+
+#[test]
+fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
+    let Some(route) = Route::new("e1_a_closed_port_beyond_a_router") else { return };
+    for family in [V4, V6] {
+        let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
+        ask(&from, Ancillary::ERRORS);
+        let closed = route.server.bind(family.any);
+        closed.connect(server(&family, 0, &to)).expect("there is a route");
+        let refused = server(&family, 1, &closed);
+        for backend in BACKENDS {
+            let mut arena = MmsgBuf::with_backend(backend);
+            assert_eq!(arena.send(&from, &[SendMsg::to(refused, b"bad")]).expect("taken"), 1);
+            assert!(in_error(&from, ancillary_common::NET));
+            let good = [SendMsg::to(server(&family, 0, &to), b"good"); 3];
+            assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
+            assert_eq!(payloads(&to, 3), [b"good"; 3]);
+            let expected = (Event::Refused, Some(refused), Some(refused.ip()));
+            assert_eq!(told(&reports(&from, 1)[0]), expected);
+            assert!(!in_error(&from, Duration::ZERO));
+        }
+    }
+}
+
+#[test]
+fn a_dual_stack_socket_is_told_of_both_families() {
+    let Some(route) = Route::new("a_dual_stack_socket_is_told_of_both_families") else { return };
+    let from = route.client.within(ancillary_common::dual_stack);
+    assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
+    ask(&from, Ancillary::ERRORS);
+    for (to, router) in
+        [("[::ffff:192.0.2.1]:9", "::ffff:10.9.1.254"), ("[2001:db8::1]:9", "fd09:1::fe")]
+    {
+        let to = to.parse().expect("an address");
+        assert_eq!(from.send_batch(&[SendMsg::to(to, b"lost")]).expect("it is taken"), 1);
+        let expected = (Event::Unreachable, Some(to), Some(ip(router)));
+        assert_eq!(told(&reports(&from, 1)[0]), expected);
+    }
+}

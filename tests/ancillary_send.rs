@@ -1,0 +1,344 @@
+//! What messages to be sent ask for, seen at the receiver, and what is refused before it is sent.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+
+use ancillary_common::receive::{Got, Way, one, payloads};
+use ancillary_common::{addr, ask, at, bind, dual_stack, udp4, udp6};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf, SendMeta, SendMsg,
+    SendQueue, TransmitClock,
+};
+
+const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+
+fn with_source(text: &str) -> SendMeta {
+    SendMeta::new().with_source(text.parse().expect("an address"))
+}
+
+#[track_caller]
+fn send(from: &UdpSocket, msg: SendMsg<'_>) {
+    assert_eq!(from.send_batch(&[msg]).expect("loopback takes it"), 1);
+}
+
+/// A sender, its destination and the socket there, for IPv4, IPv6 and mapped addresses both ways.
+fn pairs() -> Vec<(UdpSocket, SocketAddr, UdpSocket)> {
+    let to_mapped = |to: UdpSocket| (dual_stack(), at("::ffff:127.0.0.1", &to), to);
+    let to_itself = |to: UdpSocket, from: UdpSocket| (from, addr(&to), to);
+    let to_dual = dual_stack();
+    vec![
+        to_itself(udp4(), udp4()),
+        to_itself(udp6(), udp6()),
+        to_mapped(udp4()),
+        (udp4(), at("127.0.0.1", &to_dual), to_dual),
+    ]
+}
+
+#[test]
+fn ecn_and_tos_survive_both_ways() {
+    for (from, dest, to) in pairs() {
+        ask(&to, Ancillary::TOS);
+        ask(&from, Ancillary::TOS);
+        for way in Way::ALL {
+            for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+                let meta = SendMeta::new().with_tos(0xb8).with_ecn(ecn);
+                send(&from, SendMsg::to(dest, b"there").with_meta(meta));
+                let got = way.receive(&to, 1).remove(0);
+                assert_eq!((got.meta.tos, got.meta.ecn()), (Some(0xb8 | ecn as u8), Some(ecn)));
+                // And back to where it came from.
+                let back = got.addr.expect("it has a source");
+                send(&to, SendMsg::to(back, b"back").with_meta(SendMeta::new().with_ecn(ecn)));
+                let got = way.receive(&from, 1).remove(0);
+                assert_eq!((got.meta.tos, got.meta.ecn()), (Some(ecn as u8), Some(ecn)), "{way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_message_of_a_batch_has_its_own_wishes() {
+    for (from, dest, to) in pairs() {
+        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        let plain = SendMsg::to(dest, b"data");
+        let metas = [(0xff, 255), (0x01, 1), (0x5a, 77)]
+            .map(|(tos, hops)| SendMeta::new().with_tos(tos).with_hop_limit(hops));
+        let msgs = [plain.with_meta(metas[0]), plain, plain.with_meta(metas[1]), plain];
+        let msgs = [&msgs[..], &[plain.with_meta(metas[2])]].concat();
+        let expected = [(0xff, 255), (0, 64), (0x01, 1), (0, 64), (0x5a, 77)];
+        for backend in BACKENDS {
+            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
+            assert_eq!(sent.expect("they are taken"), 5);
+            let seen: Vec<_> = Way::Lent(backend)
+                .receive(&to, 5)
+                .iter()
+                .map(|got| (got.meta.tos.expect("asked"), got.meta.hop_limit.expect("asked")))
+                .collect();
+            assert_eq!(seen, expected, "{backend:?} to {dest}");
+        }
+    }
+}
+
+#[test]
+fn a1_an_answer_leaves_from_the_address_that_was_asked() {
+    for server in [bind(([0, 0, 0, 0], 0)), dual_stack()] {
+        ask(&server, Ancillary::DEST);
+        // A connected client takes answers from that address alone.
+        let clients = [1, 2, 3].map(|last| {
+            let client = udp4();
+            client.connect(at(&format!("127.0.0.{last}"), &server)).expect("an address of here");
+            client
+        });
+        for way in Way::ALL {
+            for client in &clients {
+                client.send(b"question").expect("it is taken");
+            }
+            let questions = way.receive(&server, 3);
+            let answer = |got: &Got| got.meta.reply();
+            let metas: Vec<_> = questions.iter().map(answer).collect();
+            let answers: Vec<_> = questions
+                .iter()
+                .zip(&metas)
+                .map(|(got, meta)| {
+                    SendMsg::to(got.addr.expect("it has a source"), b"answer").with_meta(*meta)
+                })
+                .collect();
+            assert_eq!(server.send_batch(&answers).expect("they are taken"), 3);
+            for client in &clients {
+                assert_eq!(payloads(client, 1), [b"answer"], "{way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a1_a_chosen_source_is_the_one_that_is_seen() {
+    let (from, to) = (bind(([0, 0, 0, 0], 0)), udp4());
+    let (plain, dest) = (SendMsg::to(addr(&to), b"data"), addr(&to));
+    for last in [1, 2, 200] {
+        let source = SocketAddr::from(([127, 0, 0, last], addr(&from).port()));
+        send(&from, plain.with_meta(SendMeta::new().with_source(source.ip())));
+        assert_eq!(one(&to).addr, Some(source));
+        // The IPv4-mapped form of the source, as an IPv6 socket is told it, is good, too.
+        let mapped = match source.ip() {
+            std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            std::net::IpAddr::V6(ip) => ip,
+        };
+        send(&from, plain.with_meta(SendMeta::new().with_source(mapped.into())));
+        assert_eq!(one(&to).addr, Some(source));
+    }
+    // An address of somebody else is the kernel's to refuse.
+    let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(with_source("192.0.2.1"))]);
+    assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
+}
+
+#[test]
+fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
+    let (from, to) = (dual_stack(), udp4());
+    ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
+    for source in ["127.0.0.7", "::ffff:127.0.0.7"] {
+        let meta = meta.with_source(source.parse().expect("an address"));
+        for backend in BACKENDS {
+            let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(meta);
+            let sent = MmsgBuf::with_backend(backend).send(&from, &[msg, msg]);
+            assert_eq!(sent.expect("they are taken"), 2);
+            for got in Way::Owned(backend).receive(&to, 2) {
+                assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
+                assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_destination_the_peer_says_which_family_it_is() {
+    let wishes = SendMeta::new().with_tos(0x49).with_hop_limit(21);
+    for (from, dest, to) in pairs() {
+        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        from.connect(dest).expect("connecting does nothing but remember");
+        let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
+        let meta = wishes.with_source(source.parse().expect("an address"));
+        for msg in [SendMsg::new(b"data"), SendMsg::to(dest, b"data")] {
+            send(&from, msg.with_meta(meta));
+            let got = one(&to);
+            assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x49), Some(21)), "{dest}");
+        }
+    }
+}
+
+#[test]
+fn the_interface_can_be_chosen() {
+    // SAFETY: a string that ends in a zero byte.
+    let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+    for (from, dest, to) in pairs() {
+        ask(&to, Ancillary::DEST);
+        let meta = SendMeta::new().with_interface(loopback);
+        send(&from, SendMsg::to(dest, b"data").with_meta(meta));
+        assert_eq!(one(&to).meta.interface, Some(loopback));
+        let nowhere = SendMsg::to(dest, b"data").with_meta(meta.with_interface(0x7fff_fff0));
+        assert!(from.send_batch(&[nowhere]).is_err(), "there is no such interface");
+    }
+}
+
+#[test]
+fn a_payload_of_several_segments_arrives_as_datagrams() {
+    for (from, dest, to) in pairs() {
+        let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
+        for size in [100u16, 150, 449, 450, 1000] {
+            let meta = SendMeta::new().with_segment_size(size).with_ecn(Ecn::Ect0);
+            send(&from, SendMsg::to(dest, &payload).with_meta(meta));
+            let expected: Vec<_> = payload.chunks(size.into()).collect();
+            assert_eq!(payloads(&to, expected.len()), expected, "cut every {size} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_transmit_time_is_taken_once_the_clock_is_known() {
+    for (from, dest, to) in pairs() {
+        let msg =
+            |time| SendMsg::to(dest, b"data").with_meta(SendMeta::new().with_transmit_time(time));
+        let unknown = from.send_batch(&[msg(1)]).expect_err("no clock was selected");
+        assert_eq!(unknown.raw_os_error(), Some(libc::EINVAL));
+        TransmitClock::Monotonic.select(&from).expect("Linux 4.19");
+        send(&from, msg(now() + 1_000_000));
+        assert_eq!(payloads(&to, 1), [b"data"]);
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists, and the struct outlives the call.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) }, 0);
+    u64::try_from(time.tv_sec).expect("after boot") * 1_000_000_000
+        + u64::try_from(time.tv_nsec).expect("below a second")
+}
+
+/// Calls that must refuse `bad` at every place, and send what is before it.
+#[track_caller]
+fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
+    let check = |result: io::Result<usize>| {
+        let error = result.expect_err("it cannot be right");
+        assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::InvalidInput, None));
+    };
+    for backend in BACKENDS {
+        let mut arena = MmsgBuf::with_backend(backend);
+        check(arena.send(from, &[bad]));
+        check(arena.send(from, &[bad, good]));
+        assert_eq!(arena.send(from, &[good, bad, good]).expect("the first is good"), 1);
+        assert_eq!(arena.send(from, &[good, good, good, bad]).expect("three are good"), 3);
+    }
+    check(from.send_iter(&mut [bad, good].into_iter()));
+    assert_eq!(from.send_iter(&mut [good, good, bad, good].into_iter()).expect("two are good"), 2);
+
+    let mut failed = Vec::new();
+    let done = from.send_each(&[bad, good, bad, bad, good], &mut |index, error| {
+        failed.push((index, error.kind()));
+    });
+    assert_eq!(done.expect("the socket takes datagrams"), 5);
+    assert_eq!(failed, [0, 2, 3].map(|index| (index, ErrorKind::InvalidInput)));
+
+    let mut queue = SendQueue::new(1 << 16);
+    for msg in [good, bad, good] {
+        queue.push(&msg).expect("there is room");
+    }
+    assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
+    check(from.flush(&mut queue));
+    assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
+    assert!(queue.pop_front());
+    assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
+    assert_eq!(payloads(to, 2 * (1 + 3) + 2 + 2 + 2), [b"good"; 14]);
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_before_it_is_sent() {
+    for (from, dest, to) in pairs() {
+        let good = SendMsg::to(dest, b"good");
+        let v4 = dest.ip().to_canonical().is_ipv4();
+        let wrong = if v4 { ["::1", "2001:db8::1"] } else { ["127.0.0.1", "::ffff:127.0.0.1"] };
+        for source in wrong {
+            refused(&from, &to, good, good.with_meta(with_source(source)));
+        }
+        refused(&from, &to, good, good.with_meta(SendMeta::new().with_segment_size(0)));
+        if v4 {
+            refused(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
+        }
+        let mut control = ControlBuf::new();
+        let header = control_header();
+        let payload = vec![0; CONTROL_SPACE - header];
+        control.push(77, 77, &payload).expect("it just fits");
+        let meta = SendMeta::new().with_ecn(Ecn::Ce);
+        refused(&from, &to, good, good.with_control(&control).with_meta(meta));
+        from.connect(dest).expect("connecting does nothing but remember");
+        let connected = SendMsg::new(b"good");
+        refused(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
+    }
+}
+
+/// Bytes before the payload of a control message.
+fn control_header() -> usize {
+    // SAFETY: arithmetic on its argument.
+    unsafe { libc::CMSG_LEN(0) as usize }
+}
+
+#[test]
+fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
+    let (from, to) = (udp4(), udp4());
+    ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    for len in 0..=16 {
+        // Linux passes over messages of a level that it does not know, so any length will do.
+        let mut control = ControlBuf::new();
+        control.push(77, 77, &vec![0xee; len]).expect("there is room");
+        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is room");
+        let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
+        let msgs = [msg, msg.with_meta(SendMeta::new().with_hop_limit(5))];
+        for backend in BACKENDS {
+            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
+            assert_eq!(sent.expect("they are taken"), 2);
+            let got = Way::LentRaw(backend).receive(&to, 2);
+            let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
+            assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_keeps_wishes_with_their_datagrams() {
+    for (from, dest, to) in pairs() {
+        ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+        let mut queue = SendQueue::new(1 << 16);
+        let mut expected = Vec::new();
+        let mut push = |queue: &mut SendQueue, i: u8| {
+            let data = vec![i; usize::from(i) % 5];
+            let mut msg = SendMsg::to(dest, &data);
+            let meta = SendMeta::new().with_tos(4 * i).with_hop_limit(i + 100);
+            if i % 3 > 0 {
+                msg = msg.with_meta(meta);
+            }
+            let before = queue.bytes();
+            queue.push(&msg).expect("there is room");
+            assert!(queue.bytes() > before);
+            let (tos, hops) = if i % 3 > 0 { (4 * i, i + 100) } else { (0, 64) };
+            expected.push((data, Some(tos), Some(hops)));
+        };
+        (0..10).for_each(|i| push(&mut queue, i));
+        // One that cannot be sent comes between, so that the flush stops there.
+        let bad = SendMsg::to(dest, b"bad").with_meta(SendMeta::new().with_segment_size(0));
+        queue.push(&bad).expect("there is room");
+        assert_eq!(from.flush(&mut queue).expect("ten are good"), 10);
+        (10..20).for_each(|i| push(&mut queue, i));
+        assert_eq!(queue.len(), 11);
+        assert_eq!(queue.iter().skip(2).map(|msg| msg.meta().tos).next(), Some(Some(4 * 11)));
+        assert!(from.flush(&mut queue).is_err() && queue.pop_front());
+        assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
+        assert_eq!((queue.len(), queue.bytes()), (0, 0));
+        let got = Way::Lent(Backend::Mmsg).receive(&to, 20);
+        let seen: Vec<_> =
+            got.into_iter().map(|got| (got.data, got.meta.tos, got.meta.hop_limit)).collect();
+        assert_eq!(seen, expected);
+    }
+}

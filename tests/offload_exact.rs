@@ -1,0 +1,319 @@
+//! What arrives through `Offload` is what arrives without it: for any sequence of sends, datagram
+//! for datagram, in order per destination, by both backends, to receivers with GRO and without.
+#![cfg(unix)]
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use mmsg::{
+    Ancillary, Backend, BatchSocket, ControlBuf, Ecn, Offload, RecvBatch, SendMeta, SendMsg,
+    SendQueue,
+};
+use proptest::prelude::*;
+use socket2::SockRef;
+
+/// One datagram to be sent.
+#[derive(Clone, Debug)]
+struct Spec {
+    dest: usize,
+    len: usize,
+    ecn: Option<Ecn>,
+    gathered: bool,
+}
+
+/// What a receiver sees of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    payload: Vec<u8>,
+    from: Option<SocketAddr>,
+    tos: Option<u8>,
+}
+
+const RECEIVERS: usize = 3;
+
+/// Three receivers: IPv4 with GRO, IPv4 without, IPv6 with.
+fn receivers() -> io::Result<[Offload<UdpSocket>; RECEIVERS]> {
+    let receiver = |addr: &str, gro| {
+        let socket = UdpSocket::bind(addr)?;
+        socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+        // A socket that root may give more than the system's bound; others send less at a time.
+        let _ = SockRef::from(&socket).set_recv_buffer_size(4 << 20);
+        Ancillary::TOS.enable(&socket)?;
+        Offload::builder().gro(gro).build(socket)
+    };
+    Ok([
+        receiver("127.0.0.1:0", true)?,
+        receiver("127.0.0.1:0", false)?,
+        receiver("[::1]:0", true)?,
+    ])
+}
+
+/// Stretches of alike datagrams with others between, as servers send them.
+fn specs() -> impl Strategy<Value = Vec<Spec>> {
+    let len = prop_oneof![4 => Just(100usize), 4 => Just(1_200), 1 => Just(0), 1 => Just(1), 1 => Just(5_000), 2 => 0usize..1_500];
+    let ecn = prop_oneof![4 => Just(None), 1 => Just(Some(Ecn::Ect0)), 1 => Just(Some(Ecn::Ect1))];
+    let gathered = prop_oneof![5 => Just(false), 1 => Just(true)];
+    let stretch = (0..RECEIVERS, len, ecn, gathered, 1usize..12);
+    prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
+        let each = stretches.into_iter().flat_map(|(dest, len, ecn, gathered, count)| {
+            std::iter::repeat_n(Spec { dest, len, ecn, gathered }, count)
+        });
+        each.collect()
+    })
+}
+
+/// Bytes that tell which datagram they belong to.
+fn payload(index: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (index * 31 + i) as u8).collect()
+}
+
+/// Receives `count` datagrams.
+fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Seen> {
+    let mut batch = RecvBatch::for_trains(16);
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        socket.recv_into(&mut batch).expect("what was sent arrives");
+        assert!(batch.messages().all(|message| !message.truncated()));
+        seen.extend(batch.iter().map(|datagram| Seen {
+            payload: datagram.data().to_vec(),
+            from: datagram.addr(),
+            tos: datagram.meta().tos,
+        }));
+    }
+    seen
+}
+
+/// Sends by `send_batch`, each call with what the last one left.
+fn send_all(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) {
+    let mut rest = msgs;
+    while !rest.is_empty() {
+        let sent = socket.send_batch(rest).expect("loopback takes it");
+        rest = &rest[sent..];
+    }
+}
+
+fn check(specs: &[Spec], backend: Backend, through_queue: bool) {
+    backend.select().expect("this platform has it");
+    let receivers = receivers().expect("loopback sockets");
+    let sender_v4 =
+        Offload::new(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
+    let sender_v6 = Offload::new(UdpSocket::bind("[::1]:0").expect("a socket")).expect("loopback");
+
+    for (v6, sender) in [(false, &sender_v4), (true, &sender_v6)] {
+        let mine: Vec<(usize, &Spec)> =
+            specs.iter().enumerate().filter(|(_, spec)| (spec.dest == 2) == v6).collect();
+        let payloads: Vec<Vec<u8>> = mine.iter().map(|(i, spec)| payload(*i, spec.len)).collect();
+        let parts: Vec<[io::IoSlice<'_>; 2]> = payloads
+            .iter()
+            .map(|p| p.split_at(p.len() / 3))
+            .map(|(a, b)| [io::IoSlice::new(a), io::IoSlice::new(b)])
+            .collect();
+        let msgs: Vec<SendMsg<'_>> = mine
+            .iter()
+            .zip(payloads.iter().zip(&parts))
+            .map(|((_, spec), (payload, parts))| {
+                let msg =
+                    if spec.gathered { SendMsg::gather(parts) } else { SendMsg::new(payload) };
+                let dest = receivers[spec.dest].get_ref().local_addr().expect("it is bound");
+                let msg = msg.with_dest(dest);
+                spec.ecn.map_or(msg, |ecn| msg.with_meta(SendMeta::new().with_ecn(ecn)))
+            })
+            .collect();
+        if through_queue {
+            let mut queue = SendQueue::new(1 << 20);
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            while !queue.is_empty() {
+                sender.flush(&mut queue).expect("loopback takes it");
+            }
+        } else {
+            send_all(sender, &msgs);
+        }
+        let sent = sender.counters();
+        assert_eq!(sent.sent, mine.len() as u64);
+        assert_eq!(sent.sent_bytes, mine.iter().map(|(_, spec)| spec.len as u64).sum::<u64>());
+        let from = sender.get_ref().local_addr().ok();
+        for (dest, receiver) in receivers.iter().enumerate() {
+            let expected: Vec<Seen> = mine
+                .iter()
+                .filter(|(_, spec)| spec.dest == dest)
+                .map(|(i, spec)| Seen {
+                    payload: payload(*i, spec.len),
+                    from,
+                    tos: Some(spec.ecn.map_or(0, |ecn| ecn as u8)),
+                })
+                .collect();
+            assert_eq!(receive(receiver, expected.len()), expected, "at receiver {dest}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_arrives_is_what_was_sent(specs in specs(), through_queue in any::<bool>()) {
+        for backend in [Backend::Mmsg, Backend::Msg] {
+            check(&specs, backend, through_queue);
+        }
+    }
+}
+
+/// A pair of loopback sockets with offload both ways.
+fn pair() -> (Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr) {
+    let bound = || UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let receiver = bound();
+    receiver.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+    let to = receiver.local_addr().expect("it is bound");
+    (Offload::new(bound()).expect("loopback"), Offload::new(receiver).expect("loopback"), to)
+}
+
+fn gso(socket: &Offload<UdpSocket>) -> bool {
+    if !socket.gso() {
+        eprintln!("skipped: no segmentation offload on this kernel");
+    }
+    socket.gso()
+}
+
+#[test]
+fn s6_runs_break_where_the_kernel_would_cut_wrongly() {
+    let (sender, receiver, to) = pair();
+    if !gso(&sender) {
+        return;
+    }
+    let lens = [100, 100, 40, 100, 0, 100, 100, 200];
+    let payloads: Vec<_> = lens.iter().enumerate().map(|(i, len)| payload(i, *len)).collect();
+    let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
+    assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), lens.len());
+    // 100+100+40 | 100 | empty | 100+100 | 200
+    let counters = sender.counters();
+    assert_eq!((counters.sent_trains, counters.sent_segments), (2, 5));
+    let seen: Vec<_> =
+        receive(&receiver, lens.len()).into_iter().map(|seen| seen.payload).collect();
+    assert_eq!(seen, payloads);
+}
+
+#[test]
+fn s2_one_datagram_has_no_segment_size() {
+    let (sender, receiver, to) = pair();
+    assert_eq!(sender.send_batch(&[SendMsg::to(to, b"alone")]).expect("loopback takes it"), 1);
+    assert_eq!(sender.counters().sent_trains, 0);
+    assert_eq!(receive(&receiver, 1)[0].payload, b"alone");
+}
+
+#[test]
+fn s3_the_socket_option_is_never_set() {
+    let (sender, receiver, to) = pair();
+    if !gso(&sender) {
+        return;
+    }
+    let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
+    assert_eq!(sender.counters().sent_trains, 1);
+    // A long payload sent past the crate is not cut, so the socket has no segment size.
+    sender.get_ref().send_to(&[7; 3_000], to).expect("loopback takes it");
+    let lens: Vec<_> = receive(&receiver, 3).iter().map(|seen| seen.payload.len()).collect();
+    assert_eq!(lens, [3, 3, 3_000]);
+}
+
+#[test]
+fn s12_both_ways_can_be_switched_while_running() {
+    let (sender, receiver, to) = pair();
+    if !gso(&sender) {
+        return;
+    }
+    let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    assert!(!sender.set_gso(false));
+    assert!(!receiver.set_gro(false).expect("it is a UDP socket"));
+    assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
+    assert_eq!((sender.counters().sent, sender.counters().sent_trains), (2, 0));
+    assert_eq!(receive(&receiver, 2).len(), 2);
+    assert!(sender.set_gso(true));
+    assert!(receiver.set_gro(true).expect("it is a UDP socket"));
+    assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
+    assert_eq!(sender.counters().sent_trains, 1);
+    assert_eq!(receive(&receiver, 2).len(), 2);
+    assert_eq!(receiver.counters().received_trains, 1);
+}
+
+#[test]
+fn s13_a_socket_without_offload_is_a_socket_as_any_other() {
+    let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    let (a, b) = (Offload::new(a).expect("a Unix socket"), Offload::new(b).expect("a Unix socket"));
+    assert!(!a.gso() && !a.gro());
+    let sent = a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]);
+    assert_eq!(sent.expect("there is room"), 2);
+    let mut batch = RecvBatch::new(4, 100);
+    assert_eq!(b.recv_into(&mut batch).expect("they are there"), 2);
+    assert_eq!(b.counters().received, 2);
+}
+
+#[test]
+fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
+    let (sender, receiver, to) = pair();
+    if !gso(&sender) {
+        return;
+    }
+    let data = payload(3, 1_000);
+    let meta = SendMeta::new().with_segment_size(300);
+    let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(meta)];
+    for on in [true, false] {
+        // Without offload the crate cuts it.
+        assert_eq!(sender.set_gso(on), on);
+        assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
+        let seen = receive(&receiver, 5);
+        let lens: Vec<_> = seen.iter().map(|seen| seen.payload.len()).collect();
+        assert_eq!(lens, [6, 300, 300, 300, 100]);
+        assert_eq!(
+            seen[1..].iter().flat_map(|seen| seen.payload.clone()).collect::<Vec<_>>(),
+            data
+        );
+    }
+}
+
+#[test]
+fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
+    let (sender, receiver, to) = pair();
+    if !(gso(&sender) && receiver.gro()) {
+        return;
+    }
+    let payloads: Vec<_> = (0..8).map(|i| payload(i, 1_000)).collect();
+    let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
+    let mut batch = RecvBatch::new(4, 2_048);
+    for _ in 0..2 {
+        assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
+        assert_eq!(receiver.recv_into(&mut batch).expect("it is there"), 1);
+        let message = batch.messages().next().expect("one message");
+        assert!(message.truncated());
+        let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
+        let cut = (payloads[2][..48].to_vec(), true);
+        assert_eq!(datagrams, [(payloads[0].clone(), false), (payloads[1].clone(), false), cut]);
+    }
+    assert_eq!(receiver.counters().truncated, 2);
+    sender.get_ref().send_to(b"whole", to).expect("loopback takes it");
+    assert_eq!(receive(&receiver, 1)[0].payload, b"whole");
+}
+
+#[test]
+fn p4_what_is_on_is_told() {
+    let (sender, _, _) = pair();
+    let off = Offload::builder().gso(false).gro(false);
+    let plain = off.build(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
+    assert!(!plain.gso() && !plain.gro());
+    assert_eq!(sender.gro(), sender.set_gro(true).expect("it is a UDP socket"));
+}
+
+#[test]
+fn raw_control_messages_go_with_every_datagram_of_a_train() {
+    let (sender, receiver, to) = pair();
+    if !gso(&sender) {
+        return;
+    }
+    Ancillary::TOS.enable(receiver.get_ref()).expect("it is a UDP socket");
+    let mut control = ControlBuf::new();
+    control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is room");
+    let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];
+    assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 3);
+    assert_eq!(sender.counters().sent_trains, 1);
+    assert!(receive(&receiver, 3).iter().all(|seen| seen.tos == Some(0x48)));
+}
