@@ -78,7 +78,8 @@ impl Default for Report {
 ///
 /// With `ERRORS` on, the kernel also makes the next call on the socket fail once with the error. A
 /// send to a destination of its own is then made again by this crate: the report is in the queue,
-/// and the datagram to somebody else is innocent. A receive gives the error as what it is, once.
+/// and the datagram to somebody else is innocent. (A datagram that this host itself finds too big
+/// is therefore tried twice, and reported twice.) A receive gives the error as what it is, once.
 ///
 /// ```
 /// use mmsg::{Ancillary, Event, Report, drain_errors};

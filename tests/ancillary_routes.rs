@@ -6,7 +6,7 @@ mod ancillary_common;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use ancillary_common::net::{Host, Route};
+use ancillary_common::net::{Host, Route, warm_up};
 use ancillary_common::receive::{Way, one, payloads};
 use ancillary_common::{addr, ask, in_error, reports, set_option, told};
 use mmsg::{Ancillary, Backend, BatchSocket, Ecn, Event, MmsgBuf, SendMeta, SendMsg};
@@ -89,34 +89,42 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
     }
 }
 
+/// Two hosts with two cables between them, a0 to b0 and a1 to b1.
+fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host, Host)> {
+    let (near, far) = (Host::new(name, &[])?, Host::new(name, &[])?);
+    for (a, b) in [("a0", "b0"), ("a1", "b1")] {
+        near.cable(a, &far, b);
+        for (host, device, number) in [(&near, a, 1), (&far, b, 2)] {
+            let commands = up(device, number);
+            host.ip(&commands.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+    Some((near, far))
+}
+
+/// The index of a device of `host`.
+fn index(host: &Host, device: &str) -> u32 {
+    let name = std::ffi::CString::new(device).expect("no zero byte");
+    // SAFETY: a string that ends in a zero byte.
+    host.within(|| unsafe { libc::if_nametoindex(name.as_ptr()) })
+}
+
 #[test]
 fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
     let name = "a1_an_answer_to_a_link_local_address_leaves_by_its_interface";
-    let up = |device: &str, last: u8| {
-        [
+    // The same addresses at the ends of both cables.
+    let up = |device: &str, number: u8| {
+        vec![
             format!("link set {device} up addrgenmode none"),
-            format!("addr add fe80::{last}/64 dev {device} nodad"),
+            format!("addr add fe80::{number}/64 dev {device} nodad"),
         ]
     };
-    let (Some(asking), Some(answering)) = (Host::new(name, &[]), Host::new(name, &[])) else {
-        return;
-    };
-    // Two cables, the same link-local addresses at the ends of both.
-    for (near, far) in [("a0", "b0"), ("a1", "b1")] {
-        asking.cable(near, &answering, far);
-        asking.ip(&up(near, 1).each_ref().map(String::as_str));
-        answering.ip(&up(far, 2).each_ref().map(String::as_str));
-    }
+    let Some((asking, answering)) = two_cables(name, up) else { return };
     let socket = answering.bind("[::]:0");
     ask(&socket, Ancillary::DEST);
     for device in ["a0", "a1"] {
-        let index = asking.within(|| {
-            let name = std::ffi::CString::new(device).expect("no zero byte");
-            // SAFETY: a string that ends in a zero byte.
-            unsafe { libc::if_nametoindex(name.as_ptr()) }
-        });
         let client = asking.bind("[::]:0");
-        let to = format!("[fe80::2%{index}]:{}", addr(&socket).port());
+        let to = format!("[fe80::2%{}]:{}", index(&asking, device), addr(&socket).port());
         client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");
         client.send(b"question").expect("it is taken");
         let got = one(&socket);
@@ -131,6 +139,42 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
         let answer = SendMsg::to(to, b"answer").with_meta(reply);
         assert_eq!(socket.send_batch(&[answer]).expect("it is taken"), 1);
         assert_eq!(payloads(&client, 1), [b"answer"], "{device}");
+    }
+}
+
+#[test]
+fn a_broadcast_leaves_by_the_interface_that_was_chosen() {
+    let name = "a_broadcast_leaves_by_the_interface_that_was_chosen";
+    let up = |device: &str, number: u8| {
+        let net = &device[1..];
+        vec![
+            format!("addr add 10.9.{net}.{number}/24 dev {device}"),
+            format!("link set {device} up"),
+        ]
+    };
+    let Some((near, far)) = two_cables(name, up) else { return };
+    let (from, to) = (near.bind("0.0.0.0:0"), far.bind("0.0.0.0:0"));
+    for (here, there) in [("10.9.0.1:0", "10.9.0.2:0"), ("10.9.1.1:0", "10.9.1.2:0")] {
+        warm_up((&near, here), (&far, there));
+    }
+    from.set_broadcast(true).expect("it is a flag");
+    ask(&to, Ancillary::DEST);
+    let all: SocketAddr = ([255; 4], addr(&to).port()).into();
+    for (a, b, source) in [("a0", "b0", "10.9.0.1"), ("a1", "b1", "10.9.1.1")] {
+        let meta = SendMeta::new().with_interface(index(&near, a));
+        for meta in [meta, meta.with_source(ip(source))] {
+            let msg = SendMsg::to(all, b"anybody there?").with_meta(meta);
+            assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
+            let got = one(&to);
+            assert_eq!(got.meta.interface, Some(index(&far, b)));
+            assert_eq!(got.meta.destination, Some(all.ip()));
+            assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
+            // Nothing can be sent from such an address: the kernel chooses one.
+            let answer = SendMsg::to(got.addr.expect("it has a source"), b"I am");
+            let answer = answer.with_meta(got.meta.reply());
+            assert_eq!(to.send_batch(&[answer]).expect("it is taken"), 1);
+            assert_eq!(payloads(&from, 1), [b"I am"]);
+        }
     }
 }
 

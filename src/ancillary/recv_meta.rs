@@ -42,7 +42,8 @@ pub struct RecvMeta {
     /// since the socket was made. Linux tells it once it is not 0.
     /// [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     pub dropped: Option<u32>,
-    /// Where the message was sent to before a transparent proxy's rule redirected it.
+    /// Where the message was sent to before a transparent proxy's rule redirected it. Of an IPv4
+    /// message it is an IPv4 address, on an IPv6 socket, too.
     /// [`ORIGINAL_DEST`](crate::Ancillary::ORIGINAL_DEST); Linux, Android, FreeBSD.
     pub original_dest: Option<SocketAddr>,
     /// A path MTU in bytes that became known. Linux tells it by a message of its own, which has no
@@ -80,6 +81,8 @@ impl RecvMeta {
     ///
     /// Its source is [`destination`](Self::destination), unless that is a multicast or broadcast
     /// address, which nothing can be sent from; of a link-local one, the interface is needed, too.
+    /// A network's own broadcast address, such as 192.0.2.255, does not show that it is one: a
+    /// socket that receives by it must take the source out.
     #[must_use]
     pub fn reply(&self) -> SendMeta {
         let source = self.destination.filter(|ip| {
@@ -93,7 +96,7 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Reads one control message of those that [`Told`](super::Told) leaves to this. One of an
+    /// Reads one control message of those that [`Told`] leaves to this. One of an
     /// unexpected length is left alone: absent, not guessed.
     pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
         let data = message.data;

@@ -160,23 +160,22 @@ impl Route {
             "route add ::/0 via fd09:2::fe",
         ]);
         client.ip(&["route add default via 10.9.1.254", "route add ::/0 via fd09:1::fe"]);
-        let route = Self { client, router, server };
-        route.warm_up("10.9.1.1:0", "10.9.2.1:0");
-        route.warm_up("[fd09:1::1]:0", "[fd09:2::1]:0");
-        Some(route)
+        warm_up((&client, "10.9.1.1:0"), (&server, "10.9.2.1:0"));
+        warm_up((&client, "[fd09:1::1]:0"), (&server, "[fd09:2::1]:0"));
+        Some(Self { client, router, server })
     }
+}
 
-    /// Sends until a datagram arrives: the devices are up and neighbours know each other then.
-    fn warm_up(&self, from: &str, to: &str) {
-        let (from, to) = (self.client.bind(from), self.server.bind(to));
-        to.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
-        let (dest, begin) = (super::addr(&to), Instant::now());
-        loop {
-            from.send_to(b"anybody there?", dest).expect("there is a route");
-            match to.recv(&mut [0; 16]) {
-                Ok(_) => return,
-                Err(error) => assert!(begin.elapsed() < NET, "nothing gets through: {error}"),
-            }
+/// Sends until a datagram arrives: the devices are up and neighbours know each other then.
+pub fn warm_up((from, from_addr): (&Host, &str), (to, to_addr): (&Host, &str)) {
+    let (from, to) = (from.bind(from_addr), to.bind(to_addr));
+    to.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    let (dest, begin) = (super::addr(&to), Instant::now());
+    loop {
+        from.send_to(b"anybody there?", dest).expect("there is a route");
+        match to.recv(&mut [0; 16]) {
+            Ok(_) => return,
+            Err(error) => assert!(begin.elapsed() < NET, "nothing gets through: {error}"),
         }
     }
 }
