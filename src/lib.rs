@@ -27,6 +27,9 @@
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocket::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocket::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
+//! | let the kernel carry many datagrams at once | [`Offload`] around the socket |
+//! | ask for ECN, destinations, timestamps ... | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
+//! | learn of ICMP errors and times of sending | [`drain_errors`] |
 //! | keep the headers' memory yourself | [`MmsgBuf`] |
 //!
 //! # Memory

@@ -150,7 +150,6 @@ impl Offload<()> {
     /// assert!(!socket.gro());
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    #[must_use]
     pub const fn builder() -> OffloadBuilder {
         OffloadBuilder { gso: true, gro: true }
     }

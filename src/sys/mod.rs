@@ -98,6 +98,7 @@ pub(crate) struct Step {
 
 /// A header's worth of messages: one, or a run of them.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(one_by_one, allow(dead_code))]
 pub(crate) struct Train {
     /// Messages in it.
     pub(crate) count: usize,
@@ -116,6 +117,7 @@ impl Train {
 }
 
 /// Why the kernel may refuse to cut a train where a datagram would go.
+#[cfg_attr(one_by_one, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// There is no segmentation on the way out.
@@ -182,6 +184,7 @@ impl Step {
     }
 
     /// The same, after so many system calls.
+    #[cfg_attr(one_by_one, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;
         self

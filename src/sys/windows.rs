@@ -16,12 +16,14 @@ pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
-use super::{Backend, MAX_BATCH, Step};
-use crate::ancillary::Layout;
-use crate::message::{Arrival, Cut, Message};
+use super::kinds::Kind;
+use super::{Backend, Families, MAX_BATCH, Moved, Refusal, Step, TrainStep};
+use crate::ancillary::{CONTROL_SPACE, Layout, Refused, Told};
+use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
-use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
-use crate::{Datagram, RecvFlags, RecvMeta, RecvMsg, SendMsg};
+use crate::segment::Limits;
+use crate::send_msg::{Content, Outgoing, SendBuffers};
+use crate::{Datagram, RecvFlags, RecvMsg, SendMsg};
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -30,11 +32,6 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
-/// `IPPROTO_UDP` (ws2def.h).
-pub(crate) const SOL_UDP: i32 = 17;
-/// Linux's number, which Windows gives to nothing: no train comes here unasked.
-pub(crate) const UDP_GRO: i32 = 104;
-
 /// `MSG_PEEK` (winsock2.h).
 const MSG_PEEK: i32 = 2;
 
@@ -93,6 +90,19 @@ impl Headers {
         self.send(backend, socket, msgs)
     }
 
+    /// Never asked for: no socket has segmentation here. Sends the messages as they are.
+    pub(crate) fn send_trains<'m, M: Outgoing<'m>>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: impl Iterator<Item = M>,
+        _: Limits,
+    ) -> TrainStep {
+        let (offered, step) = self.send(backend, socket, msgs);
+        let moved = Moved { datagrams: step.count, ..Moved::default() };
+        TrainStep { step, offered, moved, stopped_at: None }
+    }
+
     pub(crate) fn recv(
         &mut self,
         _: Backend,
@@ -125,13 +135,17 @@ impl Headers {
 fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
     let buffers = match *msg.content().borrow() {
         Content::Plain(data) => SendBuffers::One(data),
-        Content::Full { buffers, control: [] } => buffers,
-        Content::Full { .. } => return Err(io::ErrorKind::Unsupported.into()),
+        Content::Full { buffers, control, meta } => {
+            // Refuses every wish, or what is wrong with it: this platform has none of their kinds.
+            let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
+            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Refused::kind)?;
+            if !control.is_empty() {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            buffers
+        }
     };
-    let dest = match msg.dest() {
-        DestRef::Addr(addr) => addr.copied(),
-        DestRef::Ready(addr) => addr.get(),
-    };
+    let dest = msg.dest().get();
     let (socket, dest) = (SockRef::from(&socket), dest.map(SockAddr::from));
     retry(|| match (&dest, buffers) {
         (None, SendBuffers::One(data)) => socket.send(data),
@@ -154,7 +168,7 @@ fn recv_one(
     let socket = SockRef::from(&socket);
     let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
     let cut = Cut { data: flags.is_truncated(), control: false };
-    let arrival = Arrival { reported: len, meta: RecvMeta::NONE, cut };
+    let arrival = Arrival { reported: len, segment_size: None, cut, told: false };
     Ok((arrival, RawAddr(addr.as_socket())))
 }
 
@@ -201,6 +215,11 @@ impl RawAddr {
 impl RawAddrRef<'_> {
     pub(crate) fn get(self) -> Option<SocketAddr> {
         self.0.get()
+    }
+
+    #[allow(dead_code)] // Compared only in trains.
+    pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
+        self.get() == other.get()
     }
 }
 
@@ -255,7 +274,12 @@ impl Slots {
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let (arrival, source) = &self.arrivals[i];
-        self.message_as(i, *arrival, source.lend())
+        self.message_as(i, *arrival, source.lend(), &Told::NOTHING)
+    }
+
+    pub(crate) fn arrived(&self, i: usize) -> (Arrival, usize) {
+        let (arrival, _) = self.arrivals[i];
+        (arrival, arrival.reported.min(self.slot_len))
     }
 
     pub(crate) fn message_as<'a>(
@@ -263,10 +287,11 @@ impl Slots {
         i: usize,
         arrival: Arrival,
         source: RawAddrRef<'a>,
+        told: &'a Told,
     ) -> Message<'a> {
         let payload = &self.payload[i * self.slot_len..][..self.slot_len];
         let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, &[])
+        Message::new(Parts::one(data), source, arrival, Meta { read: Some(told), raw: &[] })
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
@@ -282,4 +307,44 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
 /// Windows tells a socket by its number alone.
 pub(crate) fn socket_id(_: BorrowedSocket<'_>) -> u64 {
     0
+}
+
+/// No option of [`super::kinds`] is for Windows, so that nobody asks.
+pub(crate) fn families(_: BorrowedSocket<'_>) -> io::Result<Families> {
+    Ok(Families { v4: false, v6: false })
+}
+
+pub(crate) fn option(_: BorrowedSocket<'_>, _: Kind) -> io::Result<i32> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Kind, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+}
+
+/// No control message carries an address.
+pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
+    None
+}
+
+/// There is none.
+pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn segmentation_refused(_: &io::Error) -> Option<Refusal> {
+    None
+}
+
+/// Only a message with a segment size is waited for, and none is sent here.
+pub(crate) fn wait_writable(_: BorrowedSocket<'_>) -> io::Result<()> {
+    Err(io::ErrorKind::WouldBlock.into())
 }
