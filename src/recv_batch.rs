@@ -138,8 +138,9 @@ impl RecvBatch {
 
     /// The datagrams of the last receive, in the order of their arrival.
     ///
-    /// Datagrams of which nothing can be told are not among them (see [`Datagrams`]);
-    /// [`messages`](Self::messages) has all.
+    /// Datagrams of which nothing can be told are not among them (see
+    /// [`Datagrams`](crate::Datagrams)), and of a train that was cut between two datagrams there is
+    /// no sign: [`messages`](Self::messages) has all, and says which were cut.
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {

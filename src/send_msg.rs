@@ -23,6 +23,16 @@ use crate::{ControlBuf, SendMeta};
 /// assert_eq!((one.len(), gathered.len()), (5, 13));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
+///
+/// The bytes must live as long as it does:
+///
+/// ```compile_fail,E0597
+/// let msg = {
+///     let data = vec![1, 2, 3];
+///     mmsg::SendMsg::new(&data)
+/// };
+/// println!("{}", msg.len());
+/// ```
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
     dest: Option<SocketAddr>,
@@ -238,6 +248,8 @@ pub(crate) trait Outgoing<'a> {
     fn dest(&self) -> DestRef<'_, 'a>;
     /// What it is made of.
     fn content(&self) -> impl Borrow<Content<'a>>;
+    /// Its bytes, if they are all that it is made of.
+    fn plain(&self) -> Option<&'a [u8]>;
     /// As a message.
     fn to_msg(&self) -> SendMsg<'a>;
 }
@@ -251,6 +263,14 @@ impl<'a> Outgoing<'a> for SendMsg<'a> {
     #[inline]
     fn content(&self) -> impl Borrow<Content<'a>> {
         &self.content
+    }
+
+    #[inline]
+    fn plain(&self) -> Option<&'a [u8]> {
+        match self.content {
+            Content::Plain(data) => Some(data),
+            Content::Full { .. } => None,
+        }
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
@@ -267,6 +287,11 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     #[inline]
     fn content(&self) -> impl Borrow<Content<'a>> {
         (**self).content()
+    }
+
+    #[inline]
+    fn plain(&self) -> Option<&'a [u8]> {
+        (**self).plain()
     }
 
     fn to_msg(&self) -> SendMsg<'a> {

@@ -61,8 +61,11 @@ impl SendQueue {
     /// the datagram at all is not looked at here: that shows when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), QueueFull> {
-        let (len, control) = (msg.len(), msg.control());
-        let has_meta = msg.meta() != SendMeta::new();
+        let len = msg.len();
+        let (control, has_meta) = match *msg.content().borrow() {
+            Content::Plain(_) => (&[][..], false),
+            Content::Full { control, meta, .. } => (control, meta != SendMeta::new()),
+        };
         let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
         let bytes = len
             .checked_add(extra + Self::OVERHEAD)
@@ -205,6 +208,8 @@ struct Entry {
     len: u32,
     /// Bytes of control data.
     control_len: u16,
+    /// Whether it has no control data and asks the kernel for nothing.
+    plain: bool,
     /// Whether it asks the kernel for something.
     has_meta: bool,
     /// Where in the stage's `metas` those of the entries up to this one end.
@@ -243,6 +248,7 @@ impl Stage {
             dest: RawAddr::new(msg.dest_ref()),
             len,
             control_len,
+            plain: control_len == 0 && !has_meta,
             has_meta,
             // Each takes an entry's memory and more: there is none for so many as not to fit.
             meta_end: self.metas.len() as u32,
@@ -267,10 +273,15 @@ impl Stage {
         let metas = &self.metas[..];
         self.entries[self.entry..].iter().map(move |entry| {
             let (data, rest) = bytes.split_at(entry.len as usize);
-            let (control, rest) = rest.split_at(entry.control_len.into());
             bytes = rest;
-            let meta = entry.has_meta.then(|| &metas[entry.meta_end as usize - 1]);
-            Queued { dest: entry.dest.lend(), data, control, meta }
+            let mut queued = Queued { dest: entry.dest.lend(), data, rest: None };
+            if !entry.plain {
+                let (control, after) = rest.split_at(entry.control_len.into());
+                bytes = after;
+                let meta = entry.has_meta.then(|| &metas[entry.meta_end as usize - 1]);
+                queued.rest = Some((control, meta));
+            }
+            queued
         })
     }
 
@@ -305,8 +316,8 @@ impl Stage {
 pub(crate) struct Queued<'a> {
     dest: RawAddrRef<'a>,
     data: &'a [u8],
-    control: &'a [u8],
-    meta: Option<&'a SendMeta>,
+    /// Its control data and what it asks for, if there is either.
+    rest: Option<(&'a [u8], Option<&'a SendMeta>)>,
 }
 
 impl<'a> Outgoing<'a> for Queued<'a> {
@@ -317,13 +328,14 @@ impl<'a> Outgoing<'a> for Queued<'a> {
 
     #[inline]
     fn content(&self) -> impl Borrow<Content<'a>> {
-        match (self.control, self.meta) {
-            ([], None) => Content::Plain(self.data),
-            (control, meta) => {
-                let meta = meta.copied().unwrap_or(SendMeta::new());
-                Content::Full { buffers: SendBuffers::One(self.data), control, meta }
-            }
-        }
+        let Some((control, meta)) = self.rest else { return Content::Plain(self.data) };
+        let meta = meta.copied().unwrap_or(SendMeta::new());
+        Content::Full { buffers: SendBuffers::One(self.data), control, meta }
+    }
+
+    #[inline]
+    fn plain(&self) -> Option<&'a [u8]> {
+        self.rest.is_none().then_some(self.data)
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
@@ -331,9 +343,8 @@ impl<'a> Outgoing<'a> for Queued<'a> {
         if let Some(dest) = self.dest.get() {
             msg = msg.with_dest(dest);
         }
-        if let Some(meta) = self.meta {
-            msg = msg.with_meta(*meta);
-        }
-        if self.control.is_empty() { msg } else { msg.with_control_bytes(self.control) }
+        let Some((control, meta)) = self.rest else { return msg };
+        msg = msg.with_control_bytes(control);
+        meta.map_or(msg, |meta| msg.with_meta(*meta))
     }
 }

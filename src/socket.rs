@@ -29,9 +29,17 @@ use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 ///   this socket; of a send, who calls again with the rest meets it again. One thing escapes:
 ///   Linux itself drops the "connection refused" that a `sendmmsg` meets after its first message,
 ///   which is about a datagram sent before. [`Backend::Msg`](crate::Backend::Msg) tells it.
-/// - A call for no messages gives `Ok(0)` and makes no system call. For a receive, `Ok(0)` with
-///   room for messages means that the socket was shut down.
+/// - A call for no messages gives `Ok(0)` and makes no system call. For a receive on an Internet
+///   socket, `Ok(0)` with room for messages means that it was shut down. A Unix socket gives empty
+///   messages then, as its peer may.
 /// - Interrupted system calls are made again. Batches of more than 1,024 are moved in parts.
+///
+/// # Unix sockets
+///
+/// Room for control data is offered with every receive, so a peer of a Unix socket can pass
+/// descriptors (`SCM_RIGHTS`). They are marked close-on-exec on Linux, and nothing closes them but
+/// who reads them out of a [`ControlBuf`](crate::ControlBuf) or a
+/// [`Message`](crate::Message): take care whom such a socket listens to.
 ///
 /// # Platforms
 ///

@@ -128,6 +128,10 @@ fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
 }
 
 fn native_flags(flags: RecvFlags) -> c_int {
+    // Descriptors that come unasked for must not reach programs that this one starts.
+    #[cfg(linux_like)]
+    let mut native = libc::MSG_CMSG_CLOEXEC;
+    #[cfg(not(linux_like))]
     let mut native = 0;
     if flags.contains(RecvFlags::PEEK) {
         native |= libc::MSG_PEEK;

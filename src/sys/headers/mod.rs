@@ -172,15 +172,19 @@ impl Headers {
         socket: BorrowedFd<'_>,
         msgs: impl Iterator<Item = M>,
     ) -> SendHeaders<'a> {
+        let first = self.headers.as_ptr();
         let slots = self.headers.iter_mut().zip(&mut *self.rows);
+        let mut fuller = Fuller { socket, controls: &mut self.controls, first, refused: None };
         let mut count = 0;
         // The slots come first: when they are used up, no message is taken that nobody sends.
-        let wired = slots.zip(msgs).try_for_each(|((header, row), msg)| {
-            wire_one(header, row, &msg, || (socket, &mut self.controls[count]))?;
+        slots.zip(msgs).for_each(|((header, row), msg)| {
+            if !wire_plain(header, row, &msg) {
+                fuller.wire(header, row, &msg);
+            }
             count += 1;
-            Ok(())
         });
-        self.wired(count, wired.err())
+        let refused = fuller.refused;
+        self.wired(count, refused)
     }
 
     /// The same for an iterator of any kind, whose messages are looked at where it puts them:
@@ -190,21 +194,26 @@ impl Headers {
         socket: BorrowedFd<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> SendHeaders<'a> {
-        let (mut count, mut refused) = (0, None);
+        let first = self.headers.as_ptr();
+        let mut fuller = Fuller { socket, controls: &mut self.controls, first, refused: None };
+        let mut count = 0;
         for (header, row) in self.headers.iter_mut().zip(&mut *self.rows) {
             let next = msgs.next();
             let Some(msg) = &next else { break };
-            refused = wire_one(header, row, msg, || (socket, &mut self.controls[count])).err();
-            if refused.is_some() {
-                break;
+            if !wire_plain(header, row, msg) {
+                fuller.wire(header, row, msg);
             }
             count += 1;
         }
+        let refused = fuller.refused;
         self.wired(count, refused)
     }
 
-    /// The first `count` headers, as wired for a send.
-    fn wired(&mut self, count: usize, refused: Option<io::ErrorKind>) -> SendHeaders<'_> {
+    /// The first `count` headers as wired for a send, or those before the one that was refused.
+    #[inline]
+    fn wired(&mut self, count: usize, refused: Option<(usize, io::ErrorKind)>) -> SendHeaders<'_> {
+        let count = refused.map_or(count, |(i, _)| i);
+        let refused = refused.map(|(_, kind)| kind);
         SendHeaders { headers: &mut self.headers[..count], refused, buffers: PhantomData }
     }
 
@@ -268,34 +277,49 @@ fn wire_dest(hdr: &mut libc::msghdr, copy: &mut Name, dest: DestRef<'_, '_>) {
     };
 }
 
-/// Points a header at a message's buffers and control data and at its address. `rarer` gives what
-/// only a message with wishes needs: the socket, and room for its control messages.
+/// Points a header at a message's address and its one buffer. False if there is more to it than
+/// that: then the address alone is done.
 #[inline]
-fn wire_one<'m, 'r>(
-    header: &mut Header,
-    row: &mut Row,
-    msg: &impl Outgoing<'m>,
-    rarer: impl FnOnce() -> (BorrowedFd<'r>, &'r mut Control),
-) -> Result<(), io::ErrorKind> {
-    let hdr = &mut header.msg_hdr;
+fn wire_plain<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) -> bool {
+    let (hdr, iovec) = (&mut header.msg_hdr, &mut row.iovec);
     wire_dest(hdr, &mut row.name, msg.dest());
-    let iovec = &mut row.iovec;
-    match *msg.content().borrow() {
-        Content::Plain(data) => {
-            iovec.iov_base = data.as_ptr().cast_mut().cast();
-            iovec.iov_len = data.len();
-            hdr.msg_iov = iovec;
-            hdr.msg_iovlen = 1;
-            hdr.msg_control = ptr::null_mut();
-            hdr.msg_controllen = 0;
-        }
-        Content::Full { buffers, control, meta } => {
-            wire_buffers(hdr, iovec, buffers);
-            let (socket, room) = rarer();
-            return wire_control(hdr, room, msg.dest(), control, meta, socket);
+    let Some(data) = msg.plain() else { return false };
+    iovec.iov_base = data.as_ptr().cast_mut().cast();
+    iovec.iov_len = data.len();
+    hdr.msg_iov = iovec;
+    hdr.msg_iovlen = 1;
+    hdr.msg_control = ptr::null_mut();
+    hdr.msg_controllen = 0;
+    true
+}
+
+/// Wires what is more than plain.
+struct Fuller<'a, 's> {
+    socket: BorrowedFd<'s>,
+    controls: &'a mut [Control],
+    /// The address of the first header.
+    first: *const Header,
+    /// The first message that cannot be sent, and why. Those after it are wired for nothing: what
+    /// plain messages cost matters more.
+    refused: Option<(usize, io::ErrorKind)>,
+}
+
+impl Fuller<'_, '_> {
+    /// Points a header at the message's buffers and control data.
+    #[cold]
+    #[inline(never)]
+    fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
+        // Counting would cost plain messages, too.
+        let i = (ptr::from_ref(header).addr() - self.first.addr()) / size_of::<Header>();
+        let Content::Full { buffers, control, meta } = *msg.content().borrow() else { return };
+        let hdr = &mut header.msg_hdr;
+        wire_buffers(hdr, &mut row.iovec, buffers);
+        let room = &mut self.controls[i];
+        let wired = wire_control(hdr, room, msg.dest(), control, meta, self.socket);
+        if let (Err(kind), None) = (wired, self.refused) {
+            self.refused = Some((i, kind));
         }
     }
-    Ok(())
 }
 
 /// Points a header at buffers of any kind. Called cold, so that plain messages have the

@@ -128,7 +128,7 @@ impl Headers {
             result = wiring.end(&run);
         }
         let count = self.trains.wired.len();
-        self.wired(count, result.err())
+        self.wired(count, result.err().map(|kind| (count, kind)))
     }
 }
 
