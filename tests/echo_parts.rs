@@ -15,6 +15,8 @@ mod echo_std;
 mod figures;
 #[path = "../examples/echo/flights.rs"]
 mod flights;
+#[path = "../examples/echo/offloaded.rs"]
+mod offloaded;
 #[path = "../examples/echo/payload.rs"]
 mod payload;
 #[path = "../examples/echo/percentiles.rs"]
@@ -32,7 +34,8 @@ use std::time::Duration;
 
 use counters::{Counters, Totals};
 use echo_batch::BatchEcho;
-use mmsg::{BatchSocket, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvMsg, SendMsg};
+use offloaded::{EchoSocket, Offloaded};
 use stop::Stop;
 
 /// What a send comes to.
@@ -45,14 +48,20 @@ use Answer::{Fails, Takes};
 
 /// A socket whose sends come to what a script says, and are good when that is at its end. When
 /// there is nothing left to receive, it raises the flag to stop.
-struct Scripted<'a> {
-    socket: UdpSocket,
+struct Scripted<'a, S> {
+    socket: &'a S,
     script: RefCell<VecDeque<Answer>>,
     receive_errors: RefCell<VecDeque<ErrorKind>>,
     stop: &'a Stop,
 }
 
-impl BatchSocket for Scripted<'_> {
+impl<S: EchoSocket> EchoSocket for Scripted<'_, S> {
+    fn offloaded(&self) -> Option<Offloaded> {
+        self.socket.offloaded()
+    }
+}
+
+impl<S: EchoSocket> BatchSocket for Scripted<'_, S> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         if let Some(kind) = self.receive_errors.borrow_mut().pop_front() {
             return Err(kind.into());
@@ -73,14 +82,39 @@ impl BatchSocket for Scripted<'_> {
     }
 }
 
-/// Runs the server on datagrams "0", "1", ... and returns what came back, and the figures.
+/// Runs the server on datagrams "0", "1", ... and returns what came back, and the figures. It does
+/// so with offload, too, where the datagrams are trains of those of one length: the same comes of
+/// it.
 fn echo(datagrams: usize, script: &[Answer], receive_errors: &[ErrorKind]) -> (Vec<usize>, Totals) {
-    let (socket, client) = (bind(), bind());
-    for i in 0..datagrams {
-        let text = i.to_string();
-        client.send_to(text.as_bytes(), socket.local_addr().unwrap()).unwrap();
+    let socket = bind();
+    let plain = echo_on(&socket, &socket, datagrams, script, receive_errors);
+    let offload = Offload::new(&socket).unwrap();
+    let trains = echo_on(&socket, &offload, datagrams, script, receive_errors);
+    let counters = offload.counters();
+    if offload.gso() && offload.gro() && datagrams > 1 {
+        assert!(counters.received_trains > 0);
+        assert!(counters.received_segments > 2 * counters.received_trains);
     }
-    socket.set_nonblocking(true).unwrap();
+    let left_aside = |totals: Totals| Totals { calls: 0, ..totals };
+    assert_eq!((&trains.0, left_aside(trains.1)), (&plain.0, left_aside(plain.1)));
+    plain
+}
+
+fn echo_on(
+    plain: &UdpSocket,
+    socket: &impl EchoSocket,
+    datagrams: usize,
+    script: &[Answer],
+    receive_errors: &[ErrorKind],
+) -> (Vec<usize>, Totals) {
+    let (client, to) = (bind(), plain.local_addr().unwrap());
+    let texts: Vec<_> = (0..datagrams).map(|i| i.to_string()).collect();
+    let msgs: Vec<_> = texts.iter().map(|text| SendMsg::to(to, text.as_bytes())).collect();
+    // It sends trains, and receives none.
+    let client = Offload::builder().gro(false).build(client).unwrap();
+    assert_eq!(client.send_batch(&msgs).unwrap(), datagrams);
+    let client = client.into_inner();
+    plain.set_nonblocking(true).unwrap();
     let (stop, counters) = (Stop::default(), Counters::default());
     let scripted = Scripted {
         socket,
@@ -134,6 +168,17 @@ fn what_the_socket_does_not_take_waits() {
     }
 }
 
+/// Trains of more datagrams than a call sends at a time, of which the socket takes a part.
+#[test]
+fn what_is_left_of_a_train_waits() {
+    let full = Fails(ErrorKind::WouldBlock);
+    for script in [&[Takes(30), full, Takes(7), full][..], &[Takes(64), Takes(1), full]] {
+        let (back, totals) = echo(200, script, &[]);
+        assert_eq!(back, without(200, &[]));
+        assert_eq!((totals.received, totals.sent, totals.errors), (200, 200, 0));
+    }
+}
+
 #[test]
 fn a_reply_that_cannot_be_sent_is_an_error_and_the_only_one_lost() {
     for kind in
@@ -184,6 +229,7 @@ fn what_still_waits_at_the_end_is_an_error() {
 
     // No send is ever taken, and the flag goes up with the first of them.
     struct Full<'a>(UdpSocket, &'a Stop);
+    impl EchoSocket for Full<'_> {}
     impl BatchSocket for Full<'_> {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
             self.0.recv_batch(msgs)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use mmsg::Backend;
+use mmsg::{Backend, Offload, OffloadBuilder};
 
 use crate::{Failure, out};
 
@@ -20,7 +20,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// One datagram at a time, then in batches, and a table of both.
+    /// One datagram at a time, then in batches, then with offload, and a table of all.
     #[command(skip)]
     Demo,
     /// Send every datagram back to where it came from, until SIGINT or SIGTERM.
@@ -35,7 +35,7 @@ pub struct Serve {
     #[arg(value_parser = address)]
     pub addr: SocketAddr,
 
-    /// Datagrams to receive at most in one call (mode batch).
+    /// Messages to receive at most in one call, not in mode std; a train of datagrams is one.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
     pub batch: u16,
 
@@ -43,11 +43,10 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     pub threads: u16,
 
-    /// One datagram a call by the standard library, or batches by this crate.
-    #[arg(long, value_enum, default_value_t = Mode::Batch)]
-    pub mode: Mode,
+    #[command(flatten)]
+    pub way: Way,
 
-    /// System calls that carry a batch (mode batch): recvmmsg and sendmmsg, or recvmsg and
+    /// System calls that carry a batch, not in mode std: recvmmsg and sendmmsg, or recvmsg and
     /// sendmsg one by one; without this option, the best that the system has.
     #[arg(long, value_enum)]
     backend: Option<BackendName>,
@@ -73,12 +72,35 @@ pub struct Load {
     /// No more than 128 for a size of 1, no more than 32768 for a size of 2.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub window: u32,
+
+    #[command(flatten)]
+    pub way: Way,
+}
+
+/// How datagrams are moved.
+#[derive(Clone, Copy, Args)]
+pub struct Way {
+    #[arg(long, value_enum, default_value_t = Mode::Batch)]
+    pub mode: Mode,
+
+    /// Send no trains (mode offload).
+    #[arg(long)]
+    pub no_gso: bool,
+
+    /// Receive no trains (mode offload).
+    #[arg(long)]
+    pub no_gro: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
+    /// One datagram a call, by the standard library.
     Std,
+    /// In batches, by this crate.
     Batch,
+    /// In batches of trains, which the kernel takes apart and puts together (UDP_SEGMENT and
+    /// UDP_GRO), as far as it can.
+    Offload,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -96,6 +118,38 @@ impl Serve {
     }
 }
 
+impl Way {
+    pub fn offload(&self) -> OffloadBuilder {
+        Offload::<()>::builder().gso(!self.no_gso).gro(!self.no_gro)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if (self.no_gso || self.no_gro) && self.mode != Mode::Offload {
+            return Err(Failure::usage("--no-gso and --no-gro need --mode offload (see --help)"));
+        }
+        Ok(())
+    }
+}
+
+/// All that the mode stands for.
+impl From<Mode> for Way {
+    fn from(mode: Mode) -> Self {
+        Self { mode, no_gso: false, no_gro: false }
+    }
+}
+
+impl Command {
+    /// What clap cannot tell: whether the options go together.
+    fn check(self) -> Result<Self, Failure> {
+        match &self {
+            Self::Demo => {}
+            Self::Serve(serve) => serve.way.check()?,
+            Self::Load(load) => load.way.check()?,
+        }
+        Ok(self)
+    }
+}
+
 /// Why there is no command to be carried out.
 pub enum Ended {
     /// The help or the version was asked for, and printed.
@@ -105,7 +159,7 @@ pub enum Ended {
 
 pub fn parse() -> Result<Command, Ended> {
     match Cli::try_parse() {
-        Ok(cli) => Ok(cli.command.unwrap_or(Command::Demo)),
+        Ok(cli) => cli.command.unwrap_or(Command::Demo).check().map_err(Ended::Refused),
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {

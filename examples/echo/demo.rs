@@ -4,22 +4,26 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use crate::cli::Mode;
-use crate::client::{BATCH, Client, InBatches, OneByOne};
+use crate::cli::{Mode, Way};
+use crate::client::{self, BATCH};
 use crate::counters::Counters;
 use crate::load::{self, Report};
 use crate::payload::Payload;
+use crate::serve::Ready;
 use crate::stop::{RaiseAtEnd, Stop};
-use crate::{Failure, figures, net, out, serve};
+use crate::{Failure, figures, net, out};
 
 /// How long datagrams are sent in each mode.
-const DURATION: Duration = Duration::from_millis(3_500);
+const DURATION: Duration = Duration::from_secs(3);
 const SIZE: usize = 1200;
 const WINDOW: usize = 64;
 
 /// What is shown, in this order.
-const MODES: [(Mode, &str); 2] =
-    [(Mode::Std, "one at a time (std)"), (Mode::Batch, "in batches (mmsg)")];
+const MODES: [(Mode, &str); 3] = [
+    (Mode::Std, "one at a time (std)"),
+    (Mode::Batch, "in batches (mmsg)"),
+    (Mode::Offload, "with offload (mmsg)"),
+];
 
 struct Row {
     name: &'static str,
@@ -44,20 +48,18 @@ pub fn run() -> Result<(), Failure> {
 fn measure(mode: Mode, name: &'static str) -> Result<Row, Failure> {
     let cannot = |error| Failure::outcome(format!("loopback does not work: {error}"));
     let sockets = net::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1).map_err(cannot)?;
-    let server = &sockets[0];
-    let client = net::connect(server.local_addr().map_err(cannot)?).map_err(cannot)?;
+    let client = net::connect(sockets[0].local_addr().map_err(cannot)?).map_err(cannot)?;
     let (served, loaded) = (Counters::default(), Counters::default());
     let (payload, stop, never) = (Payload::new(SIZE), Stop::default(), Stop::default());
+    let way = Way::from(mode);
+    let server = Ready::new(&sockets[0], way)?;
+    let mut client = client::new(way, &client, &payload, &loaded).map_err(cannot)?;
 
     let report = thread::scope(|scope| {
-        let server = scope.spawn(|| serve::echo(server, mode, BATCH, &served, &stop));
+        let server = scope.spawn(|| server.echo(BATCH, &served, &stop));
         let report = {
             let _raise = RaiseAtEnd(&stop);
             load::shown(&format!("{name:<20}"), &loaded, || {
-                let mut client: Box<dyn Client> = match mode {
-                    Mode::Std => Box::new(OneByOne::new(&client, &payload, &loaded)),
-                    Mode::Batch => Box::new(InBatches::new(&client, &payload, &loaded)),
-                };
                 load::generate(&mut *client, &payload, WINDOW, DURATION, &never)
             })
         };

@@ -2,14 +2,15 @@
 
 use std::io;
 
-use mmsg::{BatchSocket, Datagram, Iter, RecvBatch, SendMsg, SendQueue};
+use mmsg::{Datagram, Iter, RecvBatch, SendMsg, SendQueue};
 
-use crate::counters::{Counters, calls_for};
+use crate::counters::Counters;
 use crate::echo_std::pause_after;
+use crate::offloaded::{EchoSocket, Moved, moved_by};
 use crate::refusal::{Refusal, is_silence};
 use crate::stop::Stop;
 
-/// Holds any UDP datagram. Pages of a slot that no datagram reaches take no memory.
+/// Holds any UDP datagram, and any train of them. Pages of a slot that no datagram reaches take no memory.
 const LARGEST: usize = 65_535;
 
 /// One socket's server.
@@ -23,11 +24,13 @@ pub struct BatchEcho<'a, S: ?Sized> {
     sent_again: bool,
 }
 
-impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
+impl<'a, S: EchoSocket + ?Sized> BatchEcho<'a, S> {
     pub fn new(socket: &'a S, slots: usize, counters: &'a Counters) -> io::Result<Self> {
         let batch = RecvBatch::try_new(slots, LARGEST)?;
-        // Nothing is received while replies wait, so one batch is all that can be in there.
-        let waiting = SendQueue::new(slots * (LARGEST + SendQueue::OVERHEAD));
+        // Nothing is received while replies wait, so one batch is all that can be in there. A slot
+        // may bring a train, at worst of datagrams of one byte.
+        let slot = LARGEST * (1 + SendQueue::OVERHEAD);
+        let waiting = SendQueue::new(slots.saturating_mul(slot));
         Ok(Self { socket, counters, batch, waiting, sent_again: false })
     }
 
@@ -35,19 +38,24 @@ impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
     pub fn run(&mut self, stop: &Stop) {
         while !stop.is_raised() {
             if self.send_waiting() {
-                self.receive(stop);
-                self.send_back();
+                let received = self.receive(stop);
+                self.send_back(received);
             }
         }
         self.send_waiting();
         self.counters.errors.add(self.waiting.len());
     }
 
-    fn receive(&mut self, stop: &Stop) {
-        match self.socket.recv_into(&mut self.batch) {
-            Ok(count) => {
+    /// Receives a batch and returns how many datagrams are in it.
+    fn receive(&mut self, stop: &Stop) -> usize {
+        match moved_by(self.socket, || self.socket.recv_into(&mut self.batch)) {
+            Ok(moved) => {
+                // A train that cannot be taken apart, for want of its segment size, counts as one.
+                let of_each = self.batch.messages().map(|msg| msg.datagrams().len().max(1));
+                let count = of_each.sum();
                 self.counters.received.add(count);
-                self.counters.calls.add(calls_for(count));
+                self.counters.calls.add(moved.calls);
+                return count;
             }
             Err(error) if is_silence(&error) => {}
             Err(error) => {
@@ -55,19 +63,20 @@ impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
                 pause_after(&error, stop);
             }
         }
+        0
     }
 
     /// Sends the batch back straight out of the memory it was received into; what the socket does
     /// not take is copied and waits.
-    fn send_back(&mut self) {
+    fn send_back(&mut self, received: usize) {
         let count = self.batch.iter().filter_map(reply).count();
-        self.counters.ignored.add(self.batch.len() - count);
+        self.counters.ignored.add(received - count);
         if count == 0 {
             return;
         }
         let replies = Replies { datagrams: self.batch.iter(), left: count };
-        let sent = match self.socket.send_iter(&mut replies.clone()) {
-            Ok(sent) => sent,
+        let sent = match moved_by(self.socket, || self.socket.send_iter(&mut replies.clone())) {
+            Ok(moved) => self.count_sent(moved),
             Err(error) => {
                 // Any other error will be met again by the datagram that it is about.
                 if Refusal::of(&error) == Refusal::OfAnother {
@@ -76,7 +85,6 @@ impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
                 0
             }
         };
-        self.count_sent(sent);
         for reply in replies.skip(sent) {
             if self.waiting.push(&reply).is_err() {
                 self.counters.errors.add(1);
@@ -87,10 +95,11 @@ impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
     /// Sends what waits, and says whether nothing does any more.
     fn send_waiting(&mut self) -> bool {
         while !self.waiting.is_empty() {
-            match self.socket.flush(&mut self.waiting) {
-                Ok(0) => return false,
-                Ok(sent) => {
-                    self.count_sent(sent);
+            match moved_by(self.socket, || self.socket.flush(&mut self.waiting)) {
+                Ok(moved) => {
+                    if self.count_sent(moved) == 0 {
+                        return false;
+                    }
                     self.sent_again = false;
                 }
                 Err(error) => {
@@ -111,11 +120,12 @@ impl<'a, S: BatchSocket + ?Sized> BatchEcho<'a, S> {
         true
     }
 
-    fn count_sent(&self, sent: usize) {
-        if sent > 0 {
-            self.counters.sent.add(sent);
-            self.counters.calls.add(calls_for(sent));
+    fn count_sent(&self, moved: Moved) -> usize {
+        if moved.messages > 0 {
+            self.counters.sent.add(moved.messages);
+            self.counters.calls.add(moved.calls);
         }
+        moved.messages
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::client::{BATCH, Client, InBatches};
+use crate::client::{self, BATCH, Client};
 use crate::counters::Counters;
 use crate::flights::{Answer, Flights};
 use crate::out::Live;
@@ -178,11 +178,14 @@ pub fn run(args: &cli::Load) -> Result<(), Failure> {
     out::line(format_args!("{size}-byte datagrams, {most} in flight, to {}", args.addr));
 
     let counters = Counters::default();
-    let mut client = InBatches::new(&socket, &payload, &counters);
+    let mut client = client::new(args.way, &socket, &payload, &counters).map_err(cannot)?;
     let report =
-        shown("", &counters, || generate(&mut client, &payload, window, args.duration, &stop));
+        shown("", &counters, || generate(&mut *client, &payload, window, args.duration, &stop));
     let totals = counters.totals();
     print(&report, size, figures::each(totals.sent + totals.received, totals.calls));
+    if let Some(offloaded) = client.offloaded() {
+        out::line(offloaded);
+    }
     report.verdict()
 }
 

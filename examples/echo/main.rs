@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The server's loop is in `echo_batch.rs`: a `RecvBatch` received into, sent from, and a
-//! `SendQueue` for what the socket does not take at once. `echo_std.rs` is the same server
+//! `SendQueue` for what the socket does not take at once; with `--mode offload` the socket is in an
+//! `Offload`, and the loop is the same. `echo_std.rs` is the same server
 //! without this crate.
 
 mod cli;
@@ -20,6 +21,7 @@ mod figures;
 mod flights;
 mod load;
 mod net;
+mod offloaded;
 mod out;
 mod payload;
 mod percentiles;

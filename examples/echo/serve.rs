@@ -4,9 +4,12 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cli::{self, Mode};
+use mmsg::Offload;
+
+use crate::cli::{self, Mode, Way};
 use crate::counters::{Counters, Totals};
 use crate::echo_batch::BatchEcho;
+use crate::offloaded::{EchoSocket, Offloaded};
 use crate::stop::{RaiseAtEnd, Stop};
 use crate::{Failure, echo_std, figures, net, out};
 
@@ -19,17 +22,19 @@ pub fn run(args: &cli::Serve) -> Result<(), Failure> {
     let addr = sockets[0]
         .local_addr()
         .map_err(|error| Failure::outcome(format!("the socket has no address: {error}")))?;
-    // Before the line that says so: who has read it may send a signal at once.
+    // Both before the line that says so: who has read it may send datagrams or a signal at once.
+    let ready = sockets.iter().map(|socket| Ready::new(socket, args.way));
+    let ready = ready.collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::on_signals().map_err(Failure::no_signals)?;
     let counters: Vec<_> = sockets.iter().map(|_| Counters::default()).collect();
 
     thread::scope(|scope| {
         let mut workers = Vec::new();
-        for (socket, counters) in sockets.iter().zip(&counters) {
+        for (socket, counters) in ready.iter().zip(&counters) {
             let work = || {
                 // If one ends, by whatever fault, so do all.
                 let _raise = RaiseAtEnd(&stop);
-                echo(socket, args.mode, args.batch.into(), counters, &stop)
+                socket.echo(args.batch.into(), counters, &stop)
             };
             match thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(worker) => workers.push(worker),
@@ -45,26 +50,55 @@ pub fn run(args: &cli::Serve) -> Result<(), Failure> {
         for worker in workers {
             worker.join().map_err(|_| Failure::outcome("a thread of the server failed"))??;
         }
+        if let Some(all) = ready.iter().filter_map(Ready::offloaded).reduce(Offloaded::and) {
+            out::line(all);
+        }
         tell_totals(sum(&counters), start.elapsed());
         Ok(())
     })
 }
 
-/// Serves one socket until told to stop.
-pub fn echo(
-    socket: &UdpSocket,
-    mode: Mode,
-    batch: usize,
-    counters: &Counters,
-    stop: &Stop,
-) -> Result<(), Failure> {
-    match mode {
-        Mode::Std => echo_std::run(socket, counters, stop),
-        Mode::Batch => BatchEcho::new(socket, batch, counters)
-            .map_err(|error| Failure::outcome(format!("no memory for a batch: {error}")))?
-            .run(stop),
+/// A socket in the way that it is to be served.
+pub enum Ready<'a> {
+    Std(&'a UdpSocket),
+    Batch(&'a UdpSocket),
+    Offload(Offload<&'a UdpSocket>),
+}
+
+impl<'a> Ready<'a> {
+    pub fn new(socket: &'a UdpSocket, way: Way) -> Result<Self, Failure> {
+        Ok(match way.mode {
+            Mode::Std => Self::Std(socket),
+            Mode::Batch => Self::Batch(socket),
+            Mode::Offload => Self::Offload(
+                way.offload()
+                    .build(socket)
+                    .map_err(|error| Failure::outcome(format!("cannot set up offload: {error}")))?,
+            ),
+        })
     }
-    Ok(())
+
+    /// Serves it until told to stop.
+    pub fn echo(&self, batch: usize, counters: &Counters, stop: &Stop) -> Result<(), Failure> {
+        let no_memory = |error| Failure::outcome(format!("no memory for a batch: {error}"));
+        match self {
+            Self::Std(socket) => echo_std::run(socket, counters, stop),
+            Self::Batch(socket) => {
+                BatchEcho::new(*socket, batch, counters).map_err(no_memory)?.run(stop);
+            }
+            Self::Offload(socket) => {
+                BatchEcho::new(socket, batch, counters).map_err(no_memory)?.run(stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn offloaded(&self) -> Option<Offloaded> {
+        match self {
+            Self::Std(_) | Self::Batch(_) => None,
+            Self::Offload(socket) => socket.offloaded(),
+        }
+    }
 }
 
 fn sum(counters: &[Counters]) -> Totals {

@@ -5,6 +5,8 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+
 use crate::program::{PATIENCE, Program, Server, client, example, serve};
 
 /// Sends a datagram of each of these lengths and checks what comes back.
@@ -29,9 +31,14 @@ fn stop(server: Server) -> String {
 
 #[test]
 fn every_length_comes_back_in_every_mode() {
-    let ways: [&[&str]; 6] = [
+    let ways: [&[&str]; 11] = [
         &[],
         &["--mode", "std"],
+        &["--mode", "offload"],
+        &["--mode", "offload", "--no-gso"],
+        &["--mode", "offload", "--no-gro"],
+        &["--mode", "offload", "--no-gso", "--no-gro"],
+        &["--mode", "offload", "--backend", "msg"],
         &["--backend", "mmsg"],
         &["--backend", "msg"],
         &["--batch", "1"],
@@ -64,7 +71,7 @@ fn a_server_of_both_families_answers_both() {
 
 #[test]
 fn threads_share_the_clients() {
-    for mode in ["std", "batch"] {
+    for mode in ["std", "batch", "offload"] {
         let Some(server) = serve("127.0.0.1:0", &["--threads", "3", "--mode", mode]) else {
             return;
         };
@@ -95,10 +102,58 @@ fn many_datagrams_of_many_clients_go_back_to_where_each_came_from() {
     }
 }
 
+/// Sends a train of datagrams, the last of them shorter, and checks what comes back: as many, the
+/// same bytes, in order.
+fn exchange_train(client: &Offload<UdpSocket>, server: &Server) {
+    let data: Vec<[u8; 100]> = (0..10).map(|i| [i; 100]).collect();
+    let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::to(server.addr, data)).collect();
+    msgs.push(SendMsg::to(server.addr, b"end"));
+    assert_eq!(client.send_batch(&msgs).expect("loopback takes it"), msgs.len());
+    let (mut batch, mut back) = (RecvBatch::for_trains(16), Vec::new());
+    while back.len() < msgs.len() {
+        client.recv_into(&mut batch).expect("it comes back");
+        back.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+    }
+    let sent: Vec<_> = data.iter().map(|data| &data[..]).chain([&b"end"[..]]).collect();
+    assert_eq!(back, sent);
+}
+
+#[test]
+fn trains_are_received_and_sent_unless_that_is_switched_off() {
+    for (gso, gro) in [(true, true), (false, true), (true, false), (false, false)] {
+        let mut way = vec!["--mode", "offload"];
+        way.extend((!gso).then_some("--no-gso"));
+        way.extend((!gro).then_some("--no-gro"));
+        let Some(server) = serve("127.0.0.1:0", &way) else { return };
+        let client = Offload::new(client(server.addr)).expect("a loopback socket");
+        exchange_train(&client, &server);
+        server.program.signal(libc::SIGTERM);
+        let ended = server.program.wait();
+        let [.., offload, totals] = &ended.out[..] else { panic!("no totals: {ended:#?}") };
+        assert!(totals.starts_with("total: received 11, sent 11, "), "{totals}");
+        if !client.gso() || !client.gro() {
+            println!("skipped: this system has no offload");
+            return;
+        }
+        let sent = match (gso, gro) {
+            (true, true) => "GSO on, trains sent 1 (11 datagrams)",
+            // What is sent together depends on what had come by then.
+            (true, false) => "GSO on, trains sent ",
+            (false, _) => "GSO off, trains sent 0 (0 datagrams)",
+        };
+        let received = match gro {
+            true => "GRO on, trains received 1 (11 datagrams)",
+            false => "GRO off, trains received 0 (0 datagrams)",
+        };
+        assert!(offload.contains(sent) && offload.ends_with(received), "{way:?}: {offload}");
+        assert!(offload.contains(", refused 0; "), "{way:?}: {offload}");
+        assert!(gso || client.counters().received_trains == 0, "{way:?}: {client:?}");
+    }
+}
+
 #[test]
 fn a_source_that_is_no_destination_harms_nobody() {
     // A datagram from port 0 cannot be answered. Only a raw socket can send one.
-    let Some(server) = serve("127.0.0.1:0", &[]) else { return };
     let raw = match socket2::Socket::new(
         socket2::Domain::IPV4,
         socket2::Type::RAW,
@@ -107,23 +162,28 @@ fn a_source_that_is_no_destination_harms_nobody() {
         Ok(raw) => raw,
         Err(error) => return println!("skipped: no raw socket: {error}"),
     };
-    // A UDP header: source port 0, destination port, length 9, no checksum; then a byte.
-    let [high, low] = server.addr.port().to_be_bytes();
-    let packet = [0, 0, high, low, 0, 9, 0, 0, b'x'];
-    let to = std::net::SocketAddr::from((server.addr.ip(), 0));
-    let client = client(server.addr);
-    for _ in 0..3 {
-        raw.send_to(&packet, &to.into()).expect("loopback takes it");
-        exchange(&client, &server, &[10, 20]);
+    for mode in ["batch", "offload"] {
+        let Some(server) = serve("127.0.0.1:0", &["--mode", mode]) else { return };
+        // A UDP header: source port 0, destination port, length 9, no checksum; then a byte.
+        let [high, low] = server.addr.port().to_be_bytes();
+        let packet = [0, 0, high, low, 0, 9, 0, 0, b'x'];
+        let to = std::net::SocketAddr::from((server.addr.ip(), 0));
+        let client = client(server.addr);
+        for _ in 0..3 {
+            raw.send_to(&packet, &to.into()).expect("loopback takes it");
+            exchange(&client, &server, &[10, 20]);
+        }
+        let totals = stop(server);
+        assert!(totals.starts_with("total: received 9, sent 6, "), "{mode}: {totals}");
+        assert!(totals.contains("errors 3, ignored 0"), "{mode}: {totals}");
     }
-    let totals = stop(server);
-    assert!(totals.starts_with("total: received 9, sent 6, "), "{totals}");
-    assert!(totals.contains("errors 3, ignored 0"), "{totals}");
 }
 
 #[test]
 fn a_client_that_is_gone_harms_nobody() {
-    for way in [&["--mode", "std"], &["--backend", "mmsg"], &["--backend", "msg"]] {
+    let ways =
+        [["--mode", "std"], ["--mode", "offload"], ["--backend", "mmsg"], ["--backend", "msg"]];
+    for way in &ways {
         let Some(server) = serve("127.0.0.1:0", way) else { return };
         let stays = client(server.addr);
         for _ in 0..3 {
@@ -138,7 +198,8 @@ fn a_client_that_is_gone_harms_nobody() {
 #[test]
 fn both_signals_end_it_within_a_second() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        for way in [&["--mode", "std"], &["--mode", "batch"], &["--threads", "2"]] {
+        let modes = ["std", "batch", "offload"].map(|mode| ["--mode", mode]);
+        for way in modes.iter().chain([&["--threads", "2"]]) {
             // A machine that is busy with other things may be late once.
             let in_time = (0..5).any(|_| {
                 let Some(server) = serve("127.0.0.1:0", way) else { return true };

@@ -4,7 +4,7 @@ use crate::program::run;
 
 #[test]
 fn what_is_wrong_is_said_in_one_line() {
-    let wrong: [&[&str]; 26] = [
+    let wrong: [&[&str]; 33] = [
         &["serve"],
         &["serve", ""],
         &["serve", "nonsense"],
@@ -20,6 +20,10 @@ fn what_is_wrong_is_said_in_one_line() {
         &["serve", "127.0.0.1:0", "--mode", "fast"],
         &["serve", "127.0.0.1:0", "--backend", "uring"],
         &["serve", "127.0.0.1:0", "127.0.0.1:0"],
+        &["serve", "127.0.0.1:0", "--no-gso"],
+        &["serve", "127.0.0.1:0", "--no-gro", "--mode", "batch"],
+        &["serve", "127.0.0.1:0", "--no-gso", "--no-gro", "--mode", "std"],
+        &["serve", "127.0.0.1:0", "--mode", "offload", "--no-gso=yes"],
         &["load"],
         &["load", "localhost"],
         &["load", "127.0.0.1:0"],
@@ -30,6 +34,9 @@ fn what_is_wrong_is_said_in_one_line() {
         &["load", "127.0.0.1:7777", "--seconds", "0"],
         &["load", "127.0.0.1:7777", "--seconds", "-1"],
         &["load", "127.0.0.1:7777", "--seconds", "NaN"],
+        &["load", "127.0.0.1:7777", "--mode", "fast"],
+        &["load", "127.0.0.1:7777", "--no-gso"],
+        &["load", "127.0.0.1:7777", "--mode", "std", "--no-gro"],
         &["dance"],
         &["--fast"],
     ];
@@ -49,6 +56,15 @@ fn what_is_wrong_is_said_in_one_line() {
 fn the_size_that_is_too_large_is_named() {
     let Some(ended) = run(&["load", "127.0.0.1:7777", "--size", "65508"]) else { return };
     assert!(ended.err[0].contains("65508 is not in 0..=65507"), "{ended:?}");
+}
+
+#[test]
+fn what_the_switches_of_offload_are_for_is_said() {
+    for command in ["serve", "load"] {
+        let Some(ended) = run(&[command, "127.0.0.1:7777", "--no-gro"]) else { return };
+        let said = "error: --no-gso and --no-gro need --mode offload (see --help)";
+        assert_eq!(ended.err, [said]);
+    }
 }
 
 #[test]
