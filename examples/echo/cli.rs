@@ -77,9 +77,10 @@ pub struct Load {
     pub way: Way,
 }
 
-/// How datagrams are moved.
+/// The mode, and what of it is switched off.
 #[derive(Clone, Copy, Args)]
 pub struct Way {
+    /// How datagrams are moved.
     #[arg(long, value_enum, default_value_t = Mode::Batch)]
     pub mode: Mode,
 
