@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::borrow::Borrow;
 
 use crate::send_msg::{Content, DestRef, Outgoing};
-use crate::sys::RawAddrRef;
-use crate::{CONTROL_SPACE, SendMeta};
+use crate::sys::{RawAddrRef, kinds};
+use crate::{CONTROL_SPACE, ControlMessages, SendMeta};
 
 /// The most segments of a train that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
 /// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
@@ -29,6 +29,17 @@ pub(crate) struct Limits {
 impl Limits {
     /// Whatever the protocol allows.
     pub(crate) const WIDEST: Self = Self { refused_len: usize::MAX };
+
+    /// Whether a message has a segment size of its own that need not be tried.
+    #[inline]
+    pub(crate) fn refuse(&self, msg: &SendMsg<'_>) -> bool {
+        match msg.content() {
+            Content::Plain(_) => false,
+            Content::Full { meta, .. } => {
+                meta.segment_size.is_some_and(|size| usize::from(size) >= self.refused_len)
+            }
+        }
+    }
 }
 
 /// Messages that follow one another and can go as one: to one destination, with the same wishes
@@ -95,7 +106,8 @@ impl<'m> Run<'m> {
                 // fit behind the others.
                 let joins = data.is_some()
                     && meta.segment_size.is_none()
-                    && control.len() <= CONTROL_SPACE / 2;
+                    && control.len() <= CONTROL_SPACE / 2
+                    && !has_segment_size(control);
                 (content.len(), Some((meta, control)), joins)
             }
         };
@@ -166,6 +178,12 @@ impl<'m> Run<'m> {
     }
 }
 
+/// Whether the caller's own control messages say where the kernel is to cut: the last one that it
+/// finds counts (udp_cmsg_send in net/ipv4/udp.c).
+fn has_segment_size(control: &[u8]) -> bool {
+    ControlMessages::new(control).any(|message| (message.level, message.kind) == kinds::SEGMENT)
+}
+
 /// The most bytes that a train to `dest` can have. Of a connected socket's peer, the family is
 /// not known here.
 #[inline]
@@ -215,13 +233,14 @@ mod tests {
         let same = |msg: &SendMsg<'_>| {
             (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
         };
+        // What is quickly seen comes first: most prefixes are no train.
         msgs.len() <= 64
-            && msgs.iter().map(SendMsg::len).sum::<usize>() <= if v6 { 65_527 } else { 65_507 }
-            && msgs.iter().all(|msg| same(msg) && !msg.is_empty() && msg.slices().count() == 1)
             && first.meta().segment_size.is_none()
             && first.len() < limits.refused_len
-            && others.iter().all(|msg| msg.len() == first.len())
             && last.len() <= first.len()
+            && others.iter().all(|msg| msg.len() == first.len())
+            && msgs.iter().all(|msg| !msg.is_empty() && msg.slices().count() == 1 && same(msg))
+            && msgs.iter().map(SendMsg::len).sum::<usize>() <= if v6 { 65_527 } else { 65_507 }
     }
 
     #[derive(Clone, Debug)]
@@ -234,7 +253,8 @@ mod tests {
     fn specs() -> impl Strategy<Value = Vec<Spec>> {
         let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
         // A stretch of equal messages now and then, so that the caps are met.
-        let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..5], 1usize..90);
+        let count = prop_oneof![4 => 1usize..8, 1 => 60usize..70, 1 => Just(90)];
+        let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..5], count);
         prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
             let each = stretches.into_iter().flat_map(|(dest, len, kind, count)| {
                 std::iter::repeat_n(Spec { dest, len, kind }, count)
@@ -246,7 +266,8 @@ mod tests {
     proptest! {
         #[test]
         fn runs_are_those_of_the_naive_twin(specs in specs(), refused in prop_oneof![Just(usize::MAX), Just(100)]) {
-            let memory = vec![0; 40_000];
+            static MEMORY: [u8; 40_000] = [0; 40_000];
+            let memory = &MEMORY;
             let dests = [None, "127.0.0.1:1".parse().ok(), "[::1]:1".parse().ok(), "[::ffff:127.0.0.1]:1".parse().ok()];
             let mut control = ControlBuf::new();
             control.push(1, 2, b"x").expect("there is room");
@@ -271,6 +292,15 @@ mod tests {
             let limits = Limits { refused_len: refused };
             prop_assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
         }
+    }
+
+    #[test]
+    fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
+        let mut control = ControlBuf::new();
+        let (level, kind) = kinds::SEGMENT;
+        control.push(level, kind, &75u16.to_ne_bytes()).expect("there is room");
+        let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
+        assert_eq!(runs(&msgs, Limits::WIDEST), [1, 1, 1]);
     }
 
     #[test]
