@@ -32,8 +32,8 @@ impl Limits {
 
     /// Whether a message has a segment size of its own that need not be tried.
     #[inline]
-    pub(crate) fn refuse(&self, msg: &SendMsg<'_>) -> bool {
-        match msg.content() {
+    pub(crate) fn refuse<'m>(&self, msg: &impl Outgoing<'m>) -> bool {
+        match msg.content().borrow() {
             Content::Plain(_) => false,
             Content::Full { meta, .. } => {
                 meta.segment_size.is_some_and(|size| usize::from(size) >= self.refused_len)

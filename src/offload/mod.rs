@@ -225,6 +225,10 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
         result
     }
 
+    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+        pool::with(|arena| self.send_iter_from(arena, msgs))
+    }
+
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         pool::with(|arena| self.send_from(arena, queue))
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::Offload;
+use crate::pending;
 use crate::progress::{Direction, Progress};
 use crate::segment::Limits;
 use crate::send_msg::{Content, Outgoing};
@@ -48,6 +49,10 @@ impl Messages for SendQueue {
     }
 }
 
+/// Messages that a send takes from an iterator before it sends them: two of the longest trains at
+/// 1,200 bytes, or one of small messages, and still little to have on the stack.
+const ITER_STEP: usize = 64;
+
 impl<S: AsSocket> Offload<S> {
     /// Sends all messages, by trains where it can.
     pub(super) fn send_from(
@@ -56,45 +61,87 @@ impl<S: AsSocket> Offload<S> {
         messages: &mut impl Messages,
     ) -> io::Result<usize> {
         let socket = sys::borrow(&self.socket);
-        let progress = Progress::begin(socket, Direction::Send, messages.len())?;
+        let mut progress = Progress::begin(socket, Direction::Send, messages.len())?;
+        let mut limits = Limits::WIDEST;
+        self.send_on(arena, socket, messages, &mut progress, &mut limits)?;
+        Ok(progress.count)
+    }
+
+    /// Sends what an iterator gives, which cannot be asked twice for what goes again.
+    pub(super) fn send_iter_from<'m>(
+        &self,
+        arena: &mut MmsgBuf,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> io::Result<usize> {
+        let socket = sys::borrow(&self.socket);
+        let mut progress = Progress::begin(socket, Direction::Send, usize::MAX)?;
+        let mut limits = Limits::WIDEST;
+        let mut msgs = msgs.fuse();
+        loop {
+            let mut step = [SendMsg::new(&[]); ITER_STEP];
+            let mut count = 0;
+            for (slot, msg) in step.iter_mut().zip(&mut msgs) {
+                *slot = msg;
+                count += 1;
+            }
+            let mut left = &step[..count];
+            progress.most = progress.count + count;
+            self.send_on(arena, socket, &mut left, &mut progress, &mut limits)?;
+            if count < ITER_STEP || !left.is_empty() {
+                return Ok(progress.count);
+            }
+        }
+    }
+
+    /// Sends messages until all are gone or the call is over.
+    fn send_on(
+        &self,
+        arena: &mut MmsgBuf,
+        socket: BorrowedSocket<'_>,
+        messages: &mut impl Messages,
+        progress: &mut Progress<'_>,
+        limits: &mut Limits,
+    ) -> io::Result<()> {
         arena.reserve(messages.len());
         let mut call = Call { offload: self, arena, socket, messages, progress };
-        let mut limits = Limits::WIDEST;
         while call.progress.goes_on() {
-            if self.gso() { call.send_trains(&mut limits)? } else { call.send_plainly()? }
+            if self.gso() { call.send_trains(limits)? } else { call.send_plainly()? }
         }
-        Ok(call.progress.count)
+        Ok(())
     }
 }
 
 /// One call: who sends what, and how far it has come.
-struct Call<'c, S, M> {
+struct Call<'c, 's, S, M> {
     offload: &'c Offload<S>,
     arena: &'c mut MmsgBuf,
     socket: BorrowedSocket<'c>,
     messages: &'c mut M,
-    progress: Progress<'c>,
+    progress: &'c mut Progress<'s>,
 }
 
-impl<S, M: Messages> Call<'_, S, M> {
+impl<S, M: Messages> Call<'_, '_, S, M> {
     /// One step with trains; a train that is refused goes again without.
     fn send_trains(&mut self, limits: &mut Limits) -> io::Result<()> {
+        if self.messages.rest().next().is_some_and(|msg| limits.refuse(&msg)) {
+            return self.send_cut();
+        }
         let (headers, backend) = self.arena.engine();
         let sent = headers.send_trains(backend, self.socket, self.messages.rest(), *limits);
-        self.messages.advance(sent.moved.datagrams);
+        self.messages.advance(sent.step.count);
         self.offload.counters.sent(sent.moved, sent.step.calls);
         let Some(train) = sent.stopped_at.filter(Train::is_segmented) else {
             return self.progress.add(sent.offered, sent.step);
         };
         match sent.step.error.as_ref().map(sys::segmentation_refused) {
             // The system took those before it and keeps the reason to itself: it comes next.
-            None => {
-                self.progress.count += sent.moved.datagrams;
+            None if sent.step.count > 0 => {
+                self.progress.count += sent.step.count;
                 Ok(())
             }
-            Some(None) => self.progress.add(sent.offered, sent.step),
+            None | Some(None) => self.progress.add(sent.offered, sent.step),
             Some(Some(refusal)) => {
-                self.progress.count += sent.moved.datagrams;
+                self.progress.count += sent.step.count;
                 if self.send_again(train)? {
                     self.blame(refusal, train, limits);
                 }
@@ -110,7 +157,10 @@ impl<S, M: Messages> Call<'_, S, M> {
             Refusal::Unsupported => self.offload.gso.store(false, Ordering::Relaxed),
             // One flow's segments may be too long for its route, and others' not. What it costs to
             // find out is paid once a call.
-            Refusal::Size => limits.refused_len = limits.refused_len.min(train.segment),
+            Refusal::Size => {
+                let len = train.own_segment_size.map_or(train.segment, usize::from);
+                limits.refused_len = limits.refused_len.min(len);
+            }
         }
     }
 
@@ -149,52 +199,72 @@ impl<S, M: Messages> Call<'_, S, M> {
     }
 
     /// Sends the next message, which has a segment size, as the datagrams that it stands for.
-    ///
-    /// Once the first of them has left, the call waits for room for the others: the caller could
-    /// not be told of a part of a message.
     fn send_cut(&mut self) -> io::Result<()> {
-        let (headers, backend) = self.arena.engine();
-        let mut sent = Moved::default();
-        let mut calls = 0;
-        let error = {
-            let next = self.messages.rest().next().map(|msg| msg.to_msg());
-            let Some(msg) = next else { return Ok(()) };
-            let mut copy = Vec::new();
-            let data = msg.one_buffer().unwrap_or_else(|| {
-                msg.slices().for_each(|slice| copy.extend_from_slice(slice));
-                &copy
-            });
-            let size = msg.meta().segment_size.map_or(usize::MAX, usize::from).max(1);
-            let pieces = || data.chunks(size).map(|piece| msg.piece(piece));
-            let total = pieces().len();
-            loop {
-                let left = pieces().skip(sent.datagrams);
-                let (_, step) = headers.send(backend, self.socket, left);
-                sent.bytes +=
-                    pieces().skip(sent.datagrams).take(step.count).map(|m| m.len()).sum::<usize>();
-                sent.datagrams += step.count;
-                calls += step.calls;
-                match step.error {
-                    _ if sent.datagrams >= total => break None,
-                    Some(error)
-                        if error.kind() == io::ErrorKind::WouldBlock && sent.datagrams > 0 =>
-                    {
-                        if let Err(error) = sys::wait_writable(self.socket) {
-                            break Some(error);
-                        }
-                    }
-                    Some(error) => break Some(error),
-                    None => {}
-                }
-            }
+        let (moved, step) = {
+            let Some(msg) = self.messages.rest().next() else { return Ok(()) };
+            send_pieces(self.arena, self.socket, &msg.to_msg())
         };
-        self.offload.counters.sent(sent, calls);
-        match error {
-            None => {
-                self.messages.advance(1);
-                self.progress.add(1, Step::moved(1))
-            }
-            Some(error) => self.progress.add(1, Step::stopped(0, error)),
+        self.offload.counters.sent(moved, step.calls);
+        self.messages.advance(step.count);
+        let in_the_middle = step.count == 0 && moved.datagrams > 0;
+        if let (true, Some(error), 1..) = (in_the_middle, &step.error, self.progress.count) {
+            // The next call begins with this message. It must tell of it, not send it once more.
+            pending::keep(self.socket, Direction::Send, error);
         }
+        self.progress.add(1, step)
     }
+}
+
+/// Sends the datagrams that a message with a segment size stands for. The step is of the message.
+///
+/// Once the first of them has left, it waits for room for the others, and an error that is about
+/// none of them waits, too: the caller could not be told of a part of a message. Any other error
+/// is the message's, though a part of it has left.
+fn send_pieces(
+    arena: &mut MmsgBuf,
+    socket: BorrowedSocket<'_>,
+    msg: &SendMsg<'_>,
+) -> (Moved, Step) {
+    let mut moved = Moved::default();
+    let size = msg.meta().segment_size.map_or(usize::MAX, usize::from);
+    if size == 0 {
+        // No system is asked what it makes of it, with offload or without.
+        return (moved, Step::stopped(0, io::ErrorKind::InvalidInput.into()).after(0));
+    }
+    let mut copy = Vec::new();
+    let data = msg.one_buffer().unwrap_or_else(|| {
+        msg.slices().for_each(|slice| copy.extend_from_slice(slice));
+        &copy
+    });
+    let total = data.len().div_ceil(size).max(1);
+    // An empty message is one empty datagram.
+    let piece = |i: usize| &data[i * size..data.len().min((i + 1).saturating_mul(size))];
+    arena.reserve(total);
+    let (headers, backend) = arena.engine();
+    let (mut calls, mut kept) = (0, None);
+    let step = loop {
+        let left = (moved.datagrams..total).map(|i| msg.piece(piece(i)));
+        let (_, step) = headers.send(backend, socket, left);
+        let sent = moved.datagrams..moved.datagrams + step.count;
+        moved.bytes += sent.clone().map(|i| piece(i).len()).sum::<usize>();
+        moved.datagrams = sent.end;
+        calls += step.calls;
+        let begun = moved.datagrams > 0;
+        let error = match step.error {
+            _ if moved.datagrams == total => break Step { error: kept, ..Step::moved(1) },
+            None if step.count == 0 => break Step::moved(0),
+            Some(error) if begun && error.kind() == io::ErrorKind::WouldBlock => {
+                sys::wait_writable(socket).err()
+            }
+            Some(error) if begun && error.kind() == io::ErrorKind::ConnectionRefused => {
+                kept = Some(error);
+                None
+            }
+            error => error,
+        };
+        if let Some(error) = error {
+            break Step::stopped(0, error);
+        }
+    };
+    (moved, step.after(calls))
 }

@@ -114,6 +114,14 @@ impl Train {
     pub(crate) fn is_segmented(&self) -> bool {
         self.count > 1 || self.own_segment_size.is_some()
     }
+
+    /// What it is on the wire.
+    fn datagrams(&self) -> usize {
+        match self.own_segment_size {
+            None => self.count,
+            Some(size) => self.bytes.div_ceil(usize::from(size).max(1)).max(1),
+        }
+    }
 }
 
 /// Why the kernel may refuse to cut a train where a datagram would go.
@@ -152,11 +160,12 @@ impl<'a> FromIterator<&'a Train> for Moved {
     #[inline]
     fn from_iter<I: IntoIterator<Item = &'a Train>>(trains: I) -> Self {
         trains.into_iter().fold(Self::default(), |mut moved, train| {
-            moved.datagrams += train.count;
+            let datagrams = train.datagrams();
+            moved.datagrams += datagrams;
             moved.bytes += train.bytes;
-            if train.count > 1 {
+            if datagrams > 1 {
                 moved.trains += 1;
-                moved.segments += train.count;
+                moved.segments += datagrams;
             }
             moved
         })

@@ -73,10 +73,10 @@ impl Headers {
         if let (true, None, Some(kind)) = (left.is_empty(), &step.error, refused) {
             step.error = Some(kind.into());
         }
-        step.count = moved.datagrams;
+        step.count = sent.iter().map(|train| train.count).sum();
         TrainStep {
+            offered: step.count + waiting + usize::from(refused.is_some()),
             step,
-            offered: moved.datagrams + waiting + usize::from(refused.is_some()),
             moved,
             stopped_at: left.first().copied(),
         }
@@ -116,9 +116,10 @@ impl Headers {
                 continue;
             }
             result = run.take().map_or(Ok(()), |run| wiring.end(&run));
-            if result.is_ok() {
-                result = wiring.begin(&msg);
+            if result.is_err() || limits.refuse(&msg) {
+                break;
             }
+            result = wiring.begin(&msg);
             if result.is_err() {
                 break;
             }
