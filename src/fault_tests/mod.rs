@@ -6,6 +6,10 @@
 
 mod backend;
 mod fields;
+mod offload;
+mod offload_kit;
+mod offload_own;
+mod offload_random;
 mod queue;
 mod random;
 mod recv;

@@ -1,0 +1,295 @@
+//! Trains that the system refuses, takes in part or not at all.
+//!
+//! Every header of a step is one message or a run of them. Receivers have GRO off and are read
+//! through the standard library: what they see is what was on the wire.
+
+use super::offload_kit::*;
+use super::*;
+use crate::SendMeta;
+
+/// The errors by which a kernel may refuse to cut a train, and what they are taken for.
+const REFUSALS: [(i32, Cause); 4] = [
+    (libc::EIO, Cause::Unsupported),
+    (libc::EOPNOTSUPP, Cause::Unsupported),
+    (libc::EINVAL, Cause::Size),
+    (libc::EMSGSIZE, Cause::Size),
+];
+
+/// The errors that say nothing about trains.
+const OTHERS: [i32; 5] =
+    [libc::ENOBUFS, libc::EAGAIN, libc::EPERM, libc::ECONNREFUSED, libc::ENETUNREACH];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Unsupported,
+    Size,
+}
+
+/// The errno of each error to be tried, with its cause if it is a refusal.
+fn errors() -> impl Iterator<Item = (i32, Option<Cause>)> {
+    let refusals = REFUSALS.into_iter().map(|(code, cause)| (code, Some(cause)));
+    refusals.chain(OTHERS.into_iter().map(|code| (code, None)))
+}
+
+#[test]
+fn s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    let headers = headers(&ROWS);
+    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
+        backend.select().unwrap();
+        for (at, (code, cause)) in (0..headers.len()).flat_map(|at| errors().map(move |e| (at, e)))
+        {
+            assert!(net.near.set_gso(true));
+            let before = net.near.counters();
+            let (first, count) = headers[at];
+            let mut fates = stop_at(backend, headers.len(), at, code);
+            // One by one none of them would have been refused, so none is.
+            let refused = cause.filter(|_| count > 1);
+            let hidden = backend == Backend::Mmsg && count == 1;
+            if at > 0 && !hidden && refused.is_none() && code != libc::ECONNREFUSED {
+                // After a count the caller is not told. The system keeps it and says it again.
+                let left = headers.len() - at;
+                fates.push((send_call(backend, left), Fate::Fail(code)));
+            }
+            fault::script(fates);
+            let failed = send_all(&net, way, &msgs);
+            let calls = moving();
+
+            let what = format!("{backend:?} {way:?} {code} at {at}: {calls:?}");
+            let innocent = refused.is_some() || code == libc::EAGAIN;
+            let expected = if innocent { vec![] } else { vec![(first, code)] };
+            assert_eq!(failed, expected, "{what}");
+            let sent = |i| innocent || i != first;
+            assert_eq!(net.arrived(), batch.expected(sent), "{what}");
+
+            assert_eq!(net.near.gso(), refused != Some(Cause::Unsupported), "{what}");
+            let counted = net.since(before);
+            let fallbacks = (counted.fallbacks_unsupported, counted.fallbacks_size);
+            let one_if = |cause| u64::from(refused == Some(cause));
+            assert_eq!(fallbacks, (one_if(Cause::Unsupported), one_if(Cause::Size)), "{what}");
+            assert_eq!(counted.sent as usize, msgs.len() - failed.len(), "{what}");
+            let bytes: usize =
+                msgs.iter().enumerate().map(|(i, m)| m.len() * usize::from(sent(i))).sum();
+            assert_eq!(counted.sent_bytes as usize, bytes, "{what}");
+            assert_eq!(counted.send_calls as usize, calls.len(), "{what}");
+        }
+    }
+}
+
+/// A count that leaves a train unsent hides why; it goes again in the same call. One that leaves a
+/// single message unsent ends the call, as it does without offload.
+#[test]
+fn s8_any_count_of_headers_leaves_the_rest_in_order() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    let headers = headers(&ROWS);
+    Backend::Mmsg.select().unwrap();
+    for k in 1..=headers.len() {
+        fault::script([(Call::SendMmsg, Fate::AtMost(k))]);
+        let sent = net.near.send_batch(&msgs).unwrap();
+        let (mut expected, mut made) = (msgs.len(), vec![(Call::SendMmsg, headers.len())]);
+        match headers.get(k) {
+            Some((first, 1)) => expected = *first,
+            Some(_) => {
+                let left = headers.len() - k;
+                made.push((send_call(Backend::Mmsg, left), left));
+            }
+            None => {}
+        }
+        assert_eq!((sent, moving()), (expected, made), "{k}");
+        assert!(net.near.gso());
+        assert_eq!(net.near.send_batch(&msgs[sent..]).unwrap(), msgs.len() - sent);
+        assert_eq!(net.arrived(), batch.expected(|_| true), "{k}");
+    }
+    for way in Way::ALL {
+        for (first, second) in
+            (1..headers.len()).flat_map(|i| (1..headers.len()).map(move |j| (i, j)))
+        {
+            fault::script([
+                (Call::SendMmsg, Fate::AtMost(first)),
+                (Call::SendMmsg, Fate::AtMost(second)),
+            ]);
+            assert_eq!(send_all(&net, way, &msgs), []);
+            fault::script([]);
+            assert_eq!(net.arrived(), batch.expected(|_| true), "{way:?} {first} {second}");
+        }
+    }
+}
+
+/// No kernel does that, and a call that went on for ever would be the worst answer.
+#[test]
+fn a_call_that_takes_no_train_without_an_error_ends() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    Backend::Mmsg.select().unwrap();
+    fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
+    assert_eq!(net.near.send_batch(&msgs).unwrap(), 0);
+    assert_eq!(calls(), [(Call::SendMmsg, ROWS.len())]);
+
+    let data = bytes(0, 40);
+    let own = SendMsg::to(net.to(0), &data).with_meta(SendMeta::new().with_segment_size(10));
+    net.near.set_gso(false);
+    fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
+    assert_eq!(net.near.send_batch(&[own]).unwrap(), 0);
+    assert_eq!(calls(), [(Call::SendMmsg, 4)]);
+    assert_eq!(net.arrived().concat().len(), 0);
+}
+
+/// EIO where the device has no checksum offload: known from then on.
+#[test]
+fn s1_no_offload_on_the_way_sends_the_same_bytes_again_and_switches_gso_off() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    for code in [libc::EIO, libc::EOPNOTSUPP] {
+        Backend::Mmsg.select().unwrap();
+        assert!(net.near.set_gso(true));
+        let before = net.near.counters();
+        fault::script([(Call::SendMmsg, Fate::Fail(code))]);
+        assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+        let first = ROWS[0].count;
+        let rest = msgs.len() - first;
+        // The trains; the first train's messages; the others, without another try.
+        let expected = [ROWS.len(), first, rest].map(|offered| (Call::SendMmsg, offered));
+        assert_eq!(calls(), expected);
+        assert!(!net.near.gso());
+        let counted = net.since(before);
+        assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (1, 0));
+        assert_eq!((counted.sent_trains, counted.sent_segments), (0, 0));
+        assert_eq!(net.arrived(), batch.expected(|_| true));
+
+        fault::script([]);
+        assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+        assert_eq!(calls(), [(Call::SendMmsg, msgs.len())]);
+        assert_eq!(net.since(before).fallbacks_unsupported, 1);
+        assert_eq!(net.arrived(), batch.expected(|_| true));
+    }
+}
+
+#[test]
+fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
+    const ROWS: [Row; 5] =
+        [row(0, 300, 3), row(1, 300, 2), row(0, 400, 2), row(0, 200, 3), row(1, 200, 2)];
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    for code in [libc::EMSGSIZE, libc::EINVAL] {
+        for _ in 0..2 {
+            Backend::Mmsg.select().unwrap();
+            let before = net.near.counters();
+            fault::script([(Call::SendMmsg, Fate::Fail(code))]);
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+            // As long and longer: one by one. Shorter: two trains.
+            let after = ROWS[1].count + ROWS[2].count + 2;
+            let expected = [ROWS.len(), ROWS[0].count, after].map(|n| (Call::SendMmsg, n));
+            assert_eq!(calls(), expected);
+            assert!(net.near.gso());
+            let counted = net.since(before);
+            assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (0, 1));
+            assert_eq!((counted.sent_trains, counted.sent_segments), (2, 5));
+            assert_eq!(net.arrived(), batch.expected(|_| true));
+        }
+    }
+    // Shorter ones that are refused, too, lower the bound for what is left.
+    fault::script([(Call::SendMmsg, Fate::Fail(libc::EINVAL)), (Call::SendMmsg, Fate::Kernel)]);
+    let reversed: Vec<_> = msgs.iter().rev().copied().collect();
+    assert_eq!(net.near.send_batch(&reversed).unwrap(), msgs.len());
+    let left = msgs.len() - ROWS[4].count;
+    assert_eq!(calls(), [5, ROWS[4].count, left].map(|n| (Call::SendMmsg, n)));
+    assert_eq!(net.arrived().map(|arrived| arrived.len()), [8, 4]);
+}
+
+/// Only if the same messages go without a train was it the train that was refused.
+#[test]
+fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&ROWS);
+    let msgs = batch.msgs(&net);
+    let headers = headers(&ROWS);
+    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
+        backend.select().unwrap();
+        for (at, (code, _)) in (0..headers.len()).flat_map(|at| REFUSALS.map(|e| (at, e))) {
+            let (first, count) = headers[at];
+            if count == 1 {
+                continue;
+            }
+            let what = format!("{backend:?} {way:?} {code} at {at}");
+            let before = net.near.counters();
+            let again = (send_call(backend, count), Fate::Fail(code));
+            let mut fates = stop_at(backend, headers.len(), at, code);
+            fates.push(again);
+            if at > 0 {
+                // The call ends with a count then, and the next one meets the error.
+                fates.extend([(send_call(backend, headers.len() - at), Fate::Fail(code)), again]);
+            }
+            fault::script(fates);
+            assert_eq!(send_all(&net, way, &msgs), [(first, code)], "{what}");
+            fault::finish();
+            assert_eq!(net.arrived(), batch.expected(|i| i != first), "{what}");
+            assert!(net.near.gso(), "{what}");
+            let counted = net.since(before);
+            assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (0, 0), "{what}");
+        }
+    }
+}
+
+/// The messages of a refused train go one by one, and may stop there at any of them.
+#[test]
+fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&[row(0, 40, 5)]);
+    let msgs = batch.msgs(&net);
+    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
+        backend.select().unwrap();
+        for ((refusal, cause), (code, k)) in REFUSALS
+            .into_iter()
+            .flat_map(|r| OTHERS.map(|code| (1..5).map(move |k| (r, (code, k)))))
+            .flatten()
+        {
+            let what = format!("{backend:?} {way:?} {refusal}, {code} at {k}");
+            assert!(net.near.set_gso(true));
+            let mut fates = vec![(Call::SendMsg, Fate::Fail(refusal))];
+            fates.extend(cut_send(backend, 5, k, code));
+            // The next call: what the kernel hid, and all but "refused", is met again.
+            let hidden = backend == Backend::Mmsg || code != libc::ECONNREFUSED;
+            let left = if cause == Cause::Unsupported { 5 - k } else { 1 };
+            fates.extend(hidden.then_some((send_call(backend, left), Fate::Fail(code))));
+            fault::script(fates);
+            let failed = send_all(&net, way, &msgs);
+            fault::finish();
+            let expected = if code == libc::EAGAIN { vec![] } else { vec![(k, code)] };
+            assert_eq!(failed, expected, "{what}");
+            let sent = |i| code == libc::EAGAIN || i != k;
+            assert_eq!(net.arrived(), batch.expected(sent), "{what}");
+            assert_eq!(net.near.gso(), cause == Cause::Size, "{what}");
+        }
+    }
+}
+
+/// What the kernel takes at most in a train is not asked of it.
+#[test]
+fn s5_a_long_run_is_several_trains() {
+    let Some(net) = Net::new() else { return };
+    for (rows, trains) in [([row(0, 4, 130)], 3), ([row(1, 1_472, 50)], 2)] {
+        let batch = Batch::new(&rows);
+        for backend in BACKENDS {
+            backend.select().unwrap();
+            let before = net.near.counters();
+            fault::script([]);
+            let msgs = batch.msgs(&net);
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+            let expected = match backend {
+                Backend::Mmsg => vec![(Call::SendMmsg, trains)],
+                Backend::Msg => vec![(Call::SendMsg, 1); trains],
+            };
+            assert_eq!(calls(), expected);
+            let counted = net.since(before);
+            assert_eq!((counted.sent_trains, counted.fallbacks_size), (trains as u64, 0));
+            assert_eq!(net.arrived(), batch.expected(|_| true));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What tests of trains share: sockets, batches that fall into trains, and ways to send them.
+
+use super::*;
+use crate::{Counters, Offload};
+
+/// One sender with offload and two receivers without.
+pub(super) struct Net {
+    pub(super) near: Offload<UdpSocket>,
+    far: [UdpSocket; 2],
+}
+
+impl Net {
+    /// `None`, and a word on it, where the kernel cuts no trains.
+    pub(super) fn new() -> Option<Self> {
+        let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
+        if !near.gso() {
+            eprintln!("skipped: no segmentation offload on this system");
+            return None;
+        }
+        Some(Self { near, far: [socket(), socket()] })
+    }
+
+    pub(super) fn to(&self, far: usize) -> SocketAddr {
+        addr(&self.far[far])
+    }
+
+    /// What has come to each of the two, all of which is taken off them.
+    pub(super) fn arrived(&self) -> [Vec<Vec<u8>>; 2] {
+        const END: &[u8] = b"the end of it all";
+        self.far.each_ref().map(|far| {
+            self.near.get_ref().send_to(END, addr(far)).expect("loopback takes a datagram");
+            let mut arrived = Vec::new();
+            let mut buffer = [0; 2_000];
+            loop {
+                let len = far.recv(&mut buffer).expect("the end comes last");
+                if &buffer[..len] == END {
+                    return arrived;
+                }
+                arrived.push(buffer[..len].to_vec());
+            }
+        })
+    }
+
+    /// What was counted of sends since `before`.
+    pub(super) fn since(&self, before: Counters) -> Counters {
+        let now = self.near.counters();
+        Counters {
+            sent: now.sent - before.sent,
+            sent_bytes: now.sent_bytes - before.sent_bytes,
+            send_calls: now.send_calls - before.send_calls,
+            sent_trains: now.sent_trains - before.sent_trains,
+            sent_segments: now.sent_segments - before.sent_segments,
+            fallbacks_unsupported: now.fallbacks_unsupported - before.fallbacks_unsupported,
+            fallbacks_size: now.fallbacks_size - before.fallbacks_size,
+            ..Counters::default()
+        }
+    }
+}
+
+/// Messages of one kind in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) far: usize,
+    pub(super) len: usize,
+    pub(super) count: usize,
+}
+
+pub(super) const fn row(far: usize, len: usize, count: usize) -> Row {
+    Row { far, len, count }
+}
+
+/// Five headers, the one before the last a single message.
+pub(super) const ROWS: [Row; 5] =
+    [row(0, 40, 3), row(1, 40, 2), row(0, 60, 4), row(1, 30, 1), row(0, 20, 2)];
+
+/// The message that each header begins with, and how many it has.
+pub(super) fn headers(rows: &[Row]) -> Vec<(usize, usize)> {
+    let starts = rows.iter().scan(0, |next, row| {
+        let start = *next;
+        *next += row.count;
+        Some((start, row.count))
+    });
+    starts.collect()
+}
+
+/// A batch: where each message goes, and its bytes, which begin with its number.
+pub(super) struct Batch {
+    far: Vec<usize>,
+    data: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    pub(super) fn new(rows: &[Row]) -> Self {
+        let each = rows.iter().flat_map(|row| std::iter::repeat_n(row, row.count));
+        let (far, data) = each.enumerate().map(|(i, row)| (row.far, bytes(i, row.len))).unzip();
+        Self { far, data }
+    }
+
+    pub(super) fn msgs(&self, net: &Net) -> Vec<SendMsg<'_>> {
+        let both = self.far.iter().zip(&self.data);
+        both.map(|(far, data)| SendMsg::to(net.to(*far), data)).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// What each receiver gets if these messages are sent.
+    pub(super) fn expected(&self, sent: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] {
+        [0, 1].map(|far| {
+            let sent = (0..self.len()).filter(|i| self.far[*i] == far && sent(*i));
+            sent.map(|i| self.data[i].clone()).collect()
+        })
+    }
+}
+
+/// `len` bytes that tell which message they belong to, as far as there are any.
+pub(super) fn bytes(i: usize, len: usize) -> Vec<u8> {
+    let number = (i as u32).to_be_bytes();
+    number.into_iter().chain((0..).map(|j| (i + j) as u8)).take(len).collect()
+}
+
+/// The ways to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Batch,
+    Dyn,
+    Iter,
+    Each,
+    Flush,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 5] = [Self::Batch, Self::Dyn, Self::Iter, Self::Each, Self::Flush];
+}
+
+/// What a sender was told: the messages that failed, each with its error, in order.
+type Failed = Vec<(usize, i32)>;
+
+fn code(error: &io::Error) -> i32 {
+    error.raw_os_error().expect("the system's")
+}
+
+/// Sends all messages in one way, call after call. A message that failed is given up; one that
+/// the socket does not take now is offered again.
+pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
+    let mut failed = Vec::new();
+    let mut at = 0;
+    let mut queue = SendQueue::new(1 << 20);
+    if way == Way::Flush {
+        msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+    }
+    while at < msgs.len() {
+        let rest = &msgs[at..];
+        let result = match way {
+            Way::Batch => net.near.send_batch(rest),
+            Way::Dyn => (&net.near as &dyn BatchSocket).send_batch(rest),
+            Way::Iter => net.near.send_iter(&mut rest.iter().copied()),
+            Way::Each => net.near.send_each(rest, &mut |i, error| {
+                failed.push((at + i, code(&error)));
+            }),
+            Way::Flush => net.near.flush(&mut queue),
+        };
+        match result {
+            Ok(count) => {
+                assert!(count > 0, "a call that neither sends nor fails");
+                at += count;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                failed.push((at, code(&error)));
+                at += 1;
+                assert!(way != Way::Flush || queue.pop_front());
+            }
+        }
+        assert!(way != Way::Flush || queue.len() == msgs.len() - at);
+    }
+    failed
+}
+
+/// The calls of the log that move messages.
+pub(super) fn moving() -> Vec<(Call, usize)> {
+    calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
+}
+
+/// The fates by which the header at `at` of `headers` meets `errno`: hidden at first, if another
+/// one goes before it in the same system call.
+pub(super) fn stop_at(
+    backend: Backend,
+    headers: usize,
+    at: usize,
+    errno: i32,
+) -> Vec<(Call, Fate)> {
+    let mut fates = match (backend, at) {
+        (Backend::Mmsg, 1..) => vec![(Call::SendMmsg, Fate::AtMost(at))],
+        _ => vec![(Call::SendMsg, Fate::Kernel); at],
+    };
+    fates.push((send_call(backend, headers - at), Fate::Fail(errno)));
+    fates
+}

@@ -1,0 +1,208 @@
+//! Messages with a segment size of the caller's: passed through, or cut here.
+
+use std::io::IoSlice;
+
+use super::offload_kit::Net;
+use super::*;
+use crate::{ControlBuf, SendMeta};
+
+const SIZE: u16 = 10;
+
+/// 35 bytes to be cut into four datagrams.
+fn data() -> Vec<u8> {
+    (0..35).collect()
+}
+
+fn own<'m>(net: &Net, data: &'m [u8]) -> SendMsg<'m> {
+    SendMsg::to(net.to(0), data).with_meta(SendMeta::new().with_segment_size(SIZE))
+}
+
+fn pieces(data: &[u8]) -> Vec<Vec<u8>> {
+    data.chunks(SIZE.into()).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..])];
+    let gathered = SendMsg::gather(&parts).with_dest(net.to(0));
+    let gathered = gathered.with_meta(SendMeta::new().with_segment_size(SIZE));
+    for (backend, msg) in BACKENDS.into_iter().flat_map(|b| [(b, own(&net, &data)), (b, gathered)])
+    {
+        backend.select().unwrap();
+        for (code, stays) in [
+            (libc::EINVAL, true),
+            (libc::EMSGSIZE, true),
+            (libc::EIO, false),
+            (libc::EOPNOTSUPP, false),
+        ] {
+            assert!(net.near.set_gso(true));
+            let before = net.near.counters();
+            fault::script([(Call::SendMsg, Fate::Fail(code))]);
+            assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
+            let mut made = vec![(Call::SendMsg, 1)];
+            match backend {
+                Backend::Mmsg => made.push((Call::SendMmsg, 4)),
+                Backend::Msg => made.extend([(Call::SendMsg, 1); 4]),
+            }
+            assert_eq!(calls(), made, "{backend:?} {code}");
+            assert_eq!(net.near.gso(), stays);
+            let counted = net.near.counters();
+            assert_eq!(
+                (counted.sent - before.sent, counted.sent_bytes - before.sent_bytes),
+                (4, 35)
+            );
+            assert_eq!(counted.sent_trains, before.sent_trains);
+            assert_eq!(net.arrived(), [pieces(&data), vec![]]);
+        }
+    }
+}
+
+#[test]
+fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let plain = SendMsg::to(net.to(1), &data);
+    let msgs = [own(&net, &data), own(&net, &data), plain, own(&net, &data), plain];
+    Backend::Mmsg.select().unwrap();
+    fault::script([(Call::SendMmsg, Fate::Fail(libc::EINVAL))]);
+    assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
+    let cut = (Call::SendMmsg, 4);
+    let single = (Call::SendMsg, 1);
+    assert_eq!(calls(), [(Call::SendMmsg, 5), cut, cut, single, cut, single]);
+    assert_eq!(net.near.counters().fallbacks_size, 1);
+    let three = [pieces(&data), pieces(&data), pieces(&data)].concat();
+    assert_eq!(net.arrived(), [three, vec![data.clone(); 2]]);
+
+    // As a train of the kernel's it counts as one.
+    let before = net.near.counters();
+    assert_eq!(net.near.send_batch(&msgs[..1]).unwrap(), 1);
+    let counted = net.near.counters();
+    assert_eq!((counted.sent - before.sent, counted.sent_trains - before.sent_trains), (4, 1));
+    assert_eq!(net.arrived(), [pieces(&data), vec![]]);
+}
+
+/// Part of it has left: the rest waits for room, and what is about a datagram sent before is kept.
+#[test]
+fn s4_a_cut_that_has_begun_is_finished() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let msgs = [own(&net, &data), SendMsg::to(net.to(1), &data)];
+    for (backend, k) in BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k))) {
+        for code in [libc::EAGAIN, libc::ECONNREFUSED] {
+            backend.select().unwrap();
+            net.near.set_gso(false);
+            let mut fates = cut_send(backend, 4, k, code);
+            if backend == Backend::Mmsg {
+                fates.push((send_call(backend, 4 - k), Fate::Fail(code)));
+            }
+            fault::script(fates);
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), 2, "{backend:?} {k} {code}");
+            fault::finish();
+            assert_eq!(net.arrived(), [pieces(&data), vec![data.clone()]]);
+            if code == libc::ECONNREFUSED {
+                assert_eq!(errno(net.near.send_batch(&msgs)), code);
+            }
+        }
+    }
+}
+
+/// One outcome: it is not sent once more by the call that tells of it.
+#[test]
+fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let plain = SendMsg::to(net.to(1), &data);
+    let msgs = [plain, own(&net, &data), plain];
+    let cases = BACKENDS.into_iter().flat_map(|b| (0..4).map(move |k| (b, k)));
+    for ((backend, k), before) in cases.flat_map(|case| [(case, 0), (case, 1)]) {
+        backend.select().unwrap();
+        net.near.set_gso(false);
+        let msgs = &msgs[1 - before..];
+        let mut fates = vec![(Call::SendMsg, Fate::Kernel); before];
+        if k > 0 {
+            fates.extend(cut_send(backend, 4, k, libc::ENOBUFS));
+        }
+        let fail = (send_call(backend, 4 - k), Fate::Fail(libc::ENOBUFS));
+        if backend == Backend::Mmsg || k == 0 {
+            fates.push(fail);
+        }
+        if before == 1 && k == 0 {
+            // Nothing of it has left: the next call tries it.
+            fates.push(fail);
+        }
+        fault::script(fates);
+        let mut failed = Vec::new();
+        let tell = &mut |i, error: io::Error| failed.push((i, error.raw_os_error()));
+        assert_eq!(net.near.send_each(msgs, tell).unwrap(), msgs.len());
+        fault::finish();
+        assert_eq!(failed, [(before, Some(libc::ENOBUFS))]);
+        let plain = vec![data.clone(); 1 + before];
+        assert_eq!(net.arrived(), [pieces(&data)[..k].to_vec(), plain], "{backend:?} {k}");
+    }
+}
+
+/// What comes out must not depend on who cuts.
+#[test]
+fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    fault::script([]);
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for gso in [true, false] {
+            net.near.set_gso(gso);
+            // Nothing to cut: one datagram, empty or not.
+            let msgs = [own(&net, &[]), own(&net, &data[..4]), own(&net, &data[..10])];
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), 3, "{backend:?} {gso}");
+            let expected = vec![vec![], data[..4].to_vec(), data[..10].to_vec()];
+            assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
+
+            let none = SendMeta::new().with_segment_size(0);
+            let wrong = SendMsg::to(net.to(0), &data).with_meta(none);
+            let error = net.near.send_batch(&[wrong]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{backend:?} {gso}");
+            assert_eq!(net.near.send_batch(&[msgs[1], wrong]).unwrap(), 1);
+            assert_eq!(net.arrived(), [vec![data[..4].to_vec()], vec![]]);
+        }
+    }
+}
+
+/// A train's own size goes first, and the kernel heeds the last one that it finds.
+#[test]
+fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    let mut control = ControlBuf::new();
+    let (level, kind) = crate::sys::kinds::SEGMENT;
+    control.push(level, kind, &SIZE.to_ne_bytes()).unwrap();
+    let msgs = [SendMsg::to(net.to(0), &data).with_control(&control); 2];
+    fault::script([]);
+    assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
+    assert_eq!(net.arrived(), [[pieces(&data), pieces(&data)].concat(), vec![]]);
+}
+
+/// An error about a datagram sent before, met when an iterator's first messages have gone.
+#[test]
+fn r11_a_refusal_that_an_iterator_meets_late_is_told_by_the_next_send() {
+    const MOST: u32 = 130;
+    let Some(net) = Net::new() else { return };
+    let numbers = numbers(0..MOST);
+    // To and fro, so that each message has a header of its own.
+    let msgs: Vec<_> =
+        numbers.iter().enumerate().map(|(i, n)| SendMsg::to(net.to(i % 2), n)).collect();
+    Backend::Msg.select().unwrap();
+    for k in [1, 31, 32, 63, 64, 65, 100, 128, 129] {
+        let mut fates = vec![(Call::SendMsg, Fate::Kernel); k];
+        fates.push((Call::SendMsg, Fate::Fail(libc::ECONNREFUSED)));
+        fault::script(fates);
+        assert_eq!(net.near.send_iter(&mut msgs.iter().copied()).unwrap(), k);
+        fault::finish();
+        let next = net.near.send_iter(&mut msgs[k..].iter().copied());
+        assert_eq!(errno(next), libc::ECONNREFUSED, "{k}");
+        let left = msgs.len() - k;
+        assert_eq!(net.near.send_iter(&mut msgs[k..].iter().copied()).unwrap(), left);
+        assert_eq!(net.arrived().map(|arrived| arrived.len()), [65, 65]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Batches and scripts at random: whatever the system answers, each message has one outcome.
+
+use proptest::prelude::*;
+
+use super::offload_kit::{Net, Way, send_all};
+use super::*;
+use crate::SendMeta;
+
+/// Error numbers that mean something to a sender of trains, and some that do not.
+const CODES: [i32; 10] = [
+    libc::EINTR,
+    libc::EAGAIN,
+    libc::ECONNREFUSED,
+    libc::EPERM,
+    libc::ENOSYS,
+    libc::ENOBUFS,
+    libc::EMSGSIZE,
+    libc::EINVAL,
+    libc::EIO,
+    libc::EOPNOTSUPP,
+];
+
+fn fates() -> impl Strategy<Value = Vec<(Call, Fate)>> {
+    let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
+    let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
+    let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
+    let permitted = prop_oneof![3 => Just(Fate::Kernel), 1 => Just(Fate::Fail(libc::EPERM))];
+    prop::collection::vec(
+        prop_oneof![
+            4 => of_many.prop_map(|fate| (Call::SendMmsg, fate)),
+            4 => of_one.prop_map(|fate| (Call::SendMsg, fate)),
+            1 => permitted.prop_map(|fate| (Call::Permitted, fate)),
+        ],
+        0..16,
+    )
+}
+
+/// A message: where to, how long, and the segment size of its own, if it has one.
+#[derive(Clone, Copy, Debug)]
+struct Spec {
+    far: usize,
+    len: usize,
+    own: Option<u16>,
+}
+
+fn specs() -> impl Strategy<Value = Vec<Spec>> {
+    let len = prop_oneof![4 => Just(40usize), 2 => Just(300), 1 => Just(0), 2 => 0usize..60];
+    let own = prop_oneof![8 => Just(None), 1 => Just(Some(16)), 1 => Just(Some(70))];
+    let row = (0usize..2, len, own, 1usize..7);
+    prop::collection::vec(row, 1..8).prop_map(|rows| {
+        let each = rows
+            .into_iter()
+            .flat_map(|(far, len, own, count)| std::iter::repeat_n(Spec { far, len, own }, count));
+        each.collect()
+    })
+}
+
+/// The datagrams that a message is to be.
+fn pieces(spec: Spec, data: &[u8]) -> Vec<&[u8]> {
+    match spec.own {
+        Some(size) if !data.is_empty() => data.chunks(size.into()).collect(),
+        _ => vec![data],
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_message_has_one_outcome_whatever_the_system_says(
+        backend in prop::sample::select(&BACKENDS[..]),
+        way in prop::sample::select(&Way::ALL[..]),
+        specs in specs(),
+        fates in fates(),
+    ) {
+        let Some(net) = Net::new() else { return Ok(()) };
+        backend.select().unwrap();
+        // Any piece of a message tells which one it is of, and where it belongs in it.
+        let data: Vec<Vec<u8>> = specs.iter().enumerate()
+            .map(|(i, spec)| (0..spec.len).map(|j| if j % 2 == 0 { i as u8 } else { j as u8 }).collect())
+            .collect();
+        let msgs: Vec<_> = specs.iter().zip(&data).map(|(spec, data)| {
+            let msg = SendMsg::to(net.to(spec.far), data);
+            spec.own.map_or(msg, |size| msg.with_meta(SendMeta::new().with_segment_size(size)))
+        }).collect();
+
+        fault::script(fates);
+        let failed: Vec<_> = send_all(&net, way, &msgs).into_iter().map(|(i, _)| i).collect();
+        let log = fault::log();
+        fault::script([]);
+
+        prop_assert!(failed.is_sorted_by(|a, b| a < b), "told twice or out of order: {failed:?}");
+        let arrived = net.arrived();
+        let mut arrived = arrived.each_ref().map(|datagrams| datagrams.iter().peekable());
+        let mut sent = 0;
+        for (i, (spec, data)) in specs.iter().zip(&data).enumerate() {
+            let came = &mut arrived[spec.far];
+            if failed.contains(&i) {
+                // Nothing of it came, or the beginning of what had to be cut.
+                let most = if spec.own.is_some() { pieces(*spec, data).len() - 1 } else { 0 };
+                for piece in pieces(*spec, data).into_iter().take(most) {
+                    sent += usize::from(came.next_if(|came| **came == piece).is_some());
+                }
+                continue;
+            }
+            for piece in pieces(*spec, data) {
+                prop_assert_eq!(came.next().map(Vec::as_slice), Some(piece), "{} {:?} {:?}", i, failed, log);
+                sent += 1;
+            }
+        }
+        for mut rest in arrived {
+            prop_assert_eq!(rest.next(), None, "came without being told of: {:?}", log);
+        }
+        prop_assert_eq!(net.near.counters().sent, sent as u64, "{:?}", log);
+    }
+}
