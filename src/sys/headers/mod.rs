@@ -106,7 +106,7 @@ impl Headers {
         self.headers = Zeroed::new(n);
         self.rows = Zeroed::new(n);
         self.controls = Zeroed::new(n);
-        self.trains.shrink_to(n);
+        self.trains.resize(n);
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].

@@ -36,10 +36,11 @@ impl Trains {
         Self { wired: Vec::new(), iovecs: Zeroed::empty(), copies: Zeroed::empty() }
     }
 
-    /// Gives back what is more than `capacity` messages need.
-    pub(super) fn shrink_to(&mut self, capacity: usize) {
-        if self.iovecs.len() > capacity {
+    /// Follows the headers, if there was a train: no later call is to grow what this one can.
+    pub(super) fn resize(&mut self, capacity: usize) {
+        if self.iovecs.len() > 0 {
             *self = Self::new();
+            self.reserve(capacity);
         }
     }
 

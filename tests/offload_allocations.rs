@@ -1,0 +1,214 @@
+//! No call through `Offload` allocates once the thread has made one of the same size: trains, what
+//! is received in them, and what goes again without them.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use std::env;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, PoisonError};
+
+use common::{skip, sockets};
+use counting::{Counting, Counts, counted};
+use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Each test chooses for itself.
+const BACKEND: Option<Backend> = None;
+
+/// Messages of a batch.
+const MOST: usize = 48;
+/// Longer than what is copied together.
+const LONG: usize = 300;
+const SHORT: usize = 100;
+
+/// Calls on each backend, direct and `dyn`. An emulated machine is some fifty times slower, and allocates no
+/// differently.
+fn calls() -> usize {
+    if env::var("CROSS_RUN").is_ok_and(|run| run == "guest") { 300 } else { 10_000 }
+}
+
+/// Makes a call and fails if it allocates.
+#[track_caller]
+fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
+    let (result, counts) = counted(call);
+    assert_eq!(counts, Counts::NONE, "{what} allocates");
+    result
+}
+
+/// Runs of long and of short messages, of plain ones and of those with a wish, and a single one
+/// here and there: what a batch of trains is made of.
+fn messages(to: SocketAddr, payload: &[u8]) -> Vec<SendMsg<'_>> {
+    let meta = SendMeta::new().with_ecn(Ecn::Ect0);
+    let one = |i: usize| {
+        // Not one behind the other in memory, so that neighbours are not joined.
+        let start = i % 7;
+        match i / 6 % 4 {
+            0 => SendMsg::to(to, &payload[start..][..LONG]),
+            1 => SendMsg::to(to, &payload[start..][..SHORT]),
+            2 => SendMsg::to(to, &payload[start..][..SHORT]).with_meta(meta),
+            _ if i % 6 < 4 => SendMsg::to(to, &payload[i * SHORT..][..SHORT]),
+            _ => SendMsg::to(to, &[]),
+        }
+    };
+    (0..MOST).map(one).collect()
+}
+
+/// Receives by calls of either kind, all of which are looked at if `check` says so.
+struct Receiver<'a> {
+    msgs: Vec<RecvMsg<'a>>,
+    batch: RecvBatch,
+}
+
+impl Receiver<'_> {
+    fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
+        let mut taken = 0;
+        while taken < count {
+            let ((result, datagrams), counts) = counted(|| {
+                if into {
+                    let result = socket.recv_into(&mut self.batch);
+                    // Every datagram with what it has is part of what must cost nothing.
+                    let whole = self.batch.iter().filter(|d| !d.truncated() && d.addr().is_some());
+                    (result, whole.count())
+                } else {
+                    let result = socket.recv_batch(&mut self.msgs);
+                    let new = *result.as_ref().unwrap_or(&0);
+                    (result, self.msgs[..new].iter().map(|msg| msg.datagrams().count()).sum())
+                }
+            });
+            assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
+            result.expect("it was sent");
+            taken += datagrams;
+        }
+        assert_eq!(taken, count, "more came than were sent");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Batch,
+    Iter,
+    Each,
+    Flush,
+}
+
+impl Way {
+    fn send<S: BatchSocket + ?Sized>(
+        self,
+        socket: &S,
+        msgs: &[SendMsg<'_>],
+        queue: &mut SendQueue,
+    ) -> usize {
+        let sent = match self {
+            Self::Batch => socket.send_batch(msgs),
+            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Each => socket.send_each(msgs, &mut |index, error| panic!("{index}: {error}")),
+            Self::Flush => {
+                msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
+                socket.flush(queue)
+            }
+        };
+        sent.expect("loopback takes it")
+    }
+}
+
+/// Sends in every way, after a warm-up.
+fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
+    let mut memory = vec![vec![0; 65_535]; 8];
+    let mut receiver = Receiver {
+        msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
+        batch: RecvBatch::for_trains(8),
+    };
+    let mut queue = SendQueue::new(1 << 20);
+    for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
+        // Twice for each kind of receive: a queue has two stages, which take turns.
+        for i in 0..calls() / 4 + 4 {
+            let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
+            assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
+            assert_eq!(sent, msgs.len());
+            receiver.take(far, sent, i % 2 == 0, i >= 4);
+        }
+    }
+}
+
+fn offload(socket: UdpSocket) -> Offload<UdpSocket> {
+    Offload::new(socket).expect("a UDP socket")
+}
+
+/// One test at a time may choose the process's backend.
+fn on_both_backends(mut test: impl FnMut()) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        backend.select().expect("Linux has both");
+        test();
+    }
+}
+
+#[test]
+fn calls_through_offload_allocate_nothing() {
+    let payload = vec![7; MOST * SHORT];
+    on_both_backends(|| {
+        let (near, far) = (offload(sockets::udp4()), offload(sockets::udp4()));
+        let msgs = messages(sockets::addr(far.get_ref()), &payload);
+        exchange(&near, &far, &msgs);
+        exchange::<dyn BatchSocket>(&near, &far, &msgs);
+        let (sent, received) = (near.counters(), far.counters());
+        assert_eq!(sent.sent, received.received);
+        if near.gso() && far.gro() {
+            assert!(sent.sent_trains > 0 && received.received_trains > 0);
+        } else {
+            skip("trains without allocations", "no offload on this kernel; the rest was looked at");
+        }
+    });
+}
+
+#[test]
+fn what_goes_again_without_a_train_allocates_nothing() {
+    let near = offload(sockets::udp4());
+    if !near.gso() {
+        return skip("trains that are refused", "no segmentation offload on this kernel");
+    }
+    let far = offload(sockets::udp4());
+    let payload = vec![7; LONG];
+    // 200 segments: more than any kernel takes (UDP_MAX_SEGMENTS is 128 at most), so they are cut
+    // in this process.
+    let meta = SendMeta::new().with_segment_size(1);
+    let msg = SendMsg::to(sockets::addr(far.get_ref()), &payload[..200]).with_meta(meta);
+    let mut batch = RecvBatch::for_trains(32);
+    on_both_backends(|| {
+        let before = near.counters();
+        for i in 0..calls() / 50 {
+            let send = || near.send_batch(&[msg]);
+            let sent = if i == 0 { send() } else { free("a cut send", send) };
+            assert_eq!(sent.expect("loopback takes it"), 1);
+            let mut received = 0;
+            while received < 200 {
+                far.recv_into(&mut batch).expect("it was sent");
+                received += batch.iter().count();
+            }
+        }
+        let counted = near.counters();
+        let refused = counted.fallbacks_size - before.fallbacks_size;
+        assert_eq!(refused as usize, calls() / 50, "the kernel took it");
+        assert!(near.gso());
+    });
+}
+
+#[test]
+fn an_empty_socket_with_offload_allocates_nothing() {
+    let far = offload(sockets::udp4());
+    far.get_ref().set_nonblocking(true).expect("it is a flag");
+    let mut batch = RecvBatch::for_trains(8);
+    on_both_backends(|| {
+        assert!(common::would_block(far.recv_into(&mut batch)));
+        for _ in 0..calls() {
+            let result = free("recv_into", || far.recv_into(&mut batch));
+            assert!(common::would_block(result));
+        }
+    });
+}
