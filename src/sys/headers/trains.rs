@@ -38,7 +38,7 @@ impl Trains {
 
     /// Follows the headers, if there was a train: no later call is to grow what this one can.
     pub(super) fn resize(&mut self, capacity: usize) {
-        if self.iovecs.len() > 0 {
+        if !self.copies.is_empty() {
             *self = Self::new();
             self.reserve(capacity);
         }

@@ -1,0 +1,112 @@
+//! Two network namespaces with a cable between them: a pair of virtual Ethernet devices.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::thread;
+
+use crate::common::linux::in_namespace;
+use crate::common::skip;
+
+/// The near end's device and its address.
+pub const DEVICE: &str = "near0";
+pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// The far end's address.
+pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// Another one of its addresses, to which the test makes the route.
+pub const FAR_ROUTED: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
+
+/// The namespace at the far end. It goes when this does, and the devices with it.
+pub struct Far(File);
+
+/// Runs `test` at the near end, in a namespace of its own. Says so and does nothing where there
+/// can be none.
+pub fn with_far_end(name: &str, test: impl FnOnce(Far) + Send) {
+    in_namespace(name, || match connect() {
+        Ok(far) => test(far),
+        Err(error) => skip(name, format_args!("no pair of devices: {error}")),
+    });
+}
+
+fn connect() -> io::Result<Far> {
+    let far = Far::new()?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), far.0.as_raw_fd());
+    ip(&format!("link add {DEVICE} type veth peer name far0 netns {path}"))?;
+    ip(&format!("addr add {NEAR}/24 dev {DEVICE}"))?;
+    ip(&format!("link set {DEVICE} up"))?;
+    far.enter(|| {
+        ip(&format!("addr add {FAR}/24 dev far0"))?;
+        ip(&format!("addr add {FAR_ROUTED}/32 dev far0"))?;
+        ip("link set far0 up")
+    })?;
+    Ok(far)
+}
+
+impl Far {
+    fn new() -> io::Result<Self> {
+        let make = || {
+            // SAFETY: no pointers; the namespace changes for this thread alone.
+            match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+                0 => File::open("/proc/thread-self/ns/net").map(Self),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        thread::scope(|scope| scope.spawn(make).join().expect("it does not panic"))
+    }
+
+    /// Runs `call` at the far end. Sockets that it makes stay there.
+    pub fn enter<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
+        let call = || {
+            // SAFETY: an open descriptor and no pointers; it concerns this thread alone.
+            let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(entered, 0, "the namespace is there: {}", io::Error::last_os_error());
+            call()
+        };
+        thread::scope(|scope| scope.spawn(call).join()).unwrap_or_else(|panic| {
+            std::panic::resume_unwind(panic);
+        })
+    }
+}
+
+/// Runs the program `ip` in this thread's namespace.
+pub fn ip(arguments: &str) -> io::Result<()> {
+    let output = Command::new("ip").args(arguments.split(' ')).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("ip {arguments}: {}", told.trim())))
+}
+
+/// Has the device leave checksums to the kernel: what `ethtool -K DEVICE tx off` does.
+pub fn without_checksum_offload(device: &str) -> io::Result<()> {
+    /// ETHTOOL_STXCSUM and ETHTOOL_GTXCSUM (include/uapi/linux/ethtool.h).
+    const SET: u32 = 0x17;
+    const GET: u32 = 0x16;
+    ethtool(device, [SET, 0])?;
+    match ethtool(device, [GET, 1])? {
+        0 => Ok(()),
+        _ => Err(io::Error::other("the device does not do without")),
+    }
+}
+
+/// Makes a request of a `struct ethtool_value`, a command and its value, and gives the value.
+fn ethtool(device: &str, mut request: [u32; 2]) -> io::Result<u32> {
+    const SIOCETHTOOL: u32 = 0x8946;
+    let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
+    // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.
+    let mut interface: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in interface.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as _;
+    }
+    interface.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
+    // SAFETY: it reads an ifreq, and reads and writes the ethtool_value that this points to; both
+    // outlive the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut interface) } {
+        0 => Ok(request[1]),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,211 @@
+//! Trains over devices and routes that will not have them, in network namespaces of the test's own.
+//!
+//! Needs root, or who may make namespaces, and the program `ip`.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/veth.rs"]
+mod veth;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use common::{NET, numbered, skip};
+use mmsg::{Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
+use veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
+
+/// Whichever the process has.
+const BACKEND: Option<Backend> = None;
+
+fn bound(addr: Ipv4Addr) -> UdpSocket {
+    let socket = UdpSocket::bind((addr, 0)).expect("an address of this namespace");
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+/// A sender at the near end, and a receiver at the far one; `None`, and a word on it, where the
+/// kernel cuts no trains.
+fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>)> {
+    let near = Offload::new(bound(NEAR)).expect("a UDP socket");
+    let receiver = far.enter(|| bound(Ipv4Addr::UNSPECIFIED));
+    let receiver = Offload::builder().gro(gro).build(receiver).expect("a UDP socket");
+    if !near.gso() {
+        skip(name, "no segmentation offload on this kernel");
+        return None;
+    }
+    // The first one finds the way.
+    near.get_ref().send_to(b"first", at(FAR, &receiver)).expect("the device is up");
+    assert_eq!(receive(&receiver, 1), [b"first"]);
+    Some((near, receiver))
+}
+
+/// Where the receiver is reached by `ip`.
+fn at(ip: Ipv4Addr, receiver: &Offload<UdpSocket>) -> SocketAddr {
+    let port = receiver.get_ref().local_addr().expect("it is bound").port();
+    SocketAddr::from((ip, port))
+}
+
+fn msgs(to: SocketAddr, payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
+    payloads.iter().map(|payload| SendMsg::to(to, payload)).collect()
+}
+
+/// Receives exactly `count` datagrams, all of them whole.
+fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
+    let mut batch = RecvBatch::for_trains(16);
+    let mut payloads = Vec::new();
+    while payloads.len() < count {
+        receiver.recv_into(&mut batch).expect("what was sent arrives");
+        assert!(batch.messages().all(|message| !message.truncated()));
+        payloads.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+    }
+    payloads
+}
+
+/// Before Linux 6.11 `EIO`; later ones do the checksums themselves.
+#[test]
+fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other() {
+    let name = "s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other";
+    with_far_end(name, |far| {
+        if let Err(error) = without_checksum_offload(DEVICE) {
+            return skip(name, format_args!("its checksum offload stays on: {error}"));
+        }
+        for gro in [false, true] {
+            let Some((near, receiver)) = pair(name, &far, gro) else { return };
+            let payloads = numbered(48, 1_200);
+            let msgs = msgs(at(FAR, &receiver), &payloads);
+            for _ in 0..2 {
+                assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 48);
+                assert_eq!(receive(&receiver, 48), payloads);
+            }
+            let counted = near.counters();
+            assert_eq!((counted.sent, counted.fallbacks_size), (96, 0));
+            let refused = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
+            assert_eq!((counted.fallbacks_unsupported, counted.sent_segments), refused);
+        }
+    });
+}
+
+#[test]
+fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
+    let name = "s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on";
+    with_far_end(name, |far| {
+        ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
+        for gro in [false, true] {
+            let Some((near, receiver)) = pair(name, &far, gro) else { return };
+            let (narrow, wide) = (at(FAR_ROUTED, &receiver), at(FAR, &receiver));
+            // By itself such a datagram arrives.
+            let long = numbered(16, 1_000);
+            near.get_ref().send_to(&long[0], narrow).expect("it is sent in fragments");
+            assert_eq!(receive(&receiver, 1), long[..1]);
+
+            // Twice in a call: it is tried once. What fits the route goes as a train, and so does
+            // all that goes elsewhere by the next call.
+            let short = numbered(16, 500);
+            let more = numbered(16, 1_100);
+            let all = [msgs(narrow, &long), msgs(narrow, &more), msgs(narrow, &short)].concat();
+            for round in 1..=2 {
+                assert_eq!(near.send_batch(&all).expect("the device takes it"), 48);
+                let expected = [&long[..], &more, &short].concat();
+                assert_eq!(receive(&receiver, 48), expected);
+                let counted = near.counters();
+                assert_eq!((counted.fallbacks_size, counted.fallbacks_unsupported), (round, 0));
+                assert_eq!(counted.sent_segments, round * 16);
+                assert!(near.gso());
+            }
+            let before = near.counters();
+            assert_eq!(near.send_batch(&msgs(wide, &long)).expect("the device takes it"), 16);
+            assert_eq!(receive(&receiver, 16), long);
+            let counted = near.counters();
+            assert_eq!(counted.sent_segments - before.sent_segments, 16);
+            assert_eq!(counted.fallbacks_size, before.fallbacks_size);
+        }
+    });
+}
+
+#[test]
+fn s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut() {
+    let name = "s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut";
+    with_far_end(name, |far| {
+        ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
+        let Some((near, receiver)) = pair(name, &far, true) else { return };
+        let data = numbered(1, 3_500).concat();
+        let meta = mmsg::SendMeta::new().with_segment_size(1_000);
+        let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(meta);
+        assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
+        let pieces: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
+        assert_eq!(receive(&receiver, 8), [pieces.clone(), pieces].concat());
+        assert_eq!((near.gso(), near.counters().fallbacks_size), (true, 1));
+    });
+}
+
+#[test]
+fn bulk_over_a_device_goes_by_trains_and_all_of_it_arrives() {
+    let name = "bulk_over_a_device_goes_by_trains_and_all_of_it_arrives";
+    with_far_end(name, |far| {
+        for gro in [false, true] {
+            let Some((near, receiver)) = pair(name, &far, gro) else { return };
+            let payloads = numbered(5_000, 1_200);
+            // No more at a time than a receiver has room for that nobody reads meanwhile.
+            for payloads in payloads.chunks(50) {
+                let msgs = msgs(at(FAR, &receiver), payloads);
+                assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);
+                assert_eq!(receive(&receiver, 50), payloads);
+            }
+            let sent = near.counters();
+            assert_eq!((sent.sent, sent.sent_trains, sent.sent_segments), (5_000, 100, 5_000));
+            assert_eq!((sent.fallbacks_size, sent.fallbacks_unsupported), (0, 0));
+            let received = receiver.counters();
+            assert_eq!((received.received, received.truncated), (5_001, 0));
+        }
+    });
+}
+
+#[test]
+fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
+    let name = "r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole";
+    with_far_end(name, |far| {
+        let Some((near, receiver)) = pair(name, &far, true) else { return };
+        let payloads = numbered(8, 1_000);
+        let msgs = msgs(at(FAR, &receiver), &payloads);
+        let mut batch = RecvBatch::new(8, 2_048);
+        for round in 1..=2 {
+            assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 8);
+            assert_eq!(receiver.recv_into(&mut batch).expect("it arrives"), 1);
+            if !batch.messages().any(|message| message.truncated()) {
+                return skip(name, "the train was taken apart on its way");
+            }
+            assert_eq!(receiver.counters().truncated, round);
+            let whole: Vec<_> = batch.iter().filter(|d| !d.truncated()).collect();
+            assert_eq!(whole.iter().map(|d| d.data()).collect::<Vec<_>>(), payloads[..2]);
+            let cut = batch.iter().find(mmsg::Datagram::truncated).expect("the one that was cut");
+            assert_eq!(cut.data(), &payloads[2][..48]);
+
+            // A train that fits is in the same slots as if there had been nothing.
+            assert_eq!(near.send_batch(&msgs[..2]).expect("the device takes it"), 2);
+            assert_eq!(receiver.recv_into(&mut batch).expect("it arrives"), 1);
+            let whole: Vec<_> = batch.iter().map(|d| (d.truncated(), d.data().to_vec())).collect();
+            assert_eq!(whole, payloads[..2].iter().map(|p| (false, p.clone())).collect::<Vec<_>>());
+            assert_eq!(receiver.counters().truncated, round);
+        }
+    });
+}
+
+/// Who brings no memory for control messages has room for a train's segment size all the same.
+#[test]
+fn r4_a_train_is_taken_apart_without_a_control_buffer() {
+    let name = "r4_a_train_is_taken_apart_without_a_control_buffer";
+    with_far_end(name, |far| {
+        let Some((near, receiver)) = pair(name, &far, true) else { return };
+        let payloads = numbered(8, 1_000);
+        assert_eq!(near.send_batch(&msgs(at(FAR, &receiver), &payloads)).expect("it is up"), 8);
+        let mut memory = vec![vec![0; 65_535]; 8];
+        let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+        let mut came = Vec::new();
+        while came.len() < payloads.len() {
+            let count = receiver.recv_batch(&mut msgs).expect("it arrives");
+            assert!(msgs[..count].iter().all(|msg| !msg.truncated() && !msg.control_truncated()));
+            let datagrams = msgs[..count].iter().flat_map(RecvMsg::datagrams);
+            came.extend(datagrams.map(|datagram| datagram.data().to_vec()));
+        }
+        assert_eq!(came, payloads);
+    });
+}
