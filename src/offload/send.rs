@@ -49,8 +49,8 @@ impl Messages for SendQueue {
     }
 }
 
-/// Messages that a send takes from an iterator before it sends them: two of the longest trains at
-/// 1,200 bytes, or one of small messages, and still little to have on the stack.
+/// Messages that a send takes from an iterator before it sends them: as many as a train has at
+/// most, and still little to have on the stack.
 const ITER_STEP: usize = 64;
 
 impl<S: AsSocket> Offload<S> {
