@@ -1,4 +1,4 @@
-//! `recvmsg` and `sendmsg`: one message a system call.
+//! `recvmsg` and `sendmsg` (or `sendto`): one message a system call.
 
 #![allow(unsafe_code)]
 
@@ -67,9 +67,29 @@ fn send_one(
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of SendHeaders.
-        let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &header.msg_hdr, flags) };
+        let len = unsafe { send_header(socket.as_raw_fd(), &header.msg_hdr, flags) };
         if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     })
+}
+
+/// Sends one message: if it is one buffer and nothing else by `sendto`, for which the kernel has
+/// less to fetch.
+///
+/// # Safety
+///
+/// The invariant of [`SendHeaders`].
+#[inline]
+unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
+    if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
+        // SAFETY: the caller's.
+        return unsafe { libc::sendmsg(fd, hdr, flags) };
+    }
+    let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
+    // SAFETY: the caller's; the header points at one iovec.
+    unsafe {
+        let buffer = &*hdr.msg_iov;
+        libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
+    }
 }
 
 /// Waits until the socket takes a message, or has an error to tell.
