@@ -133,9 +133,9 @@ impl Headers {
 }
 
 fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
-    let buffers = match *msg.content().borrow() {
-        Content::Plain(data) => SendBuffers::One(data),
-        Content::Full { buffers, control, meta } => {
+    let buffers = match (msg.plain(), *msg.content().borrow()) {
+        (Some(data), _) | (None, Content::Plain(data)) => SendBuffers::One(data),
+        (None, Content::Full { buffers, control, meta }) => {
             // Refuses every wish, or what is wrong with it: this platform has none of their kinds.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
             meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Refused::kind)?;
