@@ -17,7 +17,12 @@ impl Net {
             eprintln!("skipped: no segmentation offload on this system");
             return None;
         }
-        Some(Self { near, far: [socket(), socket()] })
+        let far = [socket(), socket()];
+        for far in &far {
+            // As much as the system gives.
+            socket2::SockRef::from(far).set_recv_buffer_size(4 << 20).expect("a UDP socket");
+        }
+        Some(Self { near, far })
     }
 
     pub(super) fn to(&self, far: usize) -> SocketAddr {
