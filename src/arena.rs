@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::pending;
 use crate::progress::{Direction, Progress};
 use crate::sys::{self, AsSocket, BorrowedSocket, Headers, MAX_BATCH};
 use crate::{Backend, RecvFlags, RecvMsg, SendMsg, SendQueue};
@@ -123,10 +124,13 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> io::Result<usize> {
+        self.calls = 0;
+        if let [msg] = msgs {
+            return self.recv_one_on(socket, msg, flags);
+        }
         // Each further look would show the same datagram.
         let most = if flags.contains(RecvFlags::PEEK) { 1 } else { msgs.len() };
         let most = most.min(msgs.len());
-        self.calls = 0;
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
@@ -144,6 +148,23 @@ impl MmsgBuf {
         }
         self.expected = progress.count;
         Ok(progress.count)
+    }
+
+    /// Receives as [`recv_on`](Self::recv_on) does, one message: without steps to add up.
+    #[inline]
+    fn recv_one_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msg: &mut RecvMsg<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        if let Some(error) = pending::take(socket, Direction::Receive) {
+            return Err(error);
+        }
+        self.headers.reserve(1);
+        self.calls = 1;
+        self.expected = usize::from(self.headers.recv_one(socket, msg, flags)?);
+        Ok(self.expected)
     }
 
     #[inline]

@@ -1,13 +1,19 @@
 //! The thread's arenas, lent out for the length of a call.
 
 use std::cell::RefCell;
+use std::io;
 use std::mem;
 
-use crate::MmsgBuf;
+use crate::progress::Direction;
+use crate::send_msg::Outgoing;
+use crate::sys::{self, BorrowedSocket};
+use crate::{MmsgBuf, SendMsg, pending};
 
 thread_local! {
-    /// A stack, not one arena: an iterator that is being sent may itself send or receive.
-    static ARENAS: RefCell<Vec<MmsgBuf>> = const { RefCell::new(Vec::new()) };
+    /// A stack, not one arena: an iterator that is being sent may itself send or receive. Boxed,
+    /// so that lending one moves a pointer.
+    #[expect(clippy::vec_box)]
+    static ARENAS: RefCell<Vec<Box<MmsgBuf>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `call` with an arena of this thread, which goes back to the thread's pool afterwards,
@@ -17,8 +23,21 @@ thread_local! {
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let arena = ARENAS.try_with(|arenas| arenas.borrow_mut().pop()).unwrap_or_default();
-    let mut lent = Lent(arena.unwrap_or_default());
-    call(&mut lent.0)
+    let mut lent = Lent(Some(arena.unwrap_or_default()));
+    call(lent.0.get_or_insert_default())
+}
+
+/// Sends messages by an arena of this thread. One that is plain needs none.
+#[inline]
+pub(crate) fn send(socket: BorrowedSocket<'_>, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+    if let [msg] = msgs {
+        if let Some(data) = msg.plain() {
+            return pending::take(socket, Direction::Send)
+                .map_or_else(|| sys::send_plain(socket, msg.dest_ref(), data), Err)
+                .map(|()| 1);
+        }
+    }
+    with(|arena| arena.send_on(socket, msgs))
 }
 
 /// Frees the arenas that this thread's calls have grown.
@@ -29,13 +48,15 @@ pub fn clear_pool() {
     let _ = ARENAS.try_with(|arenas| mem::take(&mut *arenas.borrow_mut()));
 }
 
-struct Lent(MmsgBuf);
+/// `Some` until it is dropped.
+struct Lent(Option<Box<MmsgBuf>>);
 
 impl Drop for Lent {
     #[inline]
     fn drop(&mut self) {
-        let arena = mem::take(&mut self.0);
-        let _ = ARENAS.try_with(|arenas| arenas.borrow_mut().push(arena));
+        if let Some(arena) = self.0.take() {
+            let _ = ARENAS.try_with(|arenas| arenas.borrow_mut().push(arena));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::iter::FusedIterator;
 
 use crate::ancillary::Told;
 use crate::message::Arrival;
+use crate::pending;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, Plain, RawAddr, Slots};
 use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
@@ -206,8 +207,11 @@ impl RecvBatch {
         flags: RecvFlags,
     ) -> io::Result<usize> {
         self.clear();
-        let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
         self.calls = 0;
+        if self.count == 1 {
+            return self.recv_one_on(socket, flags);
+        }
+        let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
@@ -218,6 +222,17 @@ impl RecvBatch {
             added?;
         }
         self.len = progress.count;
+        Ok(self.len)
+    }
+
+    /// Receives into the only slot: without steps to add up.
+    #[inline]
+    fn recv_one_on(&mut self, socket: BorrowedSocket<'_>, flags: RecvFlags) -> io::Result<usize> {
+        if let Some(error) = pending::take(socket, Direction::Receive) {
+            return Err(error);
+        }
+        self.calls = 1;
+        self.len = usize::from(self.slots.recv_one(socket, flags)?);
         Ok(self.len)
     }
 

@@ -250,7 +250,7 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| arena.send_on(sys::borrow(self), msgs))
+        pool::send(sys::borrow(self), msgs)
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 //!   - an interrupted call (`EINTR`) is made again;
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
+//! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
@@ -52,7 +53,7 @@ pub(crate) use self::{
     msg::wait_writable,
     unix::{
         AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
-        segmentation_refused, socket_id,
+        segmentation_refused, send_plain, socket_id,
     },
 };
 
@@ -62,7 +63,8 @@ mod windows;
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, Plain, RawAddr, RawAddrRef, RawSocket,
     Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
-    segmentation_refused, set_option, set_transmit_clock, socket_addr, socket_id, wait_writable,
+    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
+    wait_writable,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 
 use libc::c_int;
 
@@ -28,7 +29,8 @@ pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c
 /// Sends message by message until one is refused.
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
     for i in 0..wired.len() {
-        let sent = unless_innocent(socket, wired, i, |wired| send_one(socket, wired, i, flags));
+        let has_dest = wired.has_dest(i);
+        let sent = unless_innocent(socket, has_dest, || send_one(socket, wired, i, flags));
         if let Err(error) = sent {
             return Step::stopped(i, error).after(i + 1);
         }
@@ -36,8 +38,9 @@ pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c
     Step::moved(wired.len()).after(wired.len())
 }
 
+/// Receives one message into header `i`.
 #[inline]
-fn recv_one(
+pub(super) fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut RecvHeaders<'_>,
     i: usize,
@@ -90,6 +93,29 @@ unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
         let buffer = &*hdr.msg_iov;
         libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
     }
+}
+
+/// Sends a message of these bytes, to the address in `name` if there is one.
+#[inline]
+pub(super) fn send_plain(
+    socket: BorrowedFd<'_>,
+    name: &[u8],
+    data: &[u8],
+    flags: c_int,
+) -> io::Result<()> {
+    let (name, name_len) = match name {
+        [] => (ptr::null(), 0),
+        _ => (name.as_ptr().cast(), name.len()),
+    };
+    let (bytes, len) = (data.as_ptr().cast(), data.len());
+    retry(|| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: both pointers are to as many bytes as is said beside them, lent for this call.
+        let sent =
+            unsafe { libc::sendto(socket.as_raw_fd(), bytes, len, flags, name, name_len as _) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
 }
 
 /// Waits until the socket takes a message, or has an error to tell.

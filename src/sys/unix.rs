@@ -1,12 +1,14 @@
 //! Unix: sockets, and the choice between the two backends for each call.
 
 use std::io;
+use std::net::SocketAddr;
 
 use libc::c_int;
 use socket2::SockRef;
 
 pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
 
+use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
 use super::{Backend, Families, Refusal, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
@@ -30,10 +32,16 @@ pub(super) fn recv(
     wired: &mut RecvHeaders<'_>,
     flags: RecvFlags,
 ) -> Step {
-    let native = native_flags(flags);
     // One message: the single-message call costs less, and everybody has it.
+    if wired.len() == 1 {
+        return match recv_one(socket, wired, flags) {
+            Ok(()) => Step::moved(1),
+            Err(error) => Step::stopped(0, error),
+        };
+    }
+    let native = native_flags(flags);
     #[cfg(mmsg_calls)]
-    if backend == Backend::Mmsg && wired.len() > 1 {
+    if backend == Backend::Mmsg {
         return match mmsg::recvmmsg(socket, wired, native | libc::MSG_WAITFORONE) {
             Ok(count) => Step::moved(count),
             Err(error) if calls_are_missing(socket, &error) => msg::recv(socket, wired, native),
@@ -42,6 +50,16 @@ pub(super) fn recv(
     }
     let _ = backend;
     msg::recv(socket, wired, native)
+}
+
+/// Receives into the first wired header.
+#[inline]
+pub(super) fn recv_one(
+    socket: BorrowedSocket<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: RecvFlags,
+) -> io::Result<()> {
+    msg::recv_one(socket, wired, 0, native_flags(flags))
 }
 
 /// Sends wired headers, by one multi-message call or one by one.
@@ -53,8 +71,8 @@ pub(super) fn send(
 ) -> Step {
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
-        let sent =
-            unless_innocent(socket, wired, 0, |wired| mmsg::sendmmsg(socket, wired, SEND_FLAGS));
+        let has_dest = wired.has_dest(0);
+        let sent = unless_innocent(socket, has_dest, || mmsg::sendmmsg(socket, wired, SEND_FLAGS));
         return match sent {
             Ok(count) => Step::moved(count),
             Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
@@ -65,8 +83,21 @@ pub(super) fn send(
     msg::send(socket, wired, SEND_FLAGS)
 }
 
-/// Sends by `send`, whose error is about message `i`, and again where that error is not this
-/// message's own.
+/// Sends a message of these bytes, to `dest` if there is one.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: Option<&SocketAddr>,
+    data: &[u8],
+) -> io::Result<()> {
+    let mut name = [0; NAME_LEN];
+    let len = dest.map_or(0, |dest| addr::encode(dest, &mut name));
+    let name = &name[..len];
+    unless_innocent(socket, len > 0, || msg::send_plain(socket, name, data, SEND_FLAGS))
+}
+
+/// Sends by `send`, whose error is about one message, and again where that error is not this
+/// message's own; `has_dest` says whether the message says itself where it goes.
 ///
 /// With ICMP errors reported (`IP_RECVERR`), Linux makes the next call on an unconnected socket
 /// fail with the error of a datagram sent before, wherever that went (ip(7)). It is in the error
@@ -74,18 +105,15 @@ pub(super) fn send(
 #[inline]
 pub(super) fn unless_innocent<T>(
     socket: BorrowedSocket<'_>,
-    wired: &mut SendHeaders<'_>,
-    i: usize,
-    mut send: impl FnMut(&mut SendHeaders<'_>) -> io::Result<T>,
+    has_dest: bool,
+    mut send: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     /// Each try takes one error that arrived by then; a message's own does not go away.
     const TRIES: usize = 4;
-    let mut result = send(wired);
+    let mut result = send();
     for tried in 1..TRIES {
         match &result {
-            Err(error) if may_be_anothers(socket, wired.has_dest(i), error, tried) => {
-                result = send(wired);
-            }
+            Err(error) if may_be_anothers(socket, has_dest, error, tried) => result = send(),
             _ => break,
         }
     }
@@ -127,12 +155,16 @@ fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     missing
 }
 
+#[inline]
 fn native_flags(flags: RecvFlags) -> c_int {
     // Descriptors that come unasked for must not reach programs that this one starts.
     #[cfg(linux_like)]
     let mut native = libc::MSG_CMSG_CLOEXEC;
     #[cfg(not(linux_like))]
     let mut native = 0;
+    if flags.is_empty() {
+        return native;
+    }
     if flags.contains(RecvFlags::PEEK) {
         native |= libc::MSG_PEEK;
     }

@@ -111,25 +111,43 @@ impl Headers {
         flags: RecvFlags,
     ) -> Step {
         let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
-        let received = match msg.plain_room() {
-            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
+        match self.recv_one(socket, msg, flags) {
+            Ok(_) => Step::moved(1),
+            Err(error) => Step::stopped(0, error),
+        }
+    }
+
+    /// True: this system tells of the end by an error.
+    pub(crate) fn recv_one(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msg: &mut RecvMsg<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<bool> {
+        let (arrival, source) = match msg.plain_room() {
+            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags)?,
             None => {
                 let (buffers, ..) = msg.full_room();
                 // The one allocation of this platform: socket2 wants slices of its own.
                 let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
-                recv_one(socket, &mut slices, flags)
+                recv_one(socket, &mut slices, flags)?
             }
         };
-        match received {
-            Ok((arrival, source)) => {
-                msg.read_control(&[]);
-                *msg.source_mut() = source;
-                msg.set_arrival(arrival);
-                Step::moved(1)
-            }
-            Err(error) => Step::stopped(0, error),
-        }
+        msg.read_control(&[]);
+        *msg.source_mut() = source;
+        msg.set_arrival(arrival);
+        Ok(true)
     }
+}
+
+/// Sends a message of these bytes, to `dest` if there is one.
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: Option<&SocketAddr>,
+    data: &[u8],
+) -> io::Result<()> {
+    let msg = SendMsg::new(data);
+    send_one(socket, &dest.map_or(msg, |dest| msg.with_dest(*dest)))
 }
 
 fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
@@ -247,15 +265,25 @@ impl Slots {
         range: Range<usize>,
         flags: RecvFlags,
     ) -> Step {
-        let i = range.start;
-        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
-        match recv_one(socket, &mut [uninit(slot)], flags) {
-            Ok(arrival) => {
-                self.arrivals[i] = arrival;
-                Step::moved(1)
-            }
+        match self.fill(range.start, socket, flags) {
+            Ok(_) => Step::moved(1),
             Err(error) => Step::stopped(0, error),
         }
+    }
+
+    pub(crate) fn recv_one(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<bool> {
+        self.fill(0, socket, flags)
+    }
+
+    /// True: as [`Headers::recv_one`].
+    fn fill(&mut self, i: usize, socket: BorrowedSocket<'_>, flags: RecvFlags) -> io::Result<bool> {
+        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
+        self.arrivals[i] = recv_one(socket, &mut [uninit(slot)], flags)?;
+        Ok(true)
     }
 
     /// The datagrams among the first `n` messages, if all of them are whole.

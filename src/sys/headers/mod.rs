@@ -29,8 +29,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr;
+use std::slice;
 
-use libc::iovec;
+use libc::{c_int, iovec};
 
 use super::addr::{self, NAME_LEN, Name};
 use super::zeroed::Zeroed;
@@ -151,18 +152,37 @@ impl Headers {
         }
         let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
         if plain && plain_room {
-            arrived.for_each(|((header, _), msg)| {
-                msg.source_mut().set_len(source_len(header));
-                msg.set_arrival(Arrival::plain(header.msg_len as usize));
-            });
+            arrived.for_each(|((header, _), msg)| arrive_plain(header, msg));
         } else {
-            arrived.for_each(|((header, control), msg)| {
-                let segment_size = msg.read_control(control_of(header, control));
-                msg.source_mut().set_len(source_len(header));
-                msg.set_arrival(arrival(header, segment_size));
-            });
+            arrived.for_each(|((header, control), msg)| arrive(header, control, msg));
         }
         step
+    }
+
+    /// Receives one message; false if the socket was shut down. There is room for it.
+    #[inline]
+    pub(crate) fn recv_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        msg: &mut RecvMsg<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<bool> {
+        let (header, control) = (&mut self.headers[0], &mut self.controls[0]);
+        let plain_room = wire_room(header, msg, control);
+        let buffers = PhantomData;
+        let mut wired = RecvHeaders { headers: slice::from_mut(header), buffers };
+        unix::recv_one(socket, &mut wired, flags)?;
+        let ended = is_end(header) && !flags.contains(RecvFlags::ERROR_QUEUE);
+        if ended && unix::is_inet(socket) {
+            return Ok(false);
+        }
+        let hdr = &header.msg_hdr;
+        if plain_room && hdr.msg_controllen == 0 && !is_cut(hdr.msg_flags) {
+            arrive_plain(header, msg);
+        } else {
+            arrive(header, control, msg);
+        }
+        Ok(true)
     }
 
     /// Points the first headers at the messages' buffers and at copies of their addresses.
@@ -179,7 +199,7 @@ impl Headers {
         // The slots come first: when they are used up, no message is taken that nobody sends.
         slots.zip(msgs).for_each(|((header, row), msg)| {
             if !wire_plain(header, row, &msg) {
-                fuller.wire(header, row, &msg);
+                fuller.wire(header, row, msg);
             }
             count += 1;
         });
@@ -225,24 +245,36 @@ impl Headers {
         let count = msgs.len().min(self.capacity());
         let mut plain = true;
         for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
-            let hdr = &mut header.msg_hdr;
-            match msg.plain_room() {
-                Some((buffer, source)) => {
-                    // IoSliceMut is an iovec by its documentation.
-                    hdr.msg_iov = ptr::from_mut(buffer).cast();
-                    hdr.msg_iovlen = 1;
-                    hdr.msg_control = control.0.as_mut_ptr().cast();
-                    hdr.msg_name = source.room().as_mut_ptr().cast();
-                }
-                None => {
-                    wire_full_room(hdr, msg, control);
-                    plain = false;
-                }
+            if !wire_room(header, msg, control) {
+                plain = false;
             }
-            arm(header);
         }
         (RecvHeaders { headers: &mut self.headers[..count], buffers: PhantomData }, plain)
     }
+}
+
+/// Points a header at the message's buffer, and at room for its address and control data; sets
+/// every field that the kernel reads or writes. Says whether the message is plain: one buffer, and
+/// none for control data.
+#[inline]
+fn wire_room(header: &mut Header, msg: &mut RecvMsg<'_>, control: &mut Control) -> bool {
+    let hdr = &mut header.msg_hdr;
+    let plain = match msg.plain_room() {
+        Some((buffer, source)) => {
+            // IoSliceMut is an iovec by its documentation.
+            hdr.msg_iov = ptr::from_mut(buffer).cast();
+            hdr.msg_iovlen = 1;
+            hdr.msg_control = control.0.as_mut_ptr().cast();
+            hdr.msg_name = source.room().as_mut_ptr().cast();
+            true
+        }
+        None => {
+            wire_full_room(hdr, msg, control);
+            false
+        }
+    };
+    arm(header);
+    plain
 }
 
 /// Sends what is wired, and says how many messages were to be sent: those, and the one that was
@@ -305,10 +337,11 @@ struct Fuller<'a, 's> {
 }
 
 impl Fuller<'_, '_> {
-    /// Points a header at the message's buffers and control data.
+    /// Points a header at the message's buffers and control data. Takes the message as it comes: one
+    /// that is lent lives in memory, not in registers, also where it turns out to be plain.
     #[cold]
     #[inline(never)]
-    fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) {
+    fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: impl Outgoing<'m>) {
         // Counting would cost plain messages, too.
         let i = (ptr::from_ref(header).addr() - self.first.addr()) / size_of::<Header>();
         let Content::Full { buffers, control, meta } = *msg.content().borrow() else { return };
@@ -392,12 +425,32 @@ fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> (bool, Option<usize>
     let (control, flags) = headers.iter().fold((0, 0), |(control, flags), header| {
         (control | header.msg_hdr.msg_controllen, flags | header.msg_hdr.msg_flags)
     });
-    let plain = control == 0 && flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
+    let plain = control == 0 && !is_cut(flags);
     // Linux gives the end only to a call that waits, so as the first message; the BSDs give it to
     // every call, so as the last one, too.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
     let ended = ended && unix::is_inet(socket);
     (plain, if ended { headers.iter().position(is_end) } else { None })
+}
+
+/// Whether the flags of received messages say that something was cut off.
+#[inline]
+fn is_cut(flags: c_int) -> bool {
+    flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
+}
+
+/// Tells `msg` what the kernel wrote into its header, if both are plain.
+#[inline]
+fn arrive_plain(header: &Header, msg: &mut RecvMsg<'_>) {
+    msg.source_mut().set_len(source_len(header));
+    msg.set_arrival(Arrival::plain(header.msg_len as usize));
+}
+
+/// Tells `msg` what the kernel wrote into its header and control data.
+fn arrive(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
+    let segment_size = msg.read_control(control_of(header, control));
+    msg.source_mut().set_len(source_len(header));
+    msg.set_arrival(arrival(header, segment_size));
 }
 
 /// Bytes of the address that the kernel wrote.

@@ -1,6 +1,7 @@
 //! Payload memory with headers that stay wired to it.
 
 use std::fmt;
+use std::io;
 use std::iter::Zip;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -104,6 +105,25 @@ impl Slots {
             self.read_control(start..start + step.count);
         }
         step
+    }
+
+    /// Receives into the first slot, as a batch of its own; false if the socket was shut down.
+    #[inline]
+    pub(crate) fn recv_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        flags: RecvFlags,
+    ) -> io::Result<bool> {
+        self.rearm();
+        self.touched = 1;
+        let headers = &mut self.headers[..1];
+        unix::recv_one(socket, &mut RecvHeaders { headers, buffers: PhantomData }, flags)?;
+        let (plain, end) = look_over(socket, &self.headers[..1]);
+        self.plain = plain;
+        if !plain {
+            self.read_control(0..1);
+        }
+        Ok(end.is_none())
     }
 
     /// Reads the control data of the messages in the slots of `range`.
