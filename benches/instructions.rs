@@ -9,9 +9,9 @@
 use std::env;
 use std::hint::black_box;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
 
 /// Datagrams a call.
 const BATCH: usize = 64;
@@ -19,8 +19,20 @@ const BATCH: usize = 64;
 const CALLS: usize = 100;
 /// Calls before, so that all memory is allocated.
 const WARM_UP: usize = 2;
-const KINDS: [&str; 7] =
-    ["send_batch", "send_iter", "push", "flush", "recv_batch", "recv_into", "echo"];
+const KINDS: [&str; 12] = [
+    "send_batch",
+    "send_iter",
+    "push",
+    "flush",
+    "recv_batch",
+    "told_batch",
+    "meta_batch",
+    "recv_into",
+    "told_into",
+    "meta_into",
+    "trains_into",
+    "echo",
+];
 
 /// The frame that the counting is switched on and off by: its name is known to the script.
 #[inline(never)]
@@ -73,6 +85,17 @@ fn look_at(addr: Option<SocketAddr>, data: &[u8]) -> u64 {
     source ^ data.as_ptr().addr() as u64 ^ data.len() as u64
 }
 
+/// What a QUIC server reads beyond that: the congestion bits and where the datagram was sent to.
+#[inline(always)]
+fn look_at_meta(meta: &RecvMeta) -> u64 {
+    let to = match meta.destination {
+        Some(IpAddr::V4(ip)) => u64::from(u32::from_ne_bytes(ip.octets())),
+        Some(IpAddr::V6(ip)) => u128::from_ne_bytes(ip.octets()) as u64,
+        None => 1,
+    };
+    to ^ meta.ecn().map_or(1 << 8, |ecn| ecn as u64)
+}
+
 fn send(kind: &str, sockets: &Sockets) -> io::Result<()> {
     let Sockets { sender, .. } = sockets;
     let msgs = sockets.messages();
@@ -105,14 +128,22 @@ fn send(kind: &str, sockets: &Sockets) -> io::Result<()> {
 fn receive(kind: &str, sockets: &Sockets) -> io::Result<()> {
     let Sockets { sender, receiver, .. } = sockets;
     let msgs = sockets.messages();
-    let mut batch = RecvBatch::new(BATCH, 64);
+    let mut batch = RecvBatch::new(BATCH, 64 * PAYLOAD.len());
     let mut memory = [[0; 64]; BATCH];
     let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    let asked = Ancillary::TOS | Ancillary::DEST | Ancillary::GRO;
+    if !kind.starts_with("recv") && kind != "echo" {
+        assert_eq!(asked.enable(receiver)?, asked);
+    }
     for call in 0..WARM_UP + CALLS {
         let counted = call >= WARM_UP;
-        sender.send_batch(&msgs)?;
+        if kind == "trains_into" {
+            Offload::new(sender)?.send_batch(&msgs)?;
+        } else {
+            sender.send_batch(&msgs)?;
+        }
         let n: io::Result<usize> = match kind {
-            "recv_batch" => counting(counted, || {
+            "recv_batch" | "told_batch" => counting(counted, || {
                 let n = receiver.recv_batch(&mut room)?;
                 let mut seen = 0;
                 for msg in &room[..n] {
@@ -122,7 +153,7 @@ fn receive(kind: &str, sockets: &Sockets) -> io::Result<()> {
                 black_box(seen);
                 Ok(n)
             }),
-            "recv_into" => counting(counted, || {
+            "recv_into" | "told_into" => counting(counted, || {
                 let n = receiver.recv_into(&mut batch)?;
                 let mut seen = 0;
                 for datagram in &batch {
@@ -130,6 +161,35 @@ fn receive(kind: &str, sockets: &Sockets) -> io::Result<()> {
                 }
                 black_box(seen);
                 Ok(n)
+            }),
+            "meta_batch" => counting(counted, || {
+                let n = receiver.recv_batch(&mut room)?;
+                let mut seen = 0;
+                for msg in &room[..n] {
+                    seen ^= look_at(msg.addr(), msg.data()) ^ look_at_meta(&msg.meta());
+                }
+                black_box(seen);
+                Ok(n)
+            }),
+            "meta_into" => counting(counted, || {
+                let n = receiver.recv_into(&mut batch)?;
+                let mut seen = 0;
+                for datagram in &batch {
+                    seen ^= look_at(datagram.addr(), datagram.data());
+                    seen ^= look_at_meta(&datagram.meta());
+                }
+                black_box(seen);
+                Ok(n)
+            }),
+            "trains_into" => counting(counted, || {
+                receiver.recv_into(&mut batch)?;
+                let (mut seen, mut count) = (0, 0);
+                for datagram in &batch {
+                    seen ^= look_at(datagram.addr(), datagram.data());
+                    count += 1;
+                }
+                black_box(seen);
+                Ok(count)
             }),
             // The whole loop of an echo server.
             _ => counting(counted, || {
@@ -152,8 +212,8 @@ fn counting<T>(counted: bool, call: impl FnOnce() -> T) -> T {
 fn run(kind: &str, family: &str) -> io::Result<()> {
     let sockets = Sockets::new(if family == "v6" { "::1" } else { "127.0.0.1" })?;
     match kind {
-        "recv_batch" | "recv_into" | "echo" => receive(kind, &sockets),
-        _ => send(kind, &sockets),
+        "send_batch" | "send_iter" | "push" | "flush" => send(kind, &sockets),
+        _ => receive(kind, &sockets),
     }
 }
 

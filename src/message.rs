@@ -24,18 +24,26 @@ pub(crate) struct Arrival {
 /// What was told about a message beyond its arrival; lent, since it is large and often empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta<'a> {
-    /// What is understood; `None` if nothing was told.
-    pub(crate) read: Option<&'a Told>,
+    /// What is understood.
+    read: &'a RecvMeta,
     /// All control messages, where they are at hand.
-    pub(crate) raw: &'a [u8],
+    raw: &'a [u8],
 }
 
-impl Meta<'_> {
-    pub(crate) const NONE: Self = Self { read: None, raw: &[] };
+/// What is understood of no control messages. Lent as the others are, not copied: a copy is made
+/// of the fields that are looked at, and without a branch for each.
+static NOTHING: RecvMeta = RecvMeta::NONE;
 
-    #[inline]
-    fn get(&self) -> RecvMeta {
-        self.read.map_or(RecvMeta::NONE, |told| *told.meta())
+impl<'a> Meta<'a> {
+    /// What was `told`, if anything was, by these control messages.
+    #[inline(always)]
+    pub(crate) fn new(told: Option<&'a Told>, raw: &'a [u8]) -> Self {
+        Self { read: told.map_or(&NOTHING, Told::meta), raw }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> RecvMeta {
+        *self.read
     }
 }
 
@@ -124,6 +132,7 @@ impl<'a> Message<'a> {
 
     /// What else the system told about the message.
     #[must_use]
+    #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta.get()
     }
@@ -165,10 +174,10 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// One that came by itself and as it was sent, with nothing told but its source.
-    #[inline]
-    pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>) -> Self {
-        Self { parts: Parts::one(data), source, meta: Meta::NONE, truncated: false }
+    /// One that came by itself and as it was sent.
+    #[inline(always)]
+    pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>, meta: Meta<'a>) -> Self {
+        Self { parts: Parts::one(data), source, meta, truncated: false }
     }
 
     /// Length in bytes.
@@ -251,16 +260,40 @@ impl<'a> Datagrams<'a> {
         let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
         Self { rest, source, meta, segment, cut: arrival.cut.data }
     }
+}
 
-    /// The bytes that were not given out yet.
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        self.rest.map_or(&[], |rest| rest.head())
+/// What is left of a train in one buffer: the datagrams that come after the first one.
+#[derive(Clone, Debug)]
+pub(crate) struct Train<'a> {
+    /// Empty at the end; the datagrams of a train are not.
+    rest: &'a [u8],
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    segment: usize,
+    cut: bool,
+}
+
+impl<'a> Train<'a> {
+    /// What is left of datagrams that lie in one buffer.
+    pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
+        let &Datagrams { rest, source, meta, segment, cut } = datagrams;
+        Self { rest: rest.map_or(&[], |rest| rest.head()), source, meta, segment, cut }
     }
 
-    /// Of these, the ones in `rest`, the end of the message's one buffer.
-    pub(crate) fn within(mut self, rest: &'a [u8]) -> Self {
-        self.rest = Some(Parts::one(rest));
-        self
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
+        self.rest = rest;
+        let truncated = self.cut && data.len() < self.segment;
+        Some(Datagram { truncated, ..Datagram::whole(data, self.source, self.meta) })
+    }
+
+    /// Bytes left.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
     }
 }
 
@@ -302,7 +335,7 @@ mod tests {
     static NOWHERE: RawAddr = RawAddr::NONE;
 
     fn message(bytes: &[u8], arrival: Arrival) -> Message<'_> {
-        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, Meta::NONE)
+        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, Meta::new(None, &[]))
     }
 
     fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {

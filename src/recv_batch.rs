@@ -6,10 +6,10 @@ use std::io;
 use std::iter::FusedIterator;
 
 use crate::ancillary::Told;
-use crate::message::Arrival;
+use crate::message::{Arrival, Train};
 use crate::pending;
 use crate::progress::{Direction, Progress};
-use crate::sys::{BorrowedSocket, MAX_BATCH, Plain, RawAddr, Slots};
+use crate::sys::{BorrowedSocket, MAX_BATCH, RawAddr, Singles, Slots};
 use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
@@ -145,8 +145,8 @@ impl RecvBatch {
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        let plain = if self.arrivals.is_empty() { self.slots.plain(self.len) } else { None };
-        Iter { batch: self, plain, next: 0, train: &[] }
+        let singles = if self.arrivals.is_empty() { self.slots.singles(self.len) } else { None };
+        Iter { batch: self, singles, next: 0, train: None }
     }
 
     /// Forgets the messages.
@@ -166,26 +166,18 @@ impl RecvBatch {
         })
     }
 
-    /// The first datagram of what is left of a train in the slot before `next`, or else in the
-    /// slots from there on; with the slot and the train that come after it.
+    /// The first datagram in the slots from `next` on; with the slot that comes after it, and what
+    /// is left of the train that it begins.
     ///
     /// Takes and gives the position by value: an iterator that is lent to a function lives in
     /// memory, not in registers.
     #[inline(never)]
-    fn any_datagram<'a>(
-        &'a self,
-        mut next: usize,
-        train: &'a [u8],
-    ) -> Option<(Datagram<'a>, usize, &'a [u8])> {
-        if !train.is_empty() {
-            let mut datagrams = self.message(next.checked_sub(1)?)?.datagrams().within(train);
-            return datagrams.next().map(|datagram| (datagram, next, datagrams.rest()));
-        }
+    fn any_datagram(&self, mut next: usize) -> Option<(Datagram<'_>, usize, Train<'_>)> {
         loop {
             let mut datagrams = self.message(next)?.datagrams();
             next += 1;
             if let Some(datagram) = datagrams.next() {
-                return Some((datagram, next, datagrams.rest()));
+                return Some((datagram, next, Train::rest_of(&datagrams)));
             }
         }
     }
@@ -294,24 +286,27 @@ impl FusedIterator for Messages<'_> {}
 #[derive(Clone)]
 pub struct Iter<'a> {
     batch: &'a RecvBatch,
-    /// All that came, if it is nothing but plain datagrams; the other fields are not used then.
-    plain: Option<Plain<'a>>,
+    /// All that came, if it is nothing but single datagrams; the other fields are not used then.
+    singles: Option<Singles<'a>>,
     next: usize,
     /// What is left of the train in the slot before.
-    train: &'a [u8],
+    train: Option<Train<'a>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
     type Item = Datagram<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Datagram<'a>> {
         // The same answer at every step: of a loop over this, the compiler makes two.
-        if let Some(plain) = &mut self.plain {
-            return plain.next();
+        if let Some(singles) = &mut self.singles {
+            return singles.next();
         }
-        let (datagram, next, train) = self.batch.any_datagram(self.next, self.train)?;
-        (self.next, self.train) = (next, train);
+        if let Some(datagram) = self.train.as_mut().and_then(Train::next) {
+            return Some(datagram);
+        }
+        let (datagram, next, train) = self.batch.any_datagram(self.next)?;
+        (self.next, self.train) = (next, Some(train));
         Some(datagram)
     }
 }
@@ -324,7 +319,7 @@ impl fmt::Debug for Iter<'_> {
         f.debug_struct("Iter")
             .field("batch", batch)
             .field("next", next)
-            .field("train", &train.len())
+            .field("train", &train.as_ref().map_or(0, Train::len))
             .finish_non_exhaustive()
     }
 }

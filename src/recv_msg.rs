@@ -177,7 +177,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        if self.arrival.told { *self.told.meta() } else { RecvMeta::NONE }
+        self.told().get()
     }
 
     /// Whether bytes are missing, or may be: the message was longer than the buffers, or its
@@ -207,8 +207,12 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        let meta = Meta { read: self.arrival.told.then_some(&self.told), raw: &[] };
-        Datagrams::new(self.parts(), self.source.lend(), &self.arrival, meta)
+        Datagrams::new(self.parts(), self.source.lend(), &self.arrival, self.told())
+    }
+
+    #[inline(always)]
+    fn told(&self) -> Meta<'_> {
+        Meta::new(self.arrival.told.then_some(&self.told), &[])
     }
 
     /// Takes a message as if it had been received: for implementations of
@@ -307,8 +311,13 @@ impl<'a> RecvMsg<'a> {
         if control.is_empty() {
             return None;
         }
-        self.told.read(control);
-        self.told.meta().segment_size
+        self.told.read(control)
+    }
+
+    /// What was told, to be read into.
+    #[inline(always)]
+    pub(crate) fn told_mut(&mut self) -> &mut Told {
+        &mut self.told
     }
 
     /// Takes note of what arrived.

@@ -93,6 +93,38 @@ impl fmt::Debug for ControlMessages<'_> {
     }
 }
 
+/// The header of a control message of this platform, without padding.
+pub(super) type Header = [u8; HEADER];
+const HEADER: usize = Layout::NATIVE.len_bytes + 8;
+
+/// The header of a message of this kind with `payload` bytes: to be compared with as a whole, which
+/// takes less than reading it.
+pub(super) const fn header((level, kind): Kind, payload: usize) -> Header {
+    const LAYOUT: Layout = Layout::NATIVE;
+    let len = (LAYOUT.data_offset + payload).to_ne_bytes();
+    // On a big-endian machine the low bytes of a `usize` are the last ones.
+    let skip = if LAYOUT.big_endian { len.len() - min(len.len(), LAYOUT.len_bytes) } else { 0 };
+    let (level, kind) = (level.to_ne_bytes(), kind.to_ne_bytes());
+    let mut header = [0; HEADER];
+    let mut i = 0;
+    while i < LAYOUT.len_bytes {
+        header[i] = len[skip + i];
+        i += 1;
+    }
+    i = 0;
+    while i < 4 {
+        header[LAYOUT.len_bytes + i] = level[i];
+        header[LAYOUT.len_bytes + 4 + i] = kind[i];
+        i += 1;
+    }
+    header
+}
+
+/// `usize::min`, which is not `const`.
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
 /// Control messages of this platform that are expected in an order, each with a length.
 pub(super) struct Row<'a> {
     rest: &'a [u8],
@@ -104,26 +136,17 @@ impl<'a> Row<'a> {
         Self { rest: control }
     }
 
-    /// The next message's originating protocol.
-    #[inline(always)]
-    pub(super) fn level(&self) -> Option<i32> {
-        Layout::NATIVE.read_int(self.rest, Layout::NATIVE.len_bytes)
-    }
-
-    /// The next message's payload, if it is of this kind and has `N` bytes, which with header and
-    /// padding are `SPACE`; goes on to the one after it then.
+    /// The next message's payload, if its header is this one, which is of a message of `N` bytes,
+    /// which with header and padding are `SPACE`; goes on to the one after it then.
     #[inline(always)]
     pub(super) fn next<const N: usize, const SPACE: usize>(
         &mut self,
-        (level, kind): Kind,
+        header: &Header,
     ) -> Option<&'a [u8; N]> {
         const LAYOUT: Layout = Layout::NATIVE;
         const { assert!(SPACE == LAYOUT.space(N)) };
         let (message, after) = self.rest.split_first_chunk::<SPACE>()?;
-        let is_it = LAYOUT.read_int(message, LAYOUT.len_bytes) == Some(level)
-            && LAYOUT.read_int(message, LAYOUT.len_bytes + 4) == Some(kind)
-            && LAYOUT.read_len(message) == Some(LAYOUT.data_offset + N);
-        if !is_it {
+        if message.first_chunk() != Some(header) {
             return None;
         }
         self.rest = after;

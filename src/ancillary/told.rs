@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::decode::{Row, split_first};
-use super::{ControlMessage, Layout, RecvMeta};
+use super::decode::{Header, Row, header, split_first};
+use super::{CONTROL_SPACE, ControlMessage, Layout, RecvMeta};
 use crate::sys::kinds;
 
 /// What was told about a message.
@@ -31,6 +31,12 @@ mod field {
     pub(super) const ALL: u32 = (1 << 6) - 1;
 }
 
+const GRO: Header = header(kinds::GRO, 4);
+const PKTINFO_V4: Header = header(kinds::PKTINFO_V4, 12);
+const PKTINFO_V6: Header = header(kinds::PKTINFO_V6, 20);
+const TOS: Header = header(kinds::TOS, 1);
+const TCLASS: Header = header(kinds::TCLASS, 4);
+
 const SPACE_1: usize = Layout::NATIVE.space(1);
 const SPACE_4: usize = Layout::NATIVE.space(4);
 const SPACE_12: usize = Layout::NATIVE.space(12);
@@ -44,59 +50,63 @@ impl Told {
         &self.meta
     }
 
+    /// Reads what came with a message into the first `len` bytes of `room`, if it is what servers
+    /// ask for, the destination and the congestion bits, and nothing else: that has one order and
+    /// one length, and looked for so it costs a few instructions. False if it is something else,
+    /// for [`read`](Self::read).
+    #[inline(always)]
+    pub(crate) fn read_usual(&mut self, room: &[u8; CONTROL_SPACE], len: usize) -> bool {
+        match len {
+            USUAL_V4 => {
+                let Some((info, tos)) = usual_v4(room) else { return false };
+                (self.meta.destination, self.meta.interface) = pktinfo_v4(info);
+                self.meta.tos = Some(tos);
+            }
+            USUAL_V6 => {
+                let Some((info, class)) = usual_v6(room) else { return false };
+                (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
+                self.meta.tos = Some(class);
+            }
+            _ => return false,
+        }
+        self.keep(field::DESTINATION | field::INTERFACE | field::TOS);
+        true
+    }
+
     /// Reads what is known out of the control messages that came with a message, in place of what
-    /// was told of an earlier one.
+    /// was told of an earlier one. Gives the segment size of a train.
     ///
-    /// What servers ask for comes in one order, each with one length: looked for so, it costs a
-    /// few instructions. Whatever else there is, in whatever order, is walked over after that.
-    #[inline]
-    pub(crate) fn read(&mut self, control: &[u8]) {
+    /// Most often they come in one order; the rest is walked over after that.
+    pub(crate) fn read(&mut self, control: &[u8]) -> Option<u16> {
         let (mut row, mut has) = (Row::new(control), 0);
-        if let Some(size) = row.next::<4, SPACE_4>(kinds::GRO).and_then(segment_size) {
+        if let Some(size) = row.next::<4, SPACE_4>(&GRO).and_then(segment_size) {
             self.meta.segment_size = Some(size);
             has |= field::SEGMENT_SIZE;
         }
-        if row.level() == Some(kinds::PKTINFO_V4.0) {
-            has |= self.read_v4(&mut row, true);
-        } else {
-            let info = row.next::<20, SPACE_20>(kinds::PKTINFO_V6);
-            if let Some(info) = info {
-                (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
-                has |= field::DESTINATION | field::INTERFACE;
+        if let Some(info) = row.next::<12, SPACE_12>(&PKTINFO_V4) {
+            (self.meta.destination, self.meta.interface) = pktinfo_v4(info);
+            has |= field::DESTINATION | field::INTERFACE;
+        } else if let Some(info) = row.next::<20, SPACE_20>(&PKTINFO_V6) {
+            (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
+            has |= field::DESTINATION | field::INTERFACE;
+            // An IPv6 socket tells the destination of an IPv4 message twice; the mapped form
+            // stays, to look like the source.
+            if let Some(info) = row.next::<12, SPACE_12>(&PKTINFO_V4) {
+                (_, self.meta.interface) = pktinfo_v4(info);
             }
-            if row.level() == Some(kinds::PKTINFO_V4.0) {
-                has |= self.read_v4(&mut row, info.is_none());
-            } else if let Some(class) = row.next::<4, SPACE_4>(kinds::TCLASS).and_then(small) {
-                self.meta.tos = Some(class);
-                has |= field::TOS;
-            }
+        }
+        if let Some([tos]) = row.next::<1, SPACE_1>(&TOS) {
+            self.meta.tos = Some(*tos);
+            has |= field::TOS;
+        } else if let Some(class) = row.next::<4, SPACE_4>(&TCLASS).and_then(small) {
+            self.meta.tos = Some(class);
+            has |= field::TOS;
         }
         match row.rest() {
             [] => self.keep(has),
             rest => self.read_others(rest, has),
         }
-    }
-
-    /// Reads what is told of IPv4 messages, and gives the fields that it set.
-    ///
-    /// An IPv6 socket tells the destination of an IPv4 message twice; the mapped form stays, to
-    /// look like the source, so this one is not `wanted`.
-    #[inline(always)]
-    fn read_v4(&mut self, row: &mut Row<'_>, wanted: bool) -> u32 {
-        let mut has = 0;
-        if let Some(info) = row.next::<12, SPACE_12>(kinds::PKTINFO_V4) {
-            let (destination, interface) = pktinfo_v4(info);
-            self.meta.interface = interface;
-            if wanted {
-                self.meta.destination = destination;
-            }
-            has |= field::DESTINATION | field::INTERFACE;
-        }
-        if let Some([tos]) = row.next::<1, SPACE_1>(kinds::TOS) {
-            self.meta.tos = Some(*tos);
-            has |= field::TOS;
-        }
-        has
+        self.meta.segment_size
     }
 
     #[inline(never)]
@@ -195,6 +205,25 @@ impl From<RecvMeta> for Told {
     fn from(meta: RecvMeta) -> Self {
         Self { meta, has: field::ALL }
     }
+}
+
+/// Bytes of what an IPv4 message is told with where destination and TOS were asked for.
+const USUAL_V4: usize = SPACE_12 + SPACE_1;
+/// The same for IPv6.
+const USUAL_V6: usize = SPACE_20 + SPACE_4;
+
+#[inline(always)]
+fn usual_v4(room: &[u8; CONTROL_SPACE]) -> Option<(&[u8; 12], u8)> {
+    let mut row = Row::new(&room[..USUAL_V4]);
+    let info = row.next::<12, SPACE_12>(&PKTINFO_V4)?;
+    row.next::<1, SPACE_1>(&TOS).map(|[tos]| (info, *tos))
+}
+
+#[inline(always)]
+fn usual_v6(room: &[u8; CONTROL_SPACE]) -> Option<(&[u8; 20], u8)> {
+    let mut row = Row::new(&room[..USUAL_V6]);
+    let info = row.next::<20, SPACE_20>(&PKTINFO_V6)?;
+    row.next::<4, SPACE_4>(&TCLASS).and_then(small).map(|class| (info, class))
 }
 
 /// `struct in_pktinfo`: interface, address of this host, address in the header. The last one is

@@ -49,7 +49,7 @@ mod zeroed;
 pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
     cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
-    headers::{Headers, Plain, Slots},
+    headers::{Headers, Singles, Slots},
     msg::wait_writable,
     unix::{
         AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
@@ -61,7 +61,7 @@ pub(crate) use self::{
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, Plain, RawAddr, RawAddrRef, RawSocket,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawAddr, RawAddrRef, RawSocket, Singles,
     Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
     segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
     wait_writable,

@@ -241,8 +241,8 @@ impl RawAddrRef<'_> {
     }
 }
 
-/// What [`Slots::plain`] goes through.
-pub(crate) type Plain<'a> = option::IntoIter<Datagram<'a>>;
+/// What [`Slots::singles`] goes through.
+pub(crate) type Singles<'a> = option::IntoIter<Datagram<'a>>;
 
 /// Payload memory, and what arrived in it.
 #[derive(Debug)]
@@ -287,12 +287,12 @@ impl Slots {
     }
 
     /// The datagrams among the first `n` messages, if all of them are whole.
-    pub(crate) fn plain(&self, n: usize) -> Option<Plain<'_>> {
+    pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         // A receive brings one message or none.
         let datagram = (n > 0).then(|| {
             let (arrival, source) = &self.arrivals[0];
             let data = &self.payload[..self.slot_len.min(arrival.reported)];
-            (!arrival.cut.data).then(|| Datagram::whole(data, source.lend()))
+            (!arrival.cut.data).then(|| Datagram::whole(data, source.lend(), Meta::new(None, &[])))
         });
         match datagram {
             None => Some(None.into_iter()),
@@ -319,7 +319,7 @@ impl Slots {
     ) -> Message<'a> {
         let payload = &self.payload[i * self.slot_len..][..self.slot_len];
         let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, Meta { read: Some(told), raw: &[] })
+        Message::new(Parts::one(data), source, arrival, Meta::new(Some(told), &[]))
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {

@@ -20,7 +20,7 @@ mod slots;
 mod tests;
 mod trains;
 
-pub(crate) use slots::{Plain, Slots};
+pub(crate) use slots::{Singles, Slots};
 use trains::Trains;
 
 use std::borrow::Borrow;
@@ -145,16 +145,18 @@ impl Headers {
     ) -> Step {
         let (mut wired, plain_room) = self.wire_recv(msgs);
         let mut step = unix::recv(backend, socket, &mut wired, flags);
-        let (plain, end) = look_over(socket, &self.headers[..step.count]);
+        let seen = look_over(socket, &self.headers[..step.count]);
         // In the error queue it is ordinary to have neither bytes nor a source.
-        if let Some(count) = end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE)) {
+        if let Some(count) = seen.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE)) {
             step = Step { count, error: None, ended: true, ..step };
         }
         let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
-        if plain && plain_room {
-            arrived.for_each(|((header, _), msg)| arrive_plain(header, msg));
-        } else {
+        if !plain_room || seen.cut {
             arrived.for_each(|((header, control), msg)| arrive(header, control, msg));
+        } else if seen.control {
+            arrived.for_each(|((header, control), msg)| arrive_told(header, control, msg));
+        } else {
+            arrived.for_each(|((header, _), msg)| arrive_plain(header, msg));
         }
         step
     }
@@ -417,20 +419,28 @@ fn wire_full_room(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Contr
     hdr.msg_name = source.room().as_mut_ptr().cast();
 }
 
-/// Sees what was received: whether all of it is whole and without control data, and whether the
-/// socket was shut down, as the number of messages that came before the end then.
+/// What is to be seen in the headers of received messages, all together.
+struct Seen {
+    /// Whether any came with control data.
+    control: bool,
+    /// Whether anything was cut off any.
+    cut: bool,
+    /// The number of messages that came before the end, if the socket was shut down.
+    end: Option<usize>,
+}
+
 #[inline]
-fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> (bool, Option<usize>) {
+fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> Seen {
     // All of them at once, without a branch for each: mostly there is nothing to be found.
     let (control, flags) = headers.iter().fold((0, 0), |(control, flags), header| {
         (control | header.msg_hdr.msg_controllen, flags | header.msg_hdr.msg_flags)
     });
-    let plain = control == 0 && !is_cut(flags);
     // Linux gives the end only to a call that waits, so as the first message; the BSDs give it to
     // every call, so as the last one, too.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
     let ended = ended && unix::is_inet(socket);
-    (plain, if ended { headers.iter().position(is_end) } else { None })
+    let end = if ended { headers.iter().position(is_end) } else { None };
+    Seen { control: control > 0, cut: is_cut(flags), end }
 }
 
 /// Whether the flags of received messages say that something was cut off.
@@ -446,7 +456,19 @@ fn arrive_plain(header: &Header, msg: &mut RecvMsg<'_>) {
     msg.set_arrival(Arrival::plain(header.msg_len as usize));
 }
 
+/// Tells `msg`, whose room is plain, what the kernel wrote into its header, with control data, and
+/// did not cut.
+#[inline]
+fn arrive_told(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
+    if !msg.told_mut().read_usual(&control.0, header.msg_hdr.msg_controllen as usize) {
+        return arrive(header, control, msg);
+    }
+    msg.source_mut().set_len(source_len(header));
+    msg.set_arrival(Arrival { told: true, ..Arrival::plain(header.msg_len as usize) });
+}
+
 /// Tells `msg` what the kernel wrote into its header and control data.
+#[inline(never)]
 fn arrive(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
     let segment_size = msg.read_control(control_of(header, control));
     msg.source_mut().set_len(source_len(header));

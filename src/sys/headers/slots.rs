@@ -42,8 +42,8 @@ pub(crate) struct Slots {
     stride: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
     touched: usize,
-    /// Whether all messages received since then are whole and without control data.
-    plain: bool,
+    /// Whether all messages received since then are whole, and a datagram each.
+    single: bool,
 }
 
 impl Slots {
@@ -58,7 +58,7 @@ impl Slots {
             told: vec![Told::NOTHING; slots],
             stride,
             touched: slots,
-            plain: true,
+            single: true,
         };
         // Addresses of the arrays, not of borrows of their elements: they outlive this call.
         let (names, controls) = (new.slots.as_mut_ptr(), new.controls.as_mut_ptr());
@@ -96,12 +96,12 @@ impl Slots {
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
-        let (plain, end) = look_over(socket, &self.headers[start..start + step.count]);
-        self.plain &= plain;
-        if let Some(count) = end {
+        let seen = look_over(socket, &self.headers[start..start + step.count]);
+        if let Some(count) = seen.end {
             step = Step { count, error: None, ended: true, ..step };
         }
-        if !plain {
+        self.single &= !seen.cut;
+        if seen.control {
             self.read_control(start..start + step.count);
         }
         step
@@ -118,20 +118,24 @@ impl Slots {
         self.touched = 1;
         let headers = &mut self.headers[..1];
         unix::recv_one(socket, &mut RecvHeaders { headers, buffers: PhantomData }, flags)?;
-        let (plain, end) = look_over(socket, &self.headers[..1]);
-        self.plain = plain;
-        if !plain {
+        let seen = look_over(socket, &self.headers[..1]);
+        self.single = !seen.cut;
+        if seen.control {
             self.read_control(0..1);
         }
-        Ok(end.is_none())
+        Ok(seen.end.is_none())
     }
 
     /// Reads the control data of the messages in the slots of `range`.
+    #[inline(never)]
     fn read_control(&mut self, range: Range<usize>) {
-        for i in range {
-            let control = control_of(&self.headers[i], &self.controls[i]);
-            if !control.is_empty() {
-                self.told[i].read(control);
+        let controls = self.controls[range.clone()].iter();
+        let slots = self.headers[range.clone()].iter().zip(controls).zip(&mut self.told[range]);
+        for ((header, control), told) in slots {
+            let len = header.msg_hdr.msg_controllen as usize;
+            if len > 0 && !told.read_usual(&control.0, len) {
+                let segment_size = told.read(control_of(header, control));
+                self.single &= segment_size.is_none();
             }
         }
     }
@@ -141,15 +145,15 @@ impl Slots {
     fn rearm(&mut self) {
         self.headers[..self.touched].iter_mut().for_each(arm);
         self.touched = 0;
-        self.plain = true;
+        self.single = true;
     }
 
-    /// Goes through the `n` messages that were received, if all of them are plain, and through
-    /// none otherwise.
+    /// Goes through the `n` messages that were received, if each of them is one whole datagram,
+    /// and through none otherwise.
     #[inline]
-    pub(crate) fn plain(&self, n: usize) -> Option<Plain<'_>> {
+    pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
-        self.plain.then(|| Plain(self.headers[..n].iter().zip(slots)))
+        self.single.then(|| Singles(self.headers[..n].iter().zip(slots).zip(&self.told)))
     }
 
     /// The message in slot `i`.
@@ -157,11 +161,11 @@ impl Slots {
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let header = &self.headers[i];
         let raw = control_of(header, &self.controls[i]);
-        let read = (!raw.is_empty()).then(|| &self.told[i]);
+        let told = (!raw.is_empty()).then(|| &self.told[i]);
         let (name, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
         let (arrival, len) = self.arrived(i);
         let source = RawAddrRef::new(name, source_len(header));
-        Message::new(Parts::one(&payload[..len]), source, arrival, Meta { read, raw })
+        Message::new(Parts::one(&payload[..len]), source, arrival, Meta::new(told, raw))
     }
 
     /// What arrived in slot `i`, and how many bytes of it are there.
@@ -184,7 +188,7 @@ impl Slots {
     ) -> Message<'a> {
         let (_, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
         let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, Meta { read: Some(told), raw: &[] })
+        Message::new(Parts::one(data), source, arrival, Meta::new(Some(told), &[]))
     }
 
     /// The payload memory of each slot, for those who fill it themselves.
@@ -199,20 +203,24 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
     slot.split_first_chunk().expect("a slot is longer than an address")
 }
 
-/// Goes through messages that are plain: whole datagrams without control data.
+/// Goes through messages that are one whole datagram each.
 #[derive(Clone)]
-pub(crate) struct Plain<'a>(Zip<slice::Iter<'a, Header>, slice::ChunksExact<'a, u8>>);
+pub(crate) struct Singles<'a>(
+    Zip<Zip<slice::Iter<'a, Header>, slice::ChunksExact<'a, u8>>, slice::Iter<'a, Told>>,
+);
 
-impl<'a> Iterator for Plain<'a> {
+impl<'a> Iterator for Singles<'a> {
     type Item = Datagram<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let (header, slot) = self.0.next()?;
+        let ((header, slot), told) = self.0.next()?;
         let (name, payload) = parts(slot);
         let data = &payload[..payload.len().min(header.msg_len as usize)];
         let source = RawAddrRef::new(name, source_len(header));
-        Some(Datagram::whole(data, source))
+        // Where nobody asks for it, none of this is done.
+        let meta = Meta::new((header.msg_hdr.msg_controllen > 0).then_some(told), &[]);
+        Some(Datagram::whole(data, source, meta))
     }
 
     #[inline]
@@ -221,7 +229,7 @@ impl<'a> Iterator for Plain<'a> {
     }
 }
 
-impl ExactSizeIterator for Plain<'_> {}
+impl ExactSizeIterator for Singles<'_> {}
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
