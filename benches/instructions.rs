@@ -19,11 +19,13 @@ const BATCH: usize = 64;
 const CALLS: usize = 100;
 /// Calls before, so that all memory is allocated.
 const WARM_UP: usize = 2;
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 14] = [
     "send_batch",
     "send_iter",
     "push",
     "flush",
+    "trains",
+    "trains_slab",
     "recv_batch",
     "told_batch",
     "meta_batch",
@@ -101,10 +103,15 @@ fn send(kind: &str, sockets: &Sockets) -> io::Result<()> {
     let msgs = sockets.messages();
     let dests = [sockets.to; BATCH];
     let mut queue = SendQueue::new(1 << 20);
+    let offload = Offload::new(sender)?;
+    let slab = PAYLOAD.repeat(BATCH);
+    let slab: Vec<_> = slab.chunks(PAYLOAD.len()).map(|p| SendMsg::to(sockets.to, p)).collect();
     for call in 0..WARM_UP + CALLS {
         let counted = call >= WARM_UP;
         let sent = match kind {
             "send_batch" => counting(counted, || sender.send_batch(&msgs))?,
+            "trains" => counting(counted, || offload.send_batch(&msgs))?,
+            "trains_slab" => counting(counted, || offload.send_batch(&slab))?,
             "send_iter" => {
                 // Built as they are taken, as a server's answers are.
                 let mut built = dests.iter().map(|dest| SendMsg::to(*dest, PAYLOAD));
@@ -212,7 +219,9 @@ fn counting<T>(counted: bool, call: impl FnOnce() -> T) -> T {
 fn run(kind: &str, family: &str) -> io::Result<()> {
     let sockets = Sockets::new(if family == "v6" { "::1" } else { "127.0.0.1" })?;
     match kind {
-        "send_batch" | "send_iter" | "push" | "flush" => send(kind, &sockets),
+        "send_batch" | "send_iter" | "push" | "flush" | "trains" | "trains_slab" => {
+            send(kind, &sockets)
+        }
         _ => receive(kind, &sockets),
     }
 }

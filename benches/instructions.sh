@@ -7,6 +7,8 @@
 #   send_iter    ... that an iterator makes as it goes, which is counted, too
 #   push         into a SendQueue
 #   flush        out of it
+#   trains       messages that lie ready, as one train by Offload: one payload for all of them
+#   trains_slab  ... payloads side by side in memory
 #   recv_batch   into 64 RecvMsg, and then every address and where its bytes are
 #   told_batch   ... where congestion bits, destination and trains were asked for: decoding them
 #   meta_batch   ... and reading the first two of each
@@ -24,7 +26,7 @@ set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # What is promised for each kind; - for nothing.
-promises='send_batch 40  send_iter -  push -  flush 40
+promises='send_batch 40  send_iter -  push -  flush 40  trains -  trains_slab -
     recv_batch -  told_batch +60  meta_batch -  recv_into 40  told_into +60  meta_into -  trains_into -
     echo -'
 

@@ -117,9 +117,75 @@ impl<'m> Run<'m> {
         Self { dest, wishes, segment: bytes, bytes, count: 1, room }
     }
 
-    /// Counts the next message in, if it can go in the same train, and gives its bytes then.
+    /// Counts in as many of the next messages as can go in the same train, and hands the bytes of
+    /// each to `each`. Gives the message that comes after them.
     #[inline]
-    pub(crate) fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<&'m [u8]> {
+    pub(crate) fn join<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        mut each: impl FnMut(&'m [u8]),
+    ) -> Option<M> {
+        let mut next = match (self.wishes, self.dest) {
+            (Some(_), _) => msgs.next(),
+            // One loop for each form of destination, so that it need not look which one it is.
+            (None, Dest::Addr(Some(SocketAddr::V4(to)))) => self.join_equal(
+                msgs,
+                &mut each,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V4(dest))) if *dest == to),
+            ),
+            (None, Dest::Addr(Some(SocketAddr::V6(to)))) => self.join_equal(
+                msgs,
+                &mut each,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
+            ),
+            (None, Dest::Ready(to)) => self.join_equal(
+                msgs,
+                &mut each,
+                |dest| matches!(dest, DestRef::Ready(dest) if dest.same(to)),
+            ),
+            (None, to) => self.join_equal(msgs, &mut each, |dest| to.is(dest)),
+        };
+        while let Some(data) = next.as_ref().and_then(|msg| self.take(msg)) {
+            each(data);
+            next = msgs.next();
+        }
+        next
+    }
+
+    /// What most trains are: plain messages of one length. Little is looked at for each of them,
+    /// and nothing is kept but what is left to be had.
+    #[inline(always)]
+    fn join_equal<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        each: &mut impl FnMut(&'m [u8]),
+        is_dest: impl Fn(DestRef<'_, '_>) -> bool,
+    ) -> Option<M> {
+        let segment = self.segment;
+        let most = self.room.checked_div(segment).unwrap_or(0).min(MAX_SEGMENTS - 1);
+        let mut left = most;
+        let next = loop {
+            let Some(msg) = msgs.next() else { break None };
+            match msg.plain() {
+                Some(data) if data.len() == segment && left > 0 && is_dest(msg.dest()) => {
+                    each(data);
+                    left -= 1;
+                }
+                _ => break Some(msg),
+            }
+        };
+        let joined = most - left;
+        self.count += joined;
+        self.bytes += joined * segment;
+        self.room -= joined * segment;
+        if self.count == MAX_SEGMENTS {
+            self.room = 0;
+        }
+        next
+    }
+
+    /// Counts the next message in, if it can go in the same train, and gives its bytes then.
+    fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<&'m [u8]> {
         let content = msg.content();
         let content = content.borrow();
         let (data, wishes) = match *content {
@@ -209,7 +275,22 @@ mod tests {
                 runs.push(Run::start(msg, limits));
             }
         }
+        assert_eq!(joined(msgs, limits), runs.iter().map(Run::count).collect::<Vec<_>>());
         runs.iter().map(Run::count).collect()
+    }
+
+    /// The same by joining, which looks at most messages in another way.
+    fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
+        let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
+        let mut next = msgs.next();
+        while let Some(msg) = next {
+            let mut run = Run::start(msg, limits);
+            let mut bytes = msg.len();
+            next = run.join(&mut msgs, |data| bytes += data.len());
+            assert_eq!(run.bytes(), bytes);
+            counts.push(run.count());
+        }
+        counts
     }
 
     /// The naive twin: looks at whole prefixes, by the rules as they are written down.

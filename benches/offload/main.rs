@@ -1,19 +1,23 @@
-//! Offload beside std one by one, and beside raw calls on trains that were prepared. Ratios: taken in turn, A B A B, so that both meet the same
-//! machine, and told as the median of the ratios with its quartiles.
+//! Offload beside std one by one, and beside raw calls on trains that were prepared. Ratios of the
+//! thread's time on a processor: taken in turn, A B A B, so that both meet the same machine, and told
+//! as the median of the ratios with its quartiles.
 //!
 //! `cargo bench --bench offload` prints a table with the promise beside each ratio. It judges
 //! nothing: a busy machine gives wide quartiles, and such a row says little. With `--test` it makes
 //! one short pass and prints no figures.
 
+#[path = "../support/clock.rs"]
+mod clock;
 mod pair;
 mod raw;
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clock::Clock;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 use pair::{Pair, by_queue, by_recv_into, by_std, scattered};
-use raw::Raw;
+use raw::{Raw, Train};
 
 /// How long one side of a round takes.
 const SIDE: Duration = Duration::from_millis(4);
@@ -80,7 +84,7 @@ impl Bench {
 
 /// How often one side is done in a round.
 fn repeats(work: &mut impl FnMut()) -> usize {
-    let start = Instant::now();
+    let start = Clock::start();
     let mut times = 0;
     while start.elapsed() < SIDE {
         work();
@@ -90,7 +94,7 @@ fn repeats(work: &mut impl FnMut()) -> usize {
 }
 
 fn time(work: &mut impl FnMut(), times: usize) -> f64 {
-    let start = Instant::now();
+    let start = Clock::start();
     (0..times).for_each(|_| work());
     start.elapsed().as_nanos() as f64 / times as f64
 }
@@ -142,8 +146,8 @@ fn offload(bench: &Bench, len: usize) {
     let cut = Some(len as u16);
     let per_train = (65_507 / len).min(64);
     let of = |memory: Vec<Vec<&[u8]>>| {
-        let trains: Vec<_> = memory.into_iter().map(|buffers| (buffers, cut)).collect();
-        Raw::with_trains(&trains, pair.to, 16, 65_535)
+        let trains: Vec<_> = memory.into_iter().map(|buffers| (pair.to, buffers, cut)).collect();
+        Raw::with_trains(&trains, 16, 65_535)
     };
     let mut raw_slab = of(slab.chunks(len * per_train).map(|part| vec![part]).collect());
     let mut raw_scattered = of(payloads
@@ -174,22 +178,18 @@ fn by_raw_trains(pair: &Pair, raw: &mut Raw, count: usize) {
     while received < count {
         let n = raw.recv(&pair.far).expect("they arrive");
         for i in 0..n {
-            let (len, segment) = raw.received(i);
-            let mut left = len;
-            loop {
-                let size = if segment == 0 { left } else { left.min(segment) };
-                black_box(size);
+            let (source, bytes, segment) = raw.received(i);
+            let segment = if segment == 0 { usize::MAX } else { segment };
+            for datagram in bytes.chunks(segment) {
+                black_box((datagram, Some(source)));
                 received += 1;
-                left -= size;
-                if left == 0 {
-                    break;
-                }
             }
         }
     }
 }
 
-/// Many destinations: 512 of one datagram each, where looking for runs finds none.
+/// Many destinations: 32 of four datagrams each, and 512 of one each, where looking for runs finds
+/// none. Nobody reads: the receivers' buffers fill, and the datagrams are dropped at their end.
 fn fan_out(bench: &Bench) {
     let pair = Pair::new();
     let socket = |_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
@@ -198,7 +198,23 @@ fn fan_out(bench: &Bench) {
     let payloads = scattered(512, 1_200);
     let msgs: Vec<_> = payloads.iter().zip(&dests).map(|(p, to)| SendMsg::to(*to, p)).collect();
     let near = Offload::new(pair.near.try_clone().expect("a second handle")).expect("a UDP socket");
-    // Nobody reads: the receivers' buffers fill, and the datagrams are dropped at their end.
+    let fours: Vec<_> = payloads
+        .chunks(4)
+        .zip(&dests[..32])
+        .map(|(four, to)| (*to, four.iter().map(Vec::as_slice).collect(), Some(1_200)))
+        .collect();
+    let to_fours: Vec<_> = fours
+        .iter()
+        .flat_map(|(to, four, _): &Train<'_>| four.iter().map(|payload| SendMsg::to(*to, payload)))
+        .collect();
+    let mut raw = Raw::with_trains(&fours, 1, 1);
+    bench.ratio(
+        "Offload / raw trains, 32 destinations x 4, sends alone",
+        "1.05",
+        128,
+        || assert_eq!(near.send_batch(&to_fours).expect("they are taken"), 128),
+        || assert_eq!(raw.send(&pair.near).expect("they are taken"), 32),
+    );
     bench.ratio(
         "Offload / without, 512 destinations x 1, sends alone",
         "1.02",

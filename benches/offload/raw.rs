@@ -1,61 +1,59 @@
 //! The limit: libc's calls on headers that were built once and never change.
 //!
-//! What a program could do that knew its buffers and destinations in advance. Sources are not
-//! decoded, and of what the kernel overwrites only what the next call needs is set anew.
+//! What a program could do that knew its buffers and destinations in advance. Of what the kernel
+//! overwrites, only what the next call needs is set anew.
 
 use std::io;
 use std::mem;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
 use libc::{iovec, mmsghdr, sockaddr_in};
 
-/// Headers for sending a row of buffers to one IPv4 destination, and for receiving as many.
+/// Headers for sending trains to IPv4 destinations, and for receiving.
 pub struct Raw {
     send: Vec<mmsghdr>,
     recv: Vec<mmsghdr>,
-    // What the headers point at; never touched by name.
-    _memory: Memory,
+    slot_len: usize,
+    /// What the headers point at.
+    memory: Memory,
 }
 
 struct Memory {
-    _dest: Box<sockaddr_in>,
+    _dests: Vec<sockaddr_in>,
     _send_iovecs: Vec<iovec>,
     _recv_iovecs: Vec<iovec>,
-    _recv_names: Vec<sockaddr_in>,
-    _controls: Vec<[u64; 8]>,
-    _payload: Vec<u8>,
+    recv_names: Vec<sockaddr_in>,
+    controls: Vec<[u64; 8]>,
+    payload: Vec<u8>,
 }
 
-/// One header's worth of a send: the buffers of one message, and what length to cut it into.
-pub type Train<'a> = (Vec<&'a [u8]>, Option<u16>);
+/// One header's worth of a send: where to, the buffers of one message, and what length to cut it
+/// into.
+pub type Train<'a> = (SocketAddr, Vec<&'a [u8]>, Option<u16>);
 
 impl Raw {
     /// Headers for prepared trains, and `slots` to receive.
-    pub fn with_trains(
-        trains: &[Train<'_>],
-        dest: SocketAddr,
-        slots: usize,
-        slot_len: usize,
-    ) -> Self {
-        let mut dest = Box::new(name(dest));
-        let mut controls: Vec<[u64; 8]> = trains.iter().map(|train| segment(train.1)).collect();
+    pub fn with_trains(trains: &[Train<'_>], slots: usize, slot_len: usize) -> Self {
+        let mut dests: Vec<_> = trains.iter().map(|train| name(train.0)).collect();
+        let mut controls: Vec<[u64; 8]> = trains.iter().map(|train| segment(train.2)).collect();
         controls.resize(trains.len() + slots, [0; 8]);
         let mut send_iovecs: Vec<iovec> = trains
             .iter()
-            .flat_map(|(buffers, _)| buffers)
+            .flat_map(|(_, buffers, _)| buffers)
             .map(|b| vec_of(b.as_ptr(), b.len()))
             .collect();
         let payload = vec![0u8; slots * slot_len];
         let mut recv_iovecs: Vec<iovec> =
             payload.chunks(slot_len).map(|slot| vec_of(slot.as_ptr(), slot_len)).collect();
-        let mut recv_names = vec![*dest; slots];
+        let mut recv_names = vec![dests[0]; slots];
 
         let mut first = 0;
         let mut send = Vec::new();
-        for ((buffers, cut), control) in trains.iter().zip(&mut controls) {
-            let mut header = header(&mut dest, &mut send_iovecs[first], buffers.len());
+        let rows = trains.iter().zip(&mut dests).zip(&mut controls);
+        for (((_, buffers, cut), dest), control) in rows {
+            let mut header = header(dest, &mut send_iovecs[first], buffers.len());
             if cut.is_some() {
                 header.msg_hdr.msg_control = ptr::from_mut(control).cast();
                 header.msg_hdr.msg_controllen = 24;
@@ -72,21 +70,21 @@ impl Raw {
                 header
             })
             .collect();
-        let _memory = Memory {
-            _dest: dest,
+        let memory = Memory {
+            _dests: dests,
             _send_iovecs: send_iovecs,
             _recv_iovecs: recv_iovecs,
-            _recv_names: recv_names,
-            _controls: controls,
-            _payload: payload,
+            recv_names,
+            controls,
+            payload,
         };
-        Self { send, recv, _memory }
+        Self { send, recv, slot_len, memory }
     }
 
     /// Sends all messages and gives their number.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let (headers, len) = (self.send.as_mut_ptr(), self.send.len() as u32);
-        // SAFETY: the headers point into `_memory` and the caller's buffers, with right lengths.
+        // SAFETY: the headers point into `memory` and the caller's buffers, with right lengths.
         let n = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len, libc::MSG_NOSIGNAL) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
@@ -105,12 +103,16 @@ impl Raw {
         Ok(n)
     }
 
-    /// Length and segment size of a received message; 0 for no train.
-    pub fn received(&self, i: usize) -> (usize, usize) {
+    /// Source, bytes and segment size of a received message; 0 for no train.
+    pub fn received(&self, i: usize) -> (SocketAddr, &[u8], usize) {
         let len = self.recv[i].msg_len as usize;
+        let bytes = &self.memory.payload[i * self.slot_len..][..len];
+        let name = &self.memory.recv_names[i];
+        let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
+        let source = SocketAddr::from((ip, u16::from_be(name.sin_port)));
         // The control data of a train is one message: 16 bytes of header, then the size.
-        let control = &self._memory._controls[self.send.len() + i];
-        (len, (control[2] & 0xffff_ffff) as usize)
+        let control = &self.memory.controls[self.send.len() + i];
+        (source, bytes, (control[2] & 0xffff_ffff) as usize)
     }
 }
 

@@ -108,25 +108,23 @@ impl Headers {
             wired: &mut self.trains.wired,
             run_start: 0,
         };
-        let mut run = None::<Run<'m>>;
-        let mut result = Ok(());
         // A message takes at most one header and one iovec: there is room for this many.
-        for msg in msgs.take(capacity) {
-            if let Some(data) = run.as_mut().and_then(|run| run.take(&msg)) {
-                wiring.buffers.push(data);
-                continue;
-            }
-            result = run.take().map_or(Ok(()), |run| wiring.end(&run));
-            if result.is_err() || limits.refuse(&msg) {
+        let mut msgs = msgs.take(capacity);
+        let mut result = Ok(());
+        let mut next = msgs.next();
+        while let (Ok(()), Some(msg)) = (result, &next) {
+            if limits.refuse(msg) {
                 break;
             }
-            result = wiring.begin(&msg);
+            result = wiring.begin(msg);
             if result.is_err() {
                 break;
             }
-            run = Some(Run::start(&msg, limits));
-        }
-        if let Some(run) = run {
+            let mut run = Run::start(msg, limits);
+            let mut tail = wiring.buffers.tail();
+            let buffers = &mut wiring.buffers;
+            next = run.join(&mut msgs, |data| buffers.push(&mut tail, data));
+            buffers.close(tail);
             result = wiring.end(&run);
         }
         let count = self.trains.wired.len();
@@ -221,24 +219,48 @@ struct Buffers<'a> {
 }
 
 impl Buffers<'_> {
+    /// Begins with the bytes of a run's first message, which are in the row already.
+    #[inline(always)]
+    fn tail(&self) -> Tail {
+        let first = &self.row[self.used - 1];
+        let (start, len) = (first.iov_base.cast(), first.iov_len);
+        Tail { used: self.used, start, len, copied: self.copied }
+    }
+
     /// Adds the bytes of a run's next message.
-    #[inline]
-    fn push(&mut self, data: &[u8]) {
+    #[inline(always)]
+    fn push(&mut self, tail: &mut Tail, data: &[u8]) {
         let mut start = data.as_ptr().cast_mut();
-        let last = &mut self.row[self.used - 1];
-        let end = last.iov_base.cast::<u8>().wrapping_add(last.iov_len);
+        let end = tail.start.wrapping_add(tail.len);
         if start != end && data.len() <= COPY_MAX {
-            self.copies[self.copied..self.copied + data.len()].copy_from_slice(data);
-            start = self.copies_start.wrapping_add(self.copied);
-            self.copied += data.len();
+            self.copies[tail.copied..tail.copied + data.len()].copy_from_slice(data);
+            start = self.copies_start.wrapping_add(tail.copied);
+            tail.copied += data.len();
         }
         if start == end {
-            last.iov_len += data.len();
+            tail.len += data.len();
         } else {
-            let next = &mut self.row[self.used];
-            next.iov_base = start.cast();
-            next.iov_len = data.len();
-            self.used += 1;
+            self.close(*tail);
+            *tail = Tail { used: tail.used + 1, start, len: data.len(), ..*tail };
         }
     }
+
+    /// Writes the last buffer into the row.
+    #[inline(always)]
+    fn close(&mut self, tail: Tail) {
+        let last = &mut self.row[tail.used - 1];
+        last.iov_base = tail.start.cast();
+        last.iov_len = tail.len;
+        (self.used, self.copied) = (tail.used, tail.copied);
+    }
+}
+
+/// The last buffer of a row that grows: apart from it, so that a loop has it in registers.
+#[derive(Clone, Copy)]
+struct Tail {
+    /// Buffers in the row, this one included.
+    used: usize,
+    start: *mut u8,
+    len: usize,
+    copied: usize,
 }
