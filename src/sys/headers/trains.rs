@@ -18,8 +18,8 @@ use crate::send_msg::{Content, Outgoing};
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{Backend, Moved, Train, TrainStep, unix};
 
-/// Messages of up to this length are copied together.
-const COPY_MAX: usize = 256;
+/// Messages of up to this length are copied together: ARCHITECTURE.md has what was measured.
+const COPY_MAX: usize = 512;
 
 /// What wiring trains needs beside the headers; no memory until the first train is sent.
 pub(super) struct Trains {
