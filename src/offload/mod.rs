@@ -29,6 +29,11 @@ use counters::{Received, Running};
 /// order is kept, and when the kernel refuses a train, those very messages go again unsegmented
 /// within the call. Where there is no offload it is a socket as any other.
 ///
+/// A message that asks for a segment size itself passes through, and is cut here if the kernel
+/// refuses it. It stays one message then: should one of its datagrams fail, the message has that
+/// error, though the datagrams before it have left. Cutting one that was
+/// [gathered](SendMsg::gather) allocates, which nothing else does.
+///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 /// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
