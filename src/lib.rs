@@ -32,6 +32,8 @@
 //! | learn of ICMP errors and times of sending | [`drain_errors`] |
 //! | keep the headers' memory yourself | [`MmsgBuf`] |
 //!
+//! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
+//!
 //! # Memory
 //!
 //! Payload is the caller's, a `RecvBatch`'s or a `SendQueue`'s. Headers are in arenas that the
@@ -52,6 +54,7 @@ mod error_queue;
 #[cfg(all(test, mmsg_calls))]
 mod fault_tests;
 mod flags;
+pub mod guide;
 mod message;
 mod offload;
 mod parts;

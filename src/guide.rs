@@ -1,0 +1,28 @@
+//! How to choose, to size and to react: what the reference of single items has no place for.
+//!
+//! - [`choosing`]: which type for which program
+//! - [`batches`]: how many messages, and how long a slot
+//! - [`memory`]: what is taken, when, and how it is given back
+//! - [`cores`]: one socket a core
+//! - [`back_pressure`]: when the socket takes no more
+//! - [`errors`]: what each error means and what to do about it
+//!
+//! These modules hold text alone.
+
+#[doc = include_str!("../docs/guide/choosing.md")]
+pub mod choosing {}
+
+#[doc = include_str!("../docs/guide/batches.md")]
+pub mod batches {}
+
+#[doc = include_str!("../docs/guide/memory.md")]
+pub mod memory {}
+
+#[doc = include_str!("../docs/guide/cores.md")]
+pub mod cores {}
+
+#[doc = include_str!("../docs/guide/back_pressure.md")]
+pub mod back_pressure {}
+
+#[doc = include_str!("../docs/guide/errors.md")]
+pub mod errors {}
