@@ -315,6 +315,7 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// What was told, to be read into.
+    #[cfg_attr(one_by_one, allow(dead_code))] // No control messages there.
     #[inline(always)]
     pub(crate) fn told_mut(&mut self) -> &mut Told {
         &mut self.told

@@ -1,5 +1,7 @@
 //! What was told about a received message, kept where the next one's is read into.
 
+#![cfg_attr(one_by_one, allow(dead_code))] // No control messages there.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::decode::{Header, Row, header, split_first};
