@@ -14,7 +14,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `FILTER` | only workloads whose name holds it |
+//! | `FILTER` | only workloads whose name holds it: batch, bulk, fan-out, idle, echo |
 //! | `--quick` | fewer rounds, and no criterion: a look, not figures to quote |
 //! | `--no-criterion` | only what the tables need |
 //! | `--test` | everything once, and every datagram's arrival checked; no figures |

@@ -13,6 +13,7 @@ pub fn lines(measured: &Measured) -> Vec<String> {
     let names = ["mmsg", "nix", "quinn-udp", "tokio", "libc"];
     let versions: Vec<_> =
         names.iter().map(|name| format!("{name} {}", version(&lock, name))).collect();
+    let rounds = measured.times.values().flat_map(|ways| ways.values()).map(Vec::len).max();
     let mut lines = vec![
         format!(
             "{} ({} cores), load {} before",
@@ -22,7 +23,7 @@ pub fn lines(measured: &Measured) -> Vec<String> {
         ),
         format!("Linux {}", about("kernel")),
         format!("{}; {}", versions.join(", "), said_by("rustc", "--version")),
-        format!("{} UTC", date(seconds)),
+        format!("{} UTC, {} rounds", date(seconds), rounds.unwrap_or(0)),
     ];
     if !measured.xnet.is_empty() {
         let module = fs::read_to_string("benches/xnet/go.mod").unwrap_or_default();

@@ -25,13 +25,15 @@ const INK: RGBColor = RGBColor(40, 44, 52);
 const RULE: RGBColor = RGBColor(222, 222, 216);
 const FONT: &str = "sans-serif";
 
-/// Colours that most colour-blind people can tell apart; ours are the two strong ones.
+/// Colours that most colour-blind people can tell apart; ours are the blue ones.
 fn colour(way: &str) -> RGBColor {
     match way {
         "std" => RGBColor(120, 120, 120),
         "nix" => RGBColor(204, 121, 167),
         "quinn-udp" => RGBColor(230, 159, 0),
         "raw" => RGBColor(170, 190, 200),
+        "raw GSO" => RGBColor(110, 135, 150),
+        "mmsg borrowed" => RGBColor(105, 190, 235),
         "quinn-udp GSO" => RGBColor(213, 94, 0),
         "mmsg Offload" => RGBColor(0, 62, 116),
         _ => RGBColor(0, 128, 190),
@@ -97,6 +99,7 @@ fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
     let mut chart = ChartBuilder::on(&area)
         .margin(20)
         .margin_top(50)
+        .margin_right(30)
         .x_label_area_size(46)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..right, (low..high).log_scale())?;
@@ -180,7 +183,7 @@ fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
 }
 
 fn instructions(measured: &Measured, file: &Path) -> Result<()> {
-    const WAYS: [&str; 8] = [
+    const WAYS: [&str; 9] = [
         "std",
         "nix",
         "quinn-udp",
@@ -188,6 +191,7 @@ fn instructions(measured: &Measured, file: &Path) -> Result<()> {
         "mmsg borrowed",
         "mmsg owned",
         "quinn-udp GSO",
+        "raw GSO",
         "mmsg Offload",
     ];
     let groups = [(false, "no metadata"), (true, "ECN and destination")].map(|(told, name)| {
@@ -274,7 +278,9 @@ fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
         area.draw(&Rectangle::new([(x, 48), (x + 14, 60)], colour(way).filled()))?;
         let style = text(14).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Text::new(way.to_string(), (x + 19, 54), style))?;
-        x += 40 + 7 * way.len() as i32;
+        // There is no font to measure by: wide letters are told from narrow ones.
+        let width = |letter| if "mwOGS".contains(letter) { 11 } else { 8 };
+        x += 36 + way.chars().map(width).sum::<i32>();
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What the comparison is to show, and where it does not.
 
+use std::collections::BTreeMap;
+
 use super::tables::{Cell, Echo, Measured, ratio};
 
 /// Ratios nearer to 1 than this are ties.
@@ -20,13 +22,42 @@ pub const GOALS: [&str; 7] = [
     "Echo, load coming in trains: at least 4 times with `Offload`.",
 ];
 
-/// The cells that fall short, a line each.
-pub fn missed(measured: &Measured) -> Vec<String> {
-    let mut missed = Vec::new();
+/// Where the goals are missed: what is compared, and the ratios with where they are.
+pub type Missed = BTreeMap<String, Vec<String>>;
+
+/// All that fall short.
+pub fn missed(measured: &Measured) -> Missed {
+    let mut missed = Missed::new();
+    times(measured, &mut missed);
+    beside_xnet(measured, &mut missed);
+    for (cell, ways) in &measured.allocations {
+        for (way, n) in ways.iter().filter(|(way, n)| way.starts_with("mmsg") && **n > 0.0) {
+            note(&mut missed, format!("{way} allocates"), *n, &title(cell));
+        }
+    }
+    instructions(measured, &mut missed);
+    for (echo, rounds) in &measured.echo {
+        let (ours, least) =
+            if echo.load == "trains" { ("mmsg Offload", 4.0) } else { ("mmsg", 1.3) };
+        for other in ["std", "tokio"] {
+            if let Some(ratio) = ratio(rounds, ours, other).filter(|ratio| *ratio < least) {
+                let what = format!("echo, datagrams a CPU second of {ours} / {other}");
+                note(&mut missed, what, ratio, &place(echo));
+            }
+        }
+    }
+    missed
+}
+
+fn note(missed: &mut Missed, what: String, ratio: f64, place: &str) {
+    missed.entry(what).or_default().push(format!("{ratio:.2} {place}"));
+}
+
+fn times(measured: &Measured, missed: &mut Missed) {
     for (cell, rounds) in &measured.times {
         let mut over = |one: &str, other: &str, most: f64| {
             if let Some(ratio) = ratio(rounds, one, other).filter(|ratio| *ratio > most) {
-                missed.push(format!("{}: {one} takes {ratio:.2} of {other}'s time", title(cell)));
+                note(missed, format!("time of {one} / {other}"), ratio, &title(cell));
             }
         };
         for (one, other) in OURS.iter().flat_map(|one| THEIRS.map(|other| (one, other))) {
@@ -38,49 +69,34 @@ pub fn missed(measured: &Measured) -> Vec<String> {
             over("mmsg Offload", "quinn-udp GSO", most);
         }
     }
-    for row in measured.xnet.iter().filter(|row| row.way.starts_with("mmsg")) {
-        let offloaded = row.way == "mmsg Offload" && row.batch == 512;
-        let most = if offloaded { 0.02 } else { 0.70 };
-        if row.wall_ratio > most {
-            let (batch, way, ratio) = (row.batch, &row.way, row.wall_ratio);
-            missed.push(format!("batch of {batch}: {way} takes {ratio:.3} of x/net's time"));
-        }
-    }
-    for (cell, ways) in &measured.allocations {
-        let ours = ways.iter().filter(|(way, n)| way.starts_with("mmsg") && **n > 0.0);
-        missed.extend(ours.map(|(way, n)| format!("{}: {way} allocates {n:.3}", title(cell))));
-    }
-    instructions(measured, &mut missed);
-    for (echo, rounds) in &measured.echo {
-        let (ours, least) =
-            if echo.load == "trains" { ("mmsg Offload", 4.0) } else { ("mmsg", 1.3) };
-        for other in ["std", "tokio"] {
-            if let Some(ratio) = ratio(rounds, ours, other).filter(|ratio| *ratio < least) {
-                let place = place(echo);
-                missed
-                    .push(format!("echo {place}: {ours} does {ratio:.2} times what {other} does"));
-            }
-        }
-    }
-    missed
 }
 
-fn instructions(measured: &Measured, missed: &mut Vec<String>) {
+fn beside_xnet(measured: &Measured, missed: &mut Missed) {
+    for row in &measured.xnet {
+        let most = match (row.way.as_str(), row.batch) {
+            ("mmsg Offload", 512) => 0.02,
+            ("mmsg borrowed" | "mmsg owned", _) => 0.70,
+            _ => continue,
+        };
+        if row.wall_ratio > most {
+            let what = format!("time of {} / x/net", row.way);
+            let batch = format!("{:.3} batch of {}", row.wall_ratio, row.batch);
+            missed.entry(what).or_default().push(batch);
+        }
+    }
+}
+
+fn instructions(measured: &Measured, missed: &mut Missed) {
     let count = |told, way: &str| measured.instructions.get(&(told, way.to_string())).copied();
-    let pairs = [
-        ("mmsg borrowed", "quinn-udp", 3.0),
-        ("mmsg owned", "quinn-udp", 3.0),
-        ("mmsg borrowed", "nix", 2.0),
-        ("mmsg owned", "nix", 2.0),
-        ("mmsg Offload", "quinn-udp GSO", 3.0),
-    ];
     for told in [false, true] {
-        for (ours, theirs, times) in pairs {
+        for (ours, (theirs, times)) in OURS
+            .iter()
+            .flat_map(|ours| [("quinn-udp", 3.0), ("nix", 2.0)].map(|other| (ours, other)))
+        {
             let (Some(a), Some(b)) = (count(told, ours), count(told, theirs)) else { continue };
             if a * times > b {
-                let part = a / b;
-                let told = if told { "with metadata" } else { "without metadata" };
-                missed.push(format!("instructions {told}: {ours} takes {part:.2} of {theirs}'s"));
+                let place = if told { "ECN and destination" } else { "no metadata" };
+                note(missed, format!("instructions of {ours} / {theirs}"), a / b, place);
             }
         }
     }

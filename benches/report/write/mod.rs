@@ -34,8 +34,8 @@ pub fn main() -> io::Result<()> {
     let charts = charts::draw(&measured, &to).map_err(io::Error::other)?;
     fs::write(to.join("benchmarks.md"), page::text(&measured, &charts)?)?;
     println!("benchmarks.md is written, and {} charts", charts.len());
-    for line in goals::missed(&measured) {
-        println!("short of the goal: {line}");
+    for (what, places) in goals::missed(&measured) {
+        println!("short of its goal: {what}: {}", places.join("; "));
     }
     Ok(())
 }

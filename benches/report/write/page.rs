@@ -135,7 +135,7 @@ fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
 }
 
 fn echo(page: &mut String, measured: &Measured) {
-    add(page, include_str!("echo.md"));
+    page.push_str(include_str!("echo.md"));
     let ways = ["std", "tokio", "mmsg", "mmsg Offload"];
     let rows = measured.echo.iter().map(|(echo, rounds)| {
         let rates = ways.map(|way| number(middle(rounds, way), 0));
@@ -155,7 +155,7 @@ fn echo(page: &mut String, measured: &Measured) {
 }
 
 fn xnet(page: &mut String, measured: &Measured) {
-    add(page, include_str!("xnet.md"));
+    page.push_str(include_str!("xnet.md"));
     if measured.xnet.is_empty() {
         add(page, "\nNot measured: there was no Go, or it could not get the module.");
         return;
@@ -174,7 +174,7 @@ fn xnet(page: &mut String, measured: &Measured) {
 }
 
 fn instructions(page: &mut String, measured: &Measured) {
-    add(page, include_str!("instructions.md"));
+    page.push_str(include_str!("instructions.md"));
     if measured.instructions.is_empty() {
         add(page, "\nNot measured: there was no valgrind.");
         return;
@@ -197,8 +197,8 @@ fn goals(page: &mut String, measured: &Measured) {
         return;
     }
     add(page, "\nShort of it, in this run:\n");
-    for line in missed {
-        add(page, &format!("- {line}"));
+    for (what, places) in missed {
+        add(page, &format!("- {what}: {}", places.join("; ")));
     }
     add(page, &format!("\n{}", include_str!("notes.md").trim_end()));
 }

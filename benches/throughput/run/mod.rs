@@ -58,7 +58,7 @@ fn compare(args: &[&str]) -> io::Result<ExitCode> {
         Extent::Full
     };
     let filter = args.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or("");
-    let mut tables = Tables::create(extent)?;
+    let mut tables = Tables::create(extent, filter.is_empty())?;
     let mut loads = load::all(wire::room()?);
     if loads.iter().all(|load| load.each < 512) {
         println!("skipped: batches that the receive buffer has no room for (root has more)");

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::Extent;
 use super::load::Load;
 
-/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`.
+/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. What is only
+/// a part of a run goes to `target/throughput-part`, and replaces nothing.
 pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,
@@ -35,8 +36,12 @@ pub struct Echoed<'a> {
 const LOAD: &str = "workload,payload,dests,each,slots,metadata";
 
 impl Tables {
-    pub fn create(extent: Extent) -> io::Result<Self> {
-        let name = if extent == Extent::Test { "throughput-test" } else { "throughput" };
+    pub fn create(extent: Extent, all: bool) -> io::Result<Self> {
+        let name = match extent {
+            Extent::Test => "throughput-test",
+            _ if all => "throughput",
+            _ => "throughput-part",
+        };
         let folder = target()?.join(name);
         fs::create_dir_all(&folder)?;
         let table = |name: &str, head: &str| {

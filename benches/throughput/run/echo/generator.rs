@@ -17,9 +17,6 @@ const SOCKETS: usize = 8;
 const BURST: usize = 32;
 /// Bytes of each datagram: most of an Ethernet frame.
 const PAYLOAD: usize = 1200;
-/// After this long what has not come back is lost.
-const LOST: Duration = Duration::from_millis(200);
-
 pub struct Generator {
     /// Of each thread.
     sockets: Vec<Vec<Offload<UdpSocket>>>,
@@ -35,11 +32,17 @@ pub struct Done {
 }
 
 impl Generator {
-    pub fn new(to: SocketAddr, threads: usize, trains: bool) -> io::Result<Self> {
+    /// What has not come back after `patience` is lost.
+    pub fn new(
+        to: SocketAddr,
+        threads: usize,
+        trains: bool,
+        patience: Duration,
+    ) -> io::Result<Self> {
         let connected = |_| {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(to)?;
-            socket.set_read_timeout(Some(LOST))?;
+            socket.set_read_timeout(Some(patience))?;
             grow_receive_buffer(&socket, BUFFER / 8)?;
             // Takes trains in any case: what a server saves is not to be this side's loss.
             Offload::builder().gso(trains).build(socket)

@@ -1,7 +1,6 @@
 //! Where the servers are: at loopback, or each in a network namespace of its own, joined to the
 //! load's namespace by a pair of virtual Ethernet devices.
 
-use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -54,16 +53,13 @@ impl Network {
         }
     }
 
-    /// Lays the cable to a server that is ready for it.
+    /// Lays the cable to a server that is ready for it. Each needs a number of its own: the devices
+    /// of one that has ended go with its namespace, but not at once.
     pub fn connect(self, pid: u32, number: usize) -> io::Result<()> {
         if self == Self::Loopback {
             return Ok(());
         }
-        // What an earlier server of this number had is gone with it, or about to.
         let device = format!("near{number}");
-        if fs::exists(format!("/proc/thread-self/net/dev_snmp6/{device}"))? {
-            ip(&format!("link del {device}"))?;
-        }
         ip(&format!("link add {device} type veth peer name far0 netns {pid}"))?;
         ip(&format!("addr add {}/24 dev {device}", addr(number, 1)))?;
         ip(&format!("link set {device} up"))

@@ -1,4 +1,5 @@
-//! The system calls by hand, with control messages: IPv4, 64-bit machines.
+//! The system calls by hand, with control messages: IPv4, on little-endian 64-bit machines, whose
+//! words are read as such.
 
 use std::io;
 use std::mem;
@@ -134,22 +135,14 @@ impl Receiver {
         let words = self.headers[i].msg_hdr.msg_controllen.div_ceil(8).min(control.len());
         let mut rest = &control[..words];
         while let [len, kind, data @ ..] = rest {
-            let kind = kind.to_ne_bytes();
-            let [level, kind] = [0, 4].map(|at| {
-                c_int::from_ne_bytes([kind[at], kind[at + 1], kind[at + 2], kind[at + 3]])
-            });
-            let first = data.first().map_or([0; 8], |word| word.to_ne_bytes());
-            match (level, kind) {
-                (libc::IPPROTO_IP, libc::IP_TOS) => told.tos = first[0],
+            let first = data.first().copied().unwrap_or(0);
+            match (*kind as c_int, (*kind >> 32) as c_int) {
+                (libc::IPPROTO_IP, libc::IP_TOS) => told.tos = first as u8,
                 // The destination is the last of three fields of four bytes.
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                    let second = data.get(1).map_or([0; 8], |word| word.to_ne_bytes());
-                    told.dest = [second[0], second[1], second[2], second[3]];
+                    told.dest = (data.get(1).copied().unwrap_or(0) as u32).to_le_bytes();
                 }
-                (libc::SOL_UDP, libc::UDP_GRO) => {
-                    told.segment =
-                        u32::from_ne_bytes([first[0], first[1], first[2], first[3]]) as usize;
-                }
+                (libc::SOL_UDP, libc::UDP_GRO) => told.segment = first as u32 as usize,
                 _ => {}
             }
             rest = rest.get((*len as usize).div_ceil(8).max(2)..).unwrap_or_default();
