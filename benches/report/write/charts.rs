@@ -19,7 +19,7 @@ pub struct Chart {
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-const SIZE: (u32, u32) = (860, 480);
+const SIZE: (u32, u32) = (920, 480);
 const PAPER: RGBColor = RGBColor(250, 250, 247);
 const INK: RGBColor = RGBColor(40, 44, 52);
 const RULE: RGBColor = RGBColor(222, 222, 216);
@@ -279,8 +279,12 @@ fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
         let style = text(14).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Text::new(way.to_string(), (x + 19, 54), style))?;
         // There is no font to measure by: wide letters are told from narrow ones.
-        let width = |letter| if "mwOGS".contains(letter) { 11 } else { 8 };
-        x += 36 + way.chars().map(width).sum::<i32>();
+        let width = |letter| match letter {
+            'm' | 'w' | 'O' | 'G' | 'S' => 10,
+            'i' | 'f' | 'l' | 't' | 'r' | ' ' | '-' => 5,
+            _ => 8,
+        };
+        x += 34 + way.chars().map(width).sum::<i32>();
     }
     Ok(())
 }

@@ -13,8 +13,11 @@ use super::super::load::ECN;
 
 /// Room for control messages: eight-byte words, so that it is aligned.
 type Control = [u64; 12];
-/// Bytes of a control message's header.
+/// Bytes of a control message's header: a word for its length, and one for its level and kind.
 const HEADER: usize = 16;
+const SEGMENT: u64 = kind(libc::SOL_UDP, libc::UDP_GRO);
+const PKTINFO: u64 = kind(libc::IPPROTO_IP, libc::IP_PKTINFO);
+const TOS: u64 = kind(libc::IPPROTO_IP, libc::IP_TOS);
 
 /// Headers for a list of messages.
 pub struct Sender {
@@ -131,21 +134,16 @@ impl Receiver {
     pub fn control(&self, i: usize) -> Told {
         let mut told = Told::default();
         let Some(control) = self.controls.get(i) else { return told };
-        // Whole words: a control message's header is two, and each begins at a word.
-        let words = self.headers[i].msg_hdr.msg_controllen.div_ceil(8).min(control.len());
-        let mut rest = &control[..words];
-        while let [len, kind, data @ ..] = rest {
-            let first = data.first().copied().unwrap_or(0);
-            match (*kind as c_int, (*kind >> 32) as c_int) {
-                (libc::IPPROTO_IP, libc::IP_TOS) => told.tos = first as u8,
-                // The destination is the last of three fields of four bytes.
-                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                    told.dest = (data.get(1).copied().unwrap_or(0) as u32).to_le_bytes();
-                }
-                (libc::SOL_UDP, libc::UDP_GRO) => told.segment = first as u32 as usize,
-                _ => {}
-            }
-            rest = rest.get((*len as usize).div_ceil(8).max(2)..).unwrap_or_default();
+        let words = self.headers[i].msg_hdr.msg_controllen / 8;
+        let mut rest = control.get(..words).unwrap_or_default();
+        // Linux writes them in this order, and the check of each way's first turn sees that it does.
+        if let [_, SEGMENT, size, others @ ..] = rest {
+            told.segment = *size as u32 as usize;
+            rest = others;
+        }
+        // The destination is the last of three fields of four bytes.
+        if let [_, PKTINFO, _, dest, _, TOS, tos, ..] = rest {
+            (told.dest, told.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
         }
         told
     }
@@ -182,16 +180,16 @@ fn name(addr: SocketAddr) -> sockaddr_in {
 }
 
 /// Writes a control message of up to eight bytes at `at`, and gives where the next one goes.
-fn append(room: &mut Control, at: usize, (level, kind): (c_int, c_int), data: &[u8]) -> usize {
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&level.to_ne_bytes());
-    bytes[4..].copy_from_slice(&kind.to_ne_bytes());
-    let mut first = [0; 8];
-    first[..data.len()].copy_from_slice(data);
-    let words =
-        [(HEADER + data.len()) as u64, u64::from_ne_bytes(bytes), u64::from_ne_bytes(first)];
+fn append(room: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
+    let mut word = [0; 8];
+    word[..data.len()].copy_from_slice(data);
+    let words = [(HEADER + data.len()) as u64, kind(level, name), u64::from_le_bytes(word)];
     room[at / 8..][..3].copy_from_slice(&words);
     at + 24
+}
+
+const fn kind(level: c_int, name: c_int) -> u64 {
+    level as u32 as u64 | (name as u32 as u64) << 32
 }
 
 fn count(n: c_int) -> usize {
