@@ -1,0 +1,103 @@
+//! Echo servers as processes of their own, under load from this one: over loopback, and over a pair
+//! of virtual Ethernet devices between two network namespaces.
+//!
+//! What counts is datagrams for each second that the server has had of the processors. The load has
+//! a bounded number of datagrams under way, and comes singly (each datagram passes the network
+//! stack by itself) or in trains. All servers of a row are up at the same time and take turns.
+
+mod generator;
+mod network;
+pub mod server;
+
+use std::io;
+use std::time::Duration;
+
+use super::Extent;
+use super::tables::{Echoed, Tables};
+use generator::Generator;
+use network::Network;
+use server::Server;
+
+/// How many rounds, and how long a server is under load in each.
+struct Pace {
+    rounds: usize,
+    warm_up: Duration,
+    slice: Duration,
+    /// How long a datagram may take to come back.
+    patience: Duration,
+}
+
+pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
+    let pace = |rounds, [warm_up, slice, patience]: [u64; 3]| {
+        let [warm_up, slice, patience] = [warm_up, slice, patience].map(Duration::from_millis);
+        Pace { rounds, warm_up, slice, patience }
+    };
+    let pace = match extent {
+        // There is room for everything: what does not come back is a fault, however long it takes.
+        Extent::Test => pace(1, [0, 20, 30_000]),
+        Extent::Quick => pace(3, [50, 200, 200]),
+        Extent::Full => pace(9, [100, 500, 200]),
+    };
+    for net in [Network::Loopback, Network::Veth] {
+        net.enter(|net| {
+            for threads in [1, 2] {
+                in_turn(net, threads, &pace, extent, tables)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// All servers with so many threads.
+fn in_turn(
+    net: &Network,
+    threads: usize,
+    pace: &Pace,
+    extent: Extent,
+    tables: &mut Tables,
+) -> io::Result<()> {
+    let start = |(i, way)| Server::start(way, threads, net, 10 * threads + i);
+    let servers = server::WAYS.into_iter().enumerate().map(start);
+    let servers = servers.collect::<io::Result<Vec<_>>>()?;
+    for load in ["single", "trains"] {
+        for round in 0..pace.rounds {
+            for step in 0..servers.len() {
+                let server = &servers[(step + round) % servers.len()];
+                let generator =
+                    Generator::new(server.addr, threads, load == "trains", pace.patience)?;
+                generator.run(pace.warm_up);
+                let before = server.cpu();
+                let done = generator.run(pace.slice);
+                let row = Echoed {
+                    net: net.name(),
+                    load,
+                    threads,
+                    way: server.way,
+                    round,
+                    datagrams: done.datagrams,
+                    lost: done.lost,
+                    cpu: server.cpu() - before,
+                    wall: done.wall,
+                };
+                tables.echoed(&row)?;
+                tell(&row, extent);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(row: &Echoed<'_>, extent: Extent) {
+    let Echoed { net, load, threads, way, round, datagrams, lost, cpu, .. } = row;
+    if extent == Extent::Test {
+        assert!(*datagrams > 0 && *lost == 0, "{way} lost {lost} of {datagrams}");
+        println!("echo over {net}, {load}, {threads} threads, {way}: {datagrams} came back whole");
+        return;
+    }
+    let rate = *datagrams as f64 / cpu.as_secs_f64();
+    println!(
+        "echo over {net}, {load}, {threads} threads, round {round}: {way:13} {rate:9.0} datagrams \
+         a second of its processors, {lost} of {datagrams} lost"
+    );
+}

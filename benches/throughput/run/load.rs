@@ -1,0 +1,141 @@
+//! What is to be moved, and whether it has arrived.
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Bytes of each receive buffer that no train is to fit.
+pub const SLOT_LEN: usize = 1500;
+/// Bytes of one that any train fits.
+pub const TRAIN_LEN: usize = 65_535;
+/// Receive buffers for trains, where as many as there are datagrams would be absurd.
+const MOST_TRAINS: usize = 32;
+/// The congestion bits that are sent and looked for where metadata is asked for: ECT(0).
+pub const ECN: u8 = 0b10;
+
+/// Datagrams that a turn moves: so many to each destination, all from one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    pub workload: &'static str,
+    /// Bytes of each datagram.
+    pub payload: usize,
+    pub dests: usize,
+    /// Datagrams to each of them, one after the other.
+    pub each: usize,
+    /// Places for messages that are offered to a receive.
+    pub slots: usize,
+    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
+    pub metadata: bool,
+}
+
+impl Load {
+    pub fn datagrams(&self) -> usize {
+        self.dests * self.each
+    }
+
+    /// Datagrams of the largest train.
+    pub fn train(&self) -> usize {
+        (65_507 / self.payload).min(64)
+    }
+
+    /// Places for trains that are offered to a receive.
+    pub fn train_slots(&self) -> usize {
+        if self.slots > self.each { self.slots } else { self.slots.min(MOST_TRAINS) }
+    }
+
+    /// All payloads, back to back. Each begins with its number. Leaked: a process makes a few.
+    pub fn slab(&self) -> &'static [u8] {
+        let mut slab = Vec::with_capacity(self.datagrams() * self.payload);
+        for i in 0..self.datagrams() {
+            slab.extend((i as u32).to_le_bytes());
+            slab.extend((4..self.payload).map(|at| (i + at) as u8));
+        }
+        slab.leak()
+    }
+}
+
+/// A datagram that has arrived.
+pub struct Seen<'a> {
+    pub addr: SocketAddr,
+    pub data: &'a [u8],
+    /// ECN bits and destination, where they were asked for.
+    pub told: Option<(u8, IpAddr)>,
+}
+
+impl Seen<'_> {
+    /// What a receiver does at the least: reads where the datagram is from, where its bytes are and
+    /// how many, and what was told of it.
+    #[inline(always)]
+    pub fn glance(self) {
+        match self.addr {
+            SocketAddr::V4(addr) => black_box((addr.ip().to_bits(), addr.port())),
+            SocketAddr::V6(addr) => black_box((addr.ip().to_bits() as u32, addr.port())),
+        };
+        black_box((self.data.as_ptr(), self.data.len()));
+        if let Some((ecn, IpAddr::V4(ip))) = self.told {
+            black_box((ecn, ip.to_bits()));
+        }
+    }
+}
+
+/// Compares what arrives in a turn with what was sent.
+pub struct Check {
+    load: Load,
+    /// Where it is sent from.
+    from: SocketAddr,
+    arrived: Vec<bool>,
+}
+
+impl Check {
+    pub fn new(load: Load, from: SocketAddr) -> Self {
+        Self { load, from, arrived: vec![false; load.datagrams()] }
+    }
+
+    pub fn see(&mut self, dest: usize, seen: &Seen<'_>, tells: bool) {
+        let Load { payload, each, metadata, .. } = self.load;
+        assert_eq!((seen.data.len(), seen.addr), (payload, self.from));
+        let i = u32::from_le_bytes(seen.data[..4].try_into().expect("four bytes")) as usize;
+        assert_eq!(i / each, dest, "a datagram for another socket");
+        assert!((4..payload).all(|at| seen.data[at] == (i + at) as u8), "another payload");
+        assert!(!std::mem::replace(&mut self.arrived[i], true), "a datagram twice");
+        let told = (metadata && tells).then_some((ECN, IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert_eq!(seen.told, told);
+    }
+
+    pub fn finish(self) {
+        assert!(self.arrived.iter().all(|arrived| *arrived), "a datagram is missing");
+    }
+}
+
+/// All workloads of one thread. `room` is how many datagrams may wait at a socket.
+pub fn all(room: usize) -> Vec<Load> {
+    let mut loads = Vec::new();
+    for metadata in [false, true] {
+        for payload in [15, 1200] {
+            let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= room);
+            loads.extend(sweep.map(|batch| Load {
+                workload: "batch",
+                payload,
+                dests: 1,
+                each: batch,
+                slots: batch,
+                metadata,
+            }));
+        }
+        loads.push(bulk(metadata));
+        loads.extend([1, 4, 16].map(|each| Load {
+            workload: "fan-out",
+            payload: 1200,
+            dests: 32,
+            each,
+            slots: each,
+            metadata,
+        }));
+        loads.push(Load { workload: "idle", payload: 15, dests: 1, each: 1, slots: 512, metadata });
+    }
+    loads
+}
+
+/// A part of 10 MiB in datagrams of 1,280 bytes: 128 turns move all of it.
+fn bulk(metadata: bool) -> Load {
+    Load { workload: "bulk", payload: 1280, dests: 1, each: 64, slots: 64, metadata }
+}

@@ -1,0 +1,100 @@
+//! The ways that are compared, behind one trait.
+//!
+//! What is the same for all: the list of what to send (destinations, and payloads side by side in
+//! memory) is made before, in each way's own terms; the headers for it are made in the turn, unless
+//! the way keeps headers itself. A receive is offered as many places as there are datagrams to come
+//! (512 in the workload "idle"), and every datagram's source, place and length are read, and where
+//! metadata is asked for its ECN bits and destination. Nobody waits: what is received has arrived.
+
+mod by_mmsg;
+mod by_nix;
+mod by_quinn;
+mod by_raw;
+mod by_std;
+mod raw_calls;
+
+use std::io;
+
+use super::load::{Check, Load, Seen};
+use super::wire::Wire;
+
+/// A way to move the datagrams of a load.
+pub trait Peer: Sized {
+    /// Whether it can tell ECN bits and destination.
+    const TELLS: bool = true;
+
+    fn new(load: &Load, wire: Wire) -> io::Result<Self>;
+
+    fn wire(&self) -> &Wire;
+
+    /// Sends all of them.
+    fn send(&mut self);
+
+    /// Receives at least one message at the receiver of this number, and shows its datagrams.
+    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>));
+}
+
+/// Sends what a load has and receives it again. With true, compares what came with what was sent.
+pub type Turn = Box<dyn FnMut(bool)>;
+
+/// The ways, in the order in which they are told of.
+pub const NAMES: [&str; 9] = [
+    "std",
+    "nix",
+    "quinn-udp",
+    "raw",
+    "mmsg borrowed",
+    "mmsg owned",
+    "quinn-udp GSO",
+    "raw GSO",
+    "mmsg Offload",
+];
+
+/// Makes the turns of one way; `None` if it cannot do what is asked.
+pub fn turn(name: &str, load: &Load) -> Option<Turn> {
+    match name {
+        "std" => made::<by_std::Std>(load),
+        "nix" => made::<by_nix::Nix>(load),
+        "quinn-udp" => made::<by_quinn::Single>(load),
+        "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
+        "raw" => made::<by_raw::Plain>(load),
+        "raw GSO" => made::<by_raw::Trains>(load),
+        "mmsg borrowed" => made::<by_mmsg::Borrowed>(load),
+        "mmsg owned" => made::<by_mmsg::Owned>(load),
+        "mmsg Offload" => made::<by_mmsg::Offloaded>(load),
+        _ => panic!("no such way: {name}"),
+    }
+}
+
+fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
+    if load.metadata && !P::TELLS {
+        return None;
+    }
+    let wire = Wire::new(load).expect("loopback sockets");
+    let (load, mut peer) = (*load, P::new(load, wire).expect("a socket's options"));
+    Some(Box::new(move |check| {
+        if check {
+            let from = peer.wire().near.local_addr().expect("it is bound");
+            let mut check = Check::new(load, from);
+            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::TELLS));
+            check.finish();
+        } else {
+            one_turn(&mut peer, &load, |_, seen| seen.glance());
+        }
+    }))
+}
+
+#[inline(always)]
+fn one_turn<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
+    peer.send();
+    for dest in 0..load.dests {
+        let mut received = 0;
+        while received < load.each {
+            peer.receive(dest, |seen| {
+                received += 1;
+                see(dest, seen);
+            });
+        }
+        assert_eq!(received, load.each);
+    }
+}
