@@ -21,6 +21,8 @@ pub struct Direction {
     /// Dropped by the system before they could be received, as far as it has told. These are not
     /// among the received ones.
     pub missed: u64,
+    /// Times that a socket took no more for a while.
+    pub blocked: u64,
     /// Errors about datagrams that had left before: nobody listens at the upstream, say.
     pub errors: u64,
 }
@@ -44,13 +46,13 @@ impl Direction {
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { received, forwarded, queue_full, refused, no_session, .. } = self;
-        let Self { unfit, abandoned, missed, errors, .. } = self;
+        let Self { unfit, abandoned, missed, blocked, errors, .. } = self;
         let dropped = self.dropped();
         write!(
             f,
             "received {received}, forwarded {forwarded}, dropped {dropped} (queue full \
              {queue_full}, refused {refused}, no session {no_session}, unfit {unfit}, abandoned \
-             {abandoned}), missed {missed}, errors {errors}"
+             {abandoned}), missed {missed}, blocked {blocked}, errors {errors}"
         )
     }
 }

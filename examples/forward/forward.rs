@@ -152,12 +152,12 @@ impl Forwarder {
     /// Receives a batch and forwards it; false if there was nothing.
     fn receive(&mut self, token: Token, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
         match token {
-            LISTENER => self.from_clients(batch, now),
-            Token(n) => self.from_upstream(n - SESSIONS, batch, now),
+            LISTENER => self.take_from_clients(batch, now),
+            Token(n) => self.take_from_upstream(n - SESSIONS, batch, now),
         }
     }
 
-    fn from_clients(&mut self, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
+    fn take_from_clients(&mut self, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
         let result = self.listener.receive(batch, &mut self.figures.to_upstreams);
         if !goes_on(result, &mut self.figures.to_clients.errors) {
             return Ok(false);
@@ -186,7 +186,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    fn from_upstream(
+    fn take_from_upstream(
         &mut self,
         slot: usize,
         batch: &mut RecvBatch,

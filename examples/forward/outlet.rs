@@ -86,6 +86,7 @@ impl Outlet {
         }
         self.asked = self.blocked;
         let interest = if self.blocked {
+            figures.blocked += 1;
             Interest::READABLE | Interest::WRITABLE
         } else {
             // What a full queue took is not needed again soon.

@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
