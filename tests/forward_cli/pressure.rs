@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use mmsg::SendQueue;
 
+use crate::common::linux::set_option;
 use crate::common::{NET, skip};
 use crate::kit::{Forward, Upstream, ask, client, forward, number, stop};
 use crate::veth::{DEVICE, FAR, Far, with_far_end};
@@ -65,6 +66,8 @@ struct SlowUpstream {
 fn slow_upstream(far: &Far) -> SlowUpstream {
     let socket = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of this namespace"));
     let addr = socket.local_addr().expect("it is bound");
+    // Who may make a namespace may have this, too. What is lost is to be lost on the way.
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20).expect("root may");
     let (sender, arrived) = mpsc::channel();
     // It ends when the test has ended and another datagram or none arrives.
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a read timeout");
