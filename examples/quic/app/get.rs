@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use quinn::{Endpoint, RecvStream};
+use quinn::{Connection, Endpoint, RecvStream};
 
 use super::cli::Get;
 use super::endpoint::{Counting, any_port};
@@ -18,25 +18,36 @@ pub async fn run(options: &Get) -> Result<(), Failure> {
     let client = Counting::client(options.addr, &options.common)?;
     let connection = client.endpoint.connect(options.addr, certificate::NAME)?.await?;
     let start = Instant::now();
-    let (len, recv) = protocol::request(&connection, &options.path).await?;
-    // Under another name until it is whole.
-    let part = part_of(&output);
     let endpoint = options.rebind.then_some(&client.endpoint);
-    let result = match File::create(&part) {
-        Ok(file) => receive(recv, len, file, endpoint).await,
-        Err(error) => Err(error.into()),
-    };
-    let result = result.and_then(|()| Ok(fs::rename(&part, &output)?));
-    if let Err(failure) = result {
-        let _ = fs::remove_file(&part);
-        return Err(format!("{}: {failure}", output.display()).into());
-    }
+    let result = fetch(&connection, &options.path, &output, endpoint).await;
     let time = start.elapsed();
-    connection.close(0u32.into(), b"done");
+    // However it went: the server need not wait for more.
+    connection.close(u32::from(result.is_err()).into(), b"done");
     client.endpoint.wait_idle().await;
+    let len = result?;
     say(format_args!("{}: {len} bytes in {:.3} s", output.display(), time.as_secs_f64()));
     client.tell();
     Ok(())
+}
+
+/// Gets a file and gives its length. Until it is whole, it has another name.
+async fn fetch(
+    connection: &Connection,
+    path: &str,
+    output: &Path,
+    moves: Option<&Endpoint>,
+) -> Result<u64, Failure> {
+    let (len, recv) = protocol::request(connection, path).await?;
+    let part = part_of(output);
+    let result = match File::create(&part) {
+        Ok(file) => receive(recv, len, file, moves).await,
+        Err(error) => Err(error.into()),
+    };
+    let result = result.and_then(|()| Ok(fs::rename(&part, output)?));
+    result.map(|()| len).map_err(|failure| {
+        let _ = fs::remove_file(&part);
+        format!("{}: {failure}", output.display()).into()
+    })
 }
 
 /// Where the file goes.

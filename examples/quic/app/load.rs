@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use quinn::Endpoint;
+use quinn::{Connection, Endpoint};
 
 use super::cli::Load;
 use super::endpoint::Counting;
@@ -43,9 +43,15 @@ async fn connection(
     times: u32,
 ) -> Result<u64, Failure> {
     let connection = endpoint.connect(addr, certificate::NAME)?.await?;
+    let result = requests(&connection, &path, times).await;
+    connection.close(u32::from(result.is_err()).into(), b"done");
+    result
+}
+
+async fn requests(connection: &Connection, path: &str, times: u32) -> Result<u64, Failure> {
     let mut all = 0;
     for _ in 0..times {
-        let (len, mut recv) = protocol::request(&connection, &path).await?;
+        let (len, mut recv) = protocol::request(connection, path).await?;
         let mut received = 0;
         while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
             received += chunk.bytes.len() as u64;
@@ -55,6 +61,5 @@ async fn connection(
         }
         all += received;
     }
-    connection.close(0u32.into(), b"done");
     Ok(all)
 }
