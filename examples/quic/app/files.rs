@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 /// Bytes read from a file at once.
-const CHUNK: u64 = 256 << 10;
+const CHUNK: u64 = 1 << 20;
 
 /// A folder whose files may be read.
 #[derive(Clone, Debug)]
@@ -53,16 +53,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads the next part, none at the end.
-    pub fn read(&mut self) -> io::Result<Vec<u8>> {
-        let mut part = Vec::new();
-        part.reserve_exact(self.left.min(CHUNK) as usize);
-        (&mut self.file).take(self.left.min(CHUNK)).read_to_end(&mut part)?;
+    /// Reads the next part in place of what is in `part`: nothing, at the end.
+    pub fn read(&mut self, part: &mut Vec<u8>) -> io::Result<()> {
+        part.clear();
+        let most = self.left.min(CHUNK);
+        part.reserve_exact(most as usize);
+        (&mut self.file).take(most).read_to_end(part)?;
         self.left -= part.len() as u64;
         if part.is_empty() && self.left > 0 {
             // It was made shorter meanwhile.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(part)
+        Ok(())
     }
 }

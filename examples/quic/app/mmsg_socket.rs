@@ -121,18 +121,21 @@ impl AsyncUdpSocket for MmsgSocket {
         let mut errors = 0;
         loop {
             ready!(self.socket.get_ref().poll_recv_ready(cx))?;
-            // Room for a message takes time to prepare, and mostly few are there.
+            let mut count = 0;
             let result = self.socket.get_ref().try_io(Interest::READABLE, || {
-                match self.last_received.load(Ordering::Relaxed) {
-                    0..4 => self.receive::<4>(bufs, metas),
-                    _ => self.receive::<32>(bufs, metas),
-                }
+                // Room for a message takes time to prepare, and mostly few are there.
+                let room = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
+                count = match room {
+                    4 => self.receive::<4>(bufs, metas)?,
+                    _ => self.receive::<32>(bufs, metas)?,
+                };
+                self.last_received.store(count, Ordering::Relaxed);
+                // A batch that is not full ended where nothing was left. What has come since is
+                // told anew, so readiness can be cleared without another call to hear of it.
+                if count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match result {
-                Ok(count) => {
-                    self.last_received.store(count, Ordering::Relaxed);
-                    return Poll::Ready(Ok(count));
-                }
+                _ if count > 0 => return Poll::Ready(Ok(count)),
                 // Readiness is cleared: the next look waits.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // An error of an earlier datagram, told once. Quinn would end the endpoint.
@@ -142,6 +145,8 @@ impl AsyncUdpSocket for MmsgSocket {
                         return Poll::Ready(Err(error));
                     }
                 }
+                // A socket that was shut down gives nothing, for ever.
+                Ok(()) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             }
         }
     }

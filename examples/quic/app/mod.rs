@@ -16,14 +16,15 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use cli::Command;
+use tokio::runtime::Builder;
 
 /// Whatever ends the program: told in one line.
 type Failure = Box<dyn Error + Send + Sync>;
 
 pub fn main() -> ExitCode {
     let command = cli::parse();
-    // One thread, so that what is measured is not how work is spread.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // One thread, so that what is measured is not how work is spread, and two to read files.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     let result = runtime.map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
             match &command {

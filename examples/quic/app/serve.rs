@@ -112,15 +112,17 @@ async fn answer(
         }
     };
     protocol::accept(&mut send, source.len).await?;
+    let mut part = Vec::new();
     loop {
-        let (back, part) = tokio::task::spawn_blocking(move || {
-            let part = source.read();
-            (source, part)
+        let read;
+        // There and back, both of them.
+        (source, part, read) = tokio::task::spawn_blocking(move || {
+            let read = source.read(&mut part);
+            (source, part, read)
         })
         .await?;
-        source = back;
-        // On an error the stream is dropped unfinished, and the client sees that it is cut off.
-        let part = part.inspect_err(|_| drop(send.reset(1u32.into())))?;
+        // A stream that is reset tells the client that this is not the end.
+        read.inspect_err(|_| drop(send.reset(1u32.into())))?;
         if part.is_empty() {
             break;
         }
