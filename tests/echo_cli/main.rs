@@ -9,5 +9,7 @@
 mod demo;
 mod load;
 mod program;
+#[path = "../common/program.rs"]
+mod running;
 mod serve;
 mod wrong;

@@ -1,131 +1,8 @@
-//! The example as a running program.
+//! The echo server as a running program.
 
-use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::Duration;
 
-/// How long to wait for what will come, if nothing is wrong.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where cargo has built the example: `.../PROFILE/examples/echo`, where this test is
-/// `.../PROFILE/deps/echo_cli-HASH`. None, with a word about it, on a machine to which only test
-/// binaries were brought.
-pub fn example() -> Option<&'static Path> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(find).as_deref()
-}
-
-fn find() -> Option<PathBuf> {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
-    let path = profile.join("examples").join("echo");
-    let build = "`cargo test` builds it, and so does `cargo build --example echo` (with the options of this test)";
-    let Ok(built) = path.metadata().and_then(|meta| meta.modified()) else {
-        if std::env::var_os("CROSS_RUN").is_some() {
-            println!("skipped: the example is not on this machine: {}", path.display());
-            return None;
-        }
-        panic!("the example is not there: {}\n{build}", path.display());
-    };
-    let sources = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
-    let changed = sources
-        .split_whitespace()
-        .filter_map(|path| Path::new(path).metadata().ok()?.modified().ok());
-    assert!(
-        changed.max() <= Some(built),
-        "the example is older than its source: {}\n{build}",
-        path.display()
-    );
-    Some(path)
-}
-
-/// A program that was started, and is ended with the test.
-pub struct Program {
-    pub child: Child,
-    out: Receiver<String>,
-    err: Receiver<String>,
-}
-
-/// How a program has ended.
-#[derive(Debug)]
-pub struct Ended {
-    pub status: Option<i32>,
-    /// The lines that were not read before.
-    pub out: Vec<String>,
-    pub err: Vec<String>,
-}
-
-impl Program {
-    pub fn start<A: AsRef<OsStr>>(path: &Path, args: impl IntoIterator<Item = A>) -> Self {
-        let mut child = Command::new(path)
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let out = lines(child.stdout.take().expect("it is piped"));
-        let err = lines(child.stderr.take().expect("it is piped"));
-        Self { child, out, err }
-    }
-
-    /// The next line that it prints.
-    pub fn line(&self) -> String {
-        self.out.recv_timeout(PATIENCE).expect("a line is printed")
-    }
-
-    /// Waits for its end.
-    pub fn wait(mut self) -> Ended {
-        // A program that does not end keeps its pipes open: then there is no end of lines.
-        let (out, err) = (until_end(&self.out), until_end(&self.err));
-        let status = self.child.wait().expect("a child can be waited for").code();
-        Ended { status, out, err }
-    }
-
-    /// Sends it a signal.
-    pub fn signal(&self, signal: libc::c_int) {
-        let pid = self.child.id().try_into().expect("a pid is a pid_t");
-        // SAFETY: kill takes no pointers; the pid is of a child that was not waited for, so that
-        // it cannot be another's.
-        let result = unsafe { libc::kill(pid, signal) };
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // After `wait` both do nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Reads lines on a thread of its own, so that a test can give up waiting for one.
-fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let lines = BufReader::new(from).lines().map_while(Result::ok);
-        lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
-    });
-    receiver
-}
-
-fn until_end(lines: &Receiver<String>) -> Vec<String> {
-    let mut read = Vec::new();
-    loop {
-        match lines.recv_timeout(PATIENCE) {
-            Ok(line) => read.push(line),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return read,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end; printed so far: {read:#?}"),
-        }
-    }
-}
+pub use crate::running::{Ended, PATIENCE, Program, example};
 
 /// A server that runs, and its address, as it says.
 pub struct Server {
@@ -135,7 +12,7 @@ pub struct Server {
 
 /// Starts `echo serve ADDR ARGS`; none where the example is not there.
 pub fn serve(addr: &str, args: &[&str]) -> Option<Server> {
-    let program = Program::start(example()?, ["serve", addr].iter().chain(args));
+    let program = Program::start(example("echo")?, ["serve", addr].iter().chain(args));
     let line = program.line();
     let said = line.strip_prefix("listening on ").expect("the first line says where");
     let addr = said.parse().expect("an address and a port");
@@ -144,7 +21,7 @@ pub fn serve(addr: &str, args: &[&str]) -> Option<Server> {
 
 /// Runs `echo ARGS` to its end; none where the example is not there.
 pub fn run(args: &[&str]) -> Option<Ended> {
-    Some(Program::start(example()?, args).wait())
+    Some(Program::start(example("echo")?, args).wait())
 }
 
 /// A socket on loopback of the same family as `addr`.

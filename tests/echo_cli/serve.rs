@@ -228,7 +228,7 @@ fn figures_are_printed_while_there_is_traffic() {
 
 #[test]
 fn a_reader_that_is_gone_is_no_fault() {
-    let Some(path) = example() else { return };
+    let Some(path) = example("echo") else { return };
     let mut child = Command::new(path)
         .args(["serve", "127.0.0.1:0"])
         .stdout(Stdio::piped())
@@ -275,7 +275,7 @@ fn socat_gets_its_line_back() {
 
 #[test]
 fn a_port_in_use_is_told_of() {
-    let Some(path) = example() else { return };
+    let Some(path) = example("echo") else { return };
     let shared = serve("127.0.0.1:0", &["--threads", "2"]).expect("the example is there");
     let alone = client(shared.addr);
     for addr in [shared.addr, alone.local_addr().expect("it is bound")] {

@@ -1,0 +1,67 @@
+//! What was done, counted.
+
+use std::fmt;
+
+/// Datagrams on their way in one direction. Each that was received is forwarded, dropped for one
+/// of the reasons, or still waiting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Direction {
+    pub received: u64,
+    pub forwarded: u64,
+    /// Did not fit into the queue.
+    pub queue_full: u64,
+    /// Not sent: the system had an error for it.
+    pub refused: u64,
+    /// There was no session for it, and none could be made.
+    pub no_session: u64,
+    /// Cut on receive, or without a source: nothing that could be forwarded.
+    pub unfit: u64,
+    /// In a queue still when the session, or the program, ended.
+    pub abandoned: u64,
+    /// Dropped by the system before they could be received, as far as it has told. These are not
+    /// among the received ones.
+    pub missed: u64,
+    /// Times that a socket took no more for a while.
+    pub blocked: u64,
+    /// Errors about datagrams that had left before: nobody listens at the upstream, say.
+    pub errors: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    pub to_upstreams: Direction,
+    pub to_clients: Direction,
+    /// Sessions that were begun, the most at once, and those that ended for want of datagrams.
+    pub begun: u64,
+    pub most: usize,
+    pub idle: u64,
+}
+
+impl Direction {
+    pub fn dropped(&self) -> u64 {
+        self.queue_full + self.refused + self.no_session + self.unfit + self.abandoned
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { received, forwarded, queue_full, refused, no_session, .. } = self;
+        let Self { unfit, abandoned, missed, blocked, errors, .. } = self;
+        let dropped = self.dropped();
+        write!(
+            f,
+            "received {received}, forwarded {forwarded}, dropped {dropped} (queue full \
+             {queue_full}, refused {refused}, no session {no_session}, unfit {unfit}, abandoned \
+             {abandoned}), missed {missed}, blocked {blocked}, errors {errors}"
+        )
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to_upstreams, to_clients, begun, most, idle } = self;
+        writeln!(f, "to upstreams: {to_upstreams}")?;
+        writeln!(f, "to clients: {to_clients}")?;
+        writeln!(f, "sessions: begun {begun}, most at once {most}, ended idle {idle}")
+    }
+}

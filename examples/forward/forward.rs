@@ -1,0 +1,273 @@
+//! The loop: receive from whoever is ready, a batch in turn, then send.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use mio::net::UdpSocket;
+use mio::{Events, Poll, Token};
+use mmsg::{Ancillary, RecvBatch, SendMsg};
+use socket2::SockRef;
+
+use crate::cli::Options;
+use crate::figures::Figures;
+use crate::outlet::Outlet;
+use crate::sessions::{Session, Sessions};
+use crate::stop;
+
+const LISTENER: Token = Token(0);
+const STOP: Token = Token(1);
+/// The first session's; the others follow by their slots.
+const SESSIONS: usize = 2;
+
+/// Messages received in one call. Each may be a train, and has room for one.
+const BATCH: usize = 64;
+/// Room in the listening socket for bursts of all clients; the system gives what it allows.
+const ROOM: usize = 4 << 20;
+
+pub struct Forwarder {
+    poll: Poll,
+    listener: Outlet,
+    sessions: Sessions,
+    most_sessions: usize,
+    upstreams: Vec<SocketAddr>,
+    /// The upstream that the next session takes.
+    next_upstream: usize,
+    queue: usize,
+    /// Sockets that may have something to be received. Each waits once, and they take turns.
+    ready: VecDeque<Token>,
+    /// Sessions with datagrams that were received in this turn.
+    to_flush: Vec<usize>,
+    figures: Figures,
+}
+
+impl Forwarder {
+    pub fn new(options: &Options) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        stop::on_signals(poll.registry(), STOP)?;
+        let socket = UdpSocket::bind(options.listen)?;
+        let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
+        if options.listen.ip().is_unspecified() {
+            // Replies must leave by the address that was asked.
+            Ancillary::DEST.enable(&socket)?;
+        }
+        let queue = options.queue as usize;
+        let listener = Outlet::new(socket, queue, poll.registry(), LISTENER)?;
+        Ok(Self {
+            poll,
+            listener,
+            sessions: Sessions::new(options.idle),
+            most_sessions: options.sessions as usize,
+            upstreams: options.upstream.clone(),
+            next_upstream: 0,
+            queue,
+            ready: VecDeque::new(),
+            to_flush: Vec::new(),
+            figures: Figures::default(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> io::Result<SocketAddr> {
+        self.listener.socket().local_addr()
+    }
+
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Forwards until told to stop.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        let mut batch = RecvBatch::for_trains(BATCH);
+        while self.wait(&mut events)? {
+            let now = Instant::now();
+            // Those that were ready before this turn; who is ready still gets in line again.
+            for _ in 0..self.ready.len() {
+                let Some(token) = self.ready.pop_front() else { break };
+                if self.receive(token, &mut batch, now)? {
+                    self.ready.push_back(token);
+                } else if let Some(outlet) = self.outlet(token) {
+                    outlet.in_line = false;
+                }
+            }
+            self.end_idle_sessions(now);
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Waits for sockets to be ready, not at all if some are; false if it is time to stop.
+    fn wait(&mut self, events: &mut Events) -> io::Result<bool> {
+        let due = self.sessions.next_due(Instant::now());
+        let timeout = if self.ready.is_empty() { due } else { Some(Duration::ZERO) };
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            result => result?,
+        }
+        for event in events.iter() {
+            let token = event.token();
+            if token == STOP {
+                return Ok(false);
+            }
+            if event.is_writable() {
+                self.flush(token)?;
+            }
+            // It is not told again before all was received, so it stays in line until then.
+            if event.is_readable() || event.is_error() {
+                self.get_in_line(token);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends what waits for a socket that takes more.
+    fn flush(&mut self, token: Token) -> io::Result<()> {
+        let registry = self.poll.registry();
+        match token {
+            LISTENER => self.listener.flush(registry, &mut self.figures.to_clients),
+            Token(n) => match self.sessions.get(n - SESSIONS) {
+                Some(session) => session.upstream.flush(registry, &mut self.figures.to_upstreams),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn get_in_line(&mut self, token: Token) {
+        if let Some(outlet) = self.outlet(token).filter(|outlet| !outlet.in_line) {
+            outlet.in_line = true;
+            self.ready.push_back(token);
+        }
+    }
+
+    /// Whose token it is; nobody's, if the session has ended.
+    fn outlet(&mut self, token: Token) -> Option<&mut Outlet> {
+        match token {
+            LISTENER => Some(&mut self.listener),
+            Token(n) => Some(&mut self.sessions.get(n - SESSIONS)?.upstream),
+        }
+    }
+
+    /// Receives a batch and forwards it; false if there was nothing.
+    fn receive(&mut self, token: Token, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
+        match token {
+            LISTENER => self.take_from_clients(batch, now),
+            Token(n) => self.take_from_upstream(n - SESSIONS, batch, now),
+        }
+    }
+
+    fn take_from_clients(&mut self, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
+        let result = self.listener.receive(batch, &mut self.figures.to_upstreams);
+        if !goes_on(result, &mut self.figures.to_clients.errors) {
+            return Ok(false);
+        }
+        for datagram in &*batch {
+            let (Some(client), false) = (datagram.addr(), datagram.truncated()) else {
+                self.figures.to_upstreams.unfit += 1;
+                continue;
+            };
+            let slot = self.session_of(client, now);
+            let figures = &mut self.figures.to_upstreams;
+            let Some((slot, session)) = slot.and_then(|n| Some((n, self.sessions.get(n)?))) else {
+                figures.no_session += 1;
+                continue;
+            };
+            session.used = now;
+            session.reply = datagram.meta().reply();
+            if session.upstream.push(&SendMsg::new(datagram.data()), figures) {
+                self.to_flush.push(slot);
+            }
+        }
+        for slot in self.to_flush.drain(..) {
+            let Some(session) = self.sessions.get(slot) else { continue };
+            session.upstream.flush(self.poll.registry(), &mut self.figures.to_upstreams)?;
+        }
+        Ok(true)
+    }
+
+    fn take_from_upstream(
+        &mut self,
+        slot: usize,
+        batch: &mut RecvBatch,
+        now: Instant,
+    ) -> io::Result<bool> {
+        let Some(session) = self.sessions.get(slot) else { return Ok(false) };
+        let figures = &mut self.figures.to_clients;
+        let result = session.upstream.receive(batch, figures);
+        if !goes_on(result, &mut self.figures.to_upstreams.errors) {
+            return Ok(false);
+        }
+        session.used = now;
+        for datagram in &*batch {
+            if datagram.truncated() {
+                figures.unfit += 1;
+                continue;
+            }
+            let msg = SendMsg::to(session.client, datagram.data()).with_meta(session.reply);
+            self.listener.push(&msg, figures);
+        }
+        self.listener.flush(self.poll.registry(), figures)?;
+        Ok(true)
+    }
+
+    /// The session of a client: a new one if it has none, if there can be one.
+    fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
+        if let Some(slot) = self.sessions.find(client) {
+            return Some(slot);
+        }
+        if self.sessions.len() >= self.most_sessions {
+            return None;
+        }
+        let slot = self.sessions.next_slot();
+        let upstream = self.connect(Token(SESSIONS + slot)).ok()?;
+        let reply = mmsg::SendMeta::new();
+        self.sessions.insert(Session { client, reply, upstream, used: now });
+        self.figures.begun += 1;
+        self.figures.most = self.figures.most.max(self.sessions.len());
+        Some(slot)
+    }
+
+    /// A socket that is connected to the next upstream.
+    fn connect(&mut self, token: Token) -> io::Result<Outlet> {
+        let upstream = self.upstreams[self.next_upstream % self.upstreams.len()];
+        let local = match upstream {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(upstream)?;
+        let outlet = Outlet::new(socket, self.queue, self.poll.registry(), token)?;
+        self.next_upstream += 1;
+        Ok(outlet)
+    }
+
+    fn end_idle_sessions(&mut self, now: Instant) {
+        while let Some(mut session) = self.sessions.take_idle(now) {
+            // Its descriptor goes with it, and so does the registration.
+            session.upstream.abandon(&mut self.figures.to_upstreams);
+            self.figures.idle += 1;
+        }
+    }
+
+    /// Gives up on what waits still, so that every datagram is accounted for.
+    fn end(&mut self) {
+        for mut session in self.sessions.take_all() {
+            session.upstream.abandon(&mut self.figures.to_upstreams);
+        }
+        self.listener.abandon(&mut self.figures.to_clients);
+    }
+}
+
+/// Whether there may be more to be received. An error other than "nothing there" has been told by
+/// this one call, and is counted.
+fn goes_on(result: io::Result<()>, errors: &mut u64) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+        Err(_) => {
+            *errors += 1;
+            true
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A socket and what waits to be sent by it.
+
+use std::io;
+
+use mio::net::UdpSocket;
+use mio::{Interest, Registry, Token};
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
+
+use crate::figures::Direction;
+
+/// A socket without back-pressure to those who send by it: what it does not take at once waits in
+/// its queue, in order, and what does not fit there is dropped and counted.
+pub struct Outlet {
+    socket: Offload<UdpSocket>,
+    token: Token,
+    waiting: SendQueue,
+    /// The socket has said that it takes no more now.
+    blocked: bool,
+    /// Readiness to send is asked for.
+    asked: bool,
+    /// Whether it is among those that may have something to be received.
+    pub in_line: bool,
+    /// What the system has told so far of datagrams that it dropped before they were received.
+    missed: u32,
+}
+
+impl Outlet {
+    /// Registers the socket for reading. `capacity` is the bound of its queue in bytes.
+    pub fn new(
+        socket: UdpSocket,
+        capacity: usize,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Self> {
+        let mut socket = Offload::new(socket)?;
+        // Where the system does not count them, there is nothing to be told.
+        mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
+        // Not for writing: the system would wake us for every datagram that has left.
+        registry.register(socket.get_mut(), token, Interest::READABLE)?;
+        let waiting = SendQueue::new(capacity);
+        Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed: 0 })
+    }
+
+    pub fn socket(&self) -> &UdpSocket {
+        self.socket.get_ref()
+    }
+
+    /// Receives a batch, and counts it.
+    pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
+        self.socket.recv_into(batch)?;
+        figures.received +=
+            batch.messages().map(|m| m.datagrams().len().max(1) as u64).sum::<u64>();
+        // A train whose segment size was lost gives no datagram; it is counted as one.
+        let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
+        figures.unfit += lost as u64;
+        // Each message tells how many were dropped before it came, so the last one knows of all.
+        if let Some(missed) = batch.messages().last().and_then(|message| message.meta().dropped) {
+            figures.missed += u64::from(missed.wrapping_sub(self.missed));
+            self.missed = missed;
+        }
+        Ok(())
+    }
+
+    /// Takes a datagram to be sent by the next `flush`, and says whether there should be one: not
+    /// for a datagram that joins others, nor while the socket takes no more.
+    pub fn push(&mut self, msg: &SendMsg<'_>, figures: &mut Direction) -> bool {
+        let first = self.waiting.is_empty();
+        if self.waiting.push(msg).is_ok() {
+            return first && !self.blocked;
+        }
+        // The socket may take what was pushed since the last flush.
+        if !self.blocked {
+            self.send(figures);
+        }
+        if self.waiting.push(msg).is_err() {
+            figures.queue_full += 1;
+        }
+        true
+    }
+
+    /// Sends what waits, as far as the socket takes it, and asks to be told when it takes more.
+    pub fn flush(&mut self, registry: &Registry, figures: &mut Direction) -> io::Result<()> {
+        self.send(figures);
+        if self.blocked == self.asked {
+            return Ok(());
+        }
+        self.asked = self.blocked;
+        let interest = if self.blocked {
+            figures.blocked += 1;
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            // What a full queue took is not needed again soon.
+            self.waiting.shrink_to_fit();
+            Interest::READABLE
+        };
+        registry.reregister(self.socket.get_mut(), self.token, interest)
+    }
+
+    fn send(&mut self, figures: &mut Direction) {
+        self.blocked = false;
+        let mut innocent = false;
+        while !self.waiting.is_empty() && !self.blocked {
+            match self.socket.flush(&mut self.waiting) {
+                Ok(0) => self.blocked = true,
+                Ok(sent) => {
+                    figures.forwarded += sent as u64;
+                    innocent = false;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                // About a datagram that left before, told in the place of this one: once more.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !innocent => {
+                    figures.errors += 1;
+                    innocent = true;
+                }
+                Err(_) => {
+                    figures.refused += 1;
+                    self.waiting.pop_front();
+                    innocent = false;
+                }
+            }
+        }
+    }
+
+    /// Gives up on what the socket still does not take.
+    pub fn abandon(&mut self, figures: &mut Direction) {
+        self.send(figures);
+        figures.abandoned += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+}

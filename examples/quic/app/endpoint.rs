@@ -1,0 +1,101 @@
+//! Quinn's endpoints on the sockets that were chosen.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use quinn::{AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime};
+use socket2::SockRef;
+
+use super::certificate;
+use super::cli::{Common, SocketKind};
+use super::counted::{Counted, Counters};
+use super::mmsg_socket::MmsgSocket;
+use super::{Failure, say};
+
+/// Room in a socket for bursts; the system gives what it allows.
+const ROOM: usize = 4 << 20;
+
+/// Tokio, with the sockets that were chosen.
+#[derive(Debug)]
+struct WithSockets {
+    kind: SocketKind,
+    counters: Arc<Counters>,
+}
+
+impl Runtime for WithSockets {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        TokioRuntime.new_timer(at)
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        TokioRuntime.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
+        let _ = SockRef::from(&socket).set_send_buffer_size(ROOM);
+        let socket = match self.kind {
+            SocketKind::Mmsg => Arc::new(MmsgSocket::new(socket)?),
+            SocketKind::Quinn => TokioRuntime.wrap_udp_socket(socket)?,
+        };
+        Ok(Arc::new(Counted::new(socket, Arc::clone(&self.counters))))
+    }
+
+    fn now(&self) -> Instant {
+        TokioRuntime.now()
+    }
+}
+
+/// An endpoint, and what its sockets have moved.
+pub struct Counting {
+    pub endpoint: Endpoint,
+    counters: Arc<Counters>,
+    stats: bool,
+}
+
+impl Counting {
+    /// An endpoint that listens, with a certificate of its own.
+    pub fn server(addr: SocketAddr, common: &Common) -> Result<Self, Failure> {
+        let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
+        Self::new(socket, Some(certificate::make(&common.cert)?), common)
+    }
+
+    /// An endpoint that connects to servers of the family of `addr`.
+    pub fn client(addr: SocketAddr, common: &Common) -> Result<Self, Failure> {
+        let config = certificate::trust(&common.cert)?;
+        let mut client = Self::new(any_port(addr)?, None, common)?;
+        client.endpoint.set_default_client_config(config);
+        Ok(client)
+    }
+
+    fn new(
+        socket: UdpSocket,
+        server: Option<quinn::ServerConfig>,
+        common: &Common,
+    ) -> Result<Self, Failure> {
+        let counters = Arc::new(Counters::default());
+        let runtime = WithSockets { kind: common.socket, counters: Arc::clone(&counters) };
+        let config = EndpointConfig::default();
+        let endpoint = Endpoint::new(config, server, socket, Arc::new(runtime))?;
+        Ok(Self { endpoint, counters, stats: common.stats })
+    }
+
+    /// Tells what was moved, if that was asked for.
+    pub fn tell(&self) {
+        if self.stats {
+            say(&*self.counters);
+        }
+    }
+}
+
+/// A socket from which `addr` can be reached.
+pub fn any_port(addr: SocketAddr) -> io::Result<UdpSocket> {
+    match addr {
+        SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
+    }
+}

@@ -1,0 +1,203 @@
+//! A quinn socket on this crate.
+
+use std::array;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta, SendMsg};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// Datagrams in a train, at most: what every kernel with segmentation takes.
+const SEGMENTS: usize = 64;
+/// Errors of receiving that are passed over, one after another, before the endpoint is told.
+const ERRORS: usize = 16;
+
+#[derive(Debug)]
+pub struct MmsgSocket {
+    socket: Offload<UdpSocket>,
+    may_fragment: bool,
+    /// The last send found the socket full.
+    full: AtomicBool,
+    /// Messages that the last receive brought.
+    last_received: AtomicUsize,
+}
+
+impl MmsgSocket {
+    pub fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
+        // That datagrams must not be fragmented, so that quinn can find out which size the path
+        // takes, is an option (IP_MTU_DISCOVER) without a safe call in std, socket2 or this crate.
+        // Quinn's own socket sets it, and makes the socket non-blocking.
+        let may_fragment = UdpSocketState::new((&socket).into())?.may_fragment();
+        let socket = Offload::new(UdpSocket::from_std(socket)?)?;
+        (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
+        let (full, last_received) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Ok(Self { socket, may_fragment, full, last_received })
+    }
+
+    /// Receives up to `N` messages, or what there are buffers for.
+    fn receive<const N: usize>(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        let most = N.min(bufs.len()).min(metas.len());
+        let mut bufs = bufs.iter_mut();
+        let mut msgs: [_; N] =
+            array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
+        let count = self.socket.recv_batch(&mut msgs[..most])?;
+        for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
+            *meta = received(msg);
+        }
+        Ok(count)
+    }
+}
+
+/// What quinn is told of a message. It gets nothing of one that was cut.
+fn received(msg: &RecvMsg<'_>) -> RecvMeta {
+    let Some(addr) = msg.addr().filter(|_| !msg.truncated()) else { return RecvMeta::default() };
+    let (len, told) = (msg.len(), msg.meta());
+    RecvMeta {
+        addr,
+        len,
+        stride: told.segment_size.map_or(len, usize::from),
+        ecn: told.tos.and_then(EcnCodepoint::from_bits),
+        dst_ip: told.destination,
+    }
+}
+
+/// What quinn wants sent: a datagram, or the bytes of several and where to cut them.
+fn outgoing<'a>(transmit: &Transmit<'a>) -> SendMsg<'a> {
+    let msg = SendMsg::to(transmit.destination, transmit.contents);
+    let mut meta = SendMeta::new();
+    if let Some(ecn) = transmit.ecn {
+        meta = meta.with_ecn(match ecn {
+            EcnCodepoint::Ect0 => Ecn::Ect0,
+            EcnCodepoint::Ect1 => Ecn::Ect1,
+            EcnCodepoint::Ce => Ecn::Ce,
+        });
+    }
+    meta.source = transmit.src_ip;
+    // One datagram is no train, and some devices do not like being told to cut it.
+    let several = transmit.segment_size.filter(|size| *size < transmit.contents.len());
+    meta.segment_size = several.and_then(|size| size.try_into().ok());
+    if meta == SendMeta::new() { msg } else { msg.with_meta(meta) }
+}
+
+impl AsyncUdpSocket for MmsgSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller { socket: self, wait: None })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let msg = outgoing(transmit);
+        let send = || self.socket.send_batch(slice::from_ref(&msg));
+        match self.socket.get_ref().try_io(Interest::WRITABLE, send) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.full.store(true, Ordering::Relaxed);
+                Err(error)
+            }
+            // A datagram that cannot be sent is a lost one to QUIC: it is sent again, or it was a
+            // probe for a size that the path does not take.
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut errors = 0;
+        loop {
+            ready!(self.socket.get_ref().poll_recv_ready(cx))?;
+            let mut count = 0;
+            let result = self.socket.get_ref().try_io(Interest::READABLE, || {
+                // Room for a message takes time to prepare, and mostly few are there.
+                let room = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
+                count = match room {
+                    4 => self.receive::<4>(bufs, metas)?,
+                    _ => self.receive::<32>(bufs, metas)?,
+                };
+                self.last_received.store(count, Ordering::Relaxed);
+                // A batch that is not full ended where nothing was left. What has come since is
+                // told anew, so readiness can be cleared without another call to hear of it.
+                if count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            match result {
+                _ if count > 0 => return Poll::Ready(Ok(count)),
+                // Readiness is cleared: the next look waits.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // An error of an earlier datagram, told once. Quinn would end the endpoint.
+                Err(error) => {
+                    errors += 1;
+                    if errors == ERRORS {
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                // A socket that was shut down gives nothing, for ever.
+                Ok(()) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.get_ref().local_addr()
+    }
+
+    /// Fewer from the moment at which the kernel says that the way has no segmentation.
+    fn max_transmit_segments(&self) -> usize {
+        if self.socket.gso() { SEGMENTS } else { 1 }
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        if self.socket.gro() { SEGMENTS } else { 1 }
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.may_fragment
+    }
+}
+
+type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
+
+/// Waits for the socket to take more, for one connection. Quinn asks before every send: mostly
+/// the socket is not full, and nothing has to be looked up.
+struct Poller {
+    socket: Arc<MmsgSocket>,
+    wait: Option<Wait>,
+}
+
+impl UdpPoller for Poller {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, wait } = self.get_mut();
+        if wait.is_none() && !socket.full.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let writable = wait.get_or_insert_with(|| {
+            let socket = Arc::clone(socket);
+            Box::pin(async move { socket.socket.get_ref().writable().await })
+        });
+        let result = ready!(writable.as_mut().poll(cx));
+        *wait = None;
+        // If it is full again by now, the next send says so.
+        socket.full.store(false, Ordering::Relaxed);
+        Poll::Ready(result)
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}

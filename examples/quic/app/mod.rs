@@ -1,0 +1,50 @@
+//! The program, on the systems that it is made for.
+
+mod certificate;
+mod cli;
+mod counted;
+mod endpoint;
+mod files;
+mod get;
+mod load;
+mod mmsg_socket;
+mod protocol;
+mod serve;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use cli::Command;
+use tokio::runtime::Builder;
+
+/// Whatever ends the program: told in one line.
+type Failure = Box<dyn Error + Send + Sync>;
+
+pub fn main() -> ExitCode {
+    let command = cli::parse();
+    // One thread, so that what is measured is not how work is spread, and two to read files.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
+    let result = runtime.map_err(Failure::from).and_then(|runtime| {
+        runtime.block_on(async {
+            match &command {
+                Command::Serve(options) => serve::run(options).await,
+                Command::Get(options) => get::run(options).await,
+                Command::Load(options) => load::run(options).await,
+            }
+        })
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line at once, also into a pipe. If nobody reads it any more, the work goes on.
+fn say(line: impl std::fmt::Display) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

@@ -1,0 +1,250 @@
+//! Upstreams that do not keep up.
+//!
+//! On loopback a sender is never held up: what a receiver has no room for is dropped without a
+//! word. A socket takes no more when its own send buffer is full of what the device has not sent
+//! yet. So here is a cable between two namespaces, slow by a token bucket (`tc`, tbf).
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use mmsg::SendQueue;
+
+use crate::common::linux::set_option;
+use crate::common::{NET, skip};
+use crate::kit::{Forward, Upstream, ask, client, forward, number, stop};
+use crate::veth::{DEVICE, FAR, Far, with_far_end};
+
+const LEN: usize = 1000;
+/// What a datagram of these counts in a queue.
+const COUNTS: usize = LEN + SendQueue::OVERHEAD;
+
+/// Has the cable carry no more than `rate`, and hold what has to wait for that. Not for the far
+/// end: what it sends is not held up.
+fn cable(action: &str, rate: &str) -> Result<(), String> {
+    let args = format!("qdisc {action} dev {DEVICE} root tbf rate {rate} burst 32kb limit 100mb");
+    let output = Command::new("tc").args(args.split(' ')).output();
+    let output = output.map_err(|error| format!("no tc: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("tc {args}: {}", told.trim())) }
+}
+
+/// Runs `test` with a slow cable between here and the far end, or says why not.
+fn with_slow_cable(name: &str, rate: &str, test: impl FnOnce(Far) + Send) {
+    with_far_end(name, |far| {
+        on_one_cpu();
+        match cable("add", rate) {
+            Ok(()) => test(far),
+            Err(error) => skip(name, error),
+        }
+    });
+}
+
+/// Keeps this thread, and what it starts, to one CPU: datagrams that a device sends by turns from
+/// two of them may overtake each other, and order is what is looked at here.
+fn on_one_cpu() {
+    // SAFETY: a cpu_set_t is a row of bits: zero is a value of it.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: it takes no pointers.
+    let cpu = unsafe { libc::sched_getcpu() };
+    // SAFETY: the number is that of a CPU, which the set has room for.
+    unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
+    // SAFETY: it reads the set, whose size it is told, and concerns this thread (0).
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The far end's upstream: the numbers of the datagrams that arrive.
+struct SlowUpstream {
+    addr: SocketAddr,
+    arrived: Receiver<u32>,
+}
+
+fn slow_upstream(far: &Far) -> SlowUpstream {
+    let socket = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of this namespace"));
+    let addr = socket.local_addr().expect("it is bound");
+    // Who may make a namespace may have this, too. What is lost is to be lost on the way.
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20).expect("root may");
+    let (sender, arrived) = mpsc::channel();
+    // It ends when the test has ended and another datagram or none arrives.
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a read timeout");
+    thread::spawn(move || {
+        let mut data = [0; 2 * LEN];
+        loop {
+            let number = match socket.recv(&mut data) {
+                Ok(n) => number_of(&data[..n]),
+                Err(_) => NOTHING,
+            };
+            if sender.send(number).is_err() {
+                return;
+            }
+        }
+    });
+    SlowUpstream { addr, arrived }
+}
+
+/// Told by an upstream at which nothing arrives.
+const NOTHING: u32 = u32::MAX;
+
+impl SlowUpstream {
+    fn next(&self) -> u32 {
+        loop {
+            let number = self.arrived.recv_timeout(NET).expect("the upstream goes on");
+            if number != NOTHING {
+                return number;
+            }
+        }
+    }
+}
+
+fn datagram(number: u32) -> Vec<u8> {
+    let mut data = vec![number as u8; LEN];
+    data[..4].copy_from_slice(&number.to_be_bytes());
+    data
+}
+
+fn number_of(data: &[u8]) -> u32 {
+    let (number, rest) = data.split_first_chunk().expect("a number");
+    let number = u32::from_be_bytes(*number);
+    assert!(data.len() == LEN && rest.iter().all(|byte| *byte == number as u8), "whole");
+    number
+}
+
+/// A forwarder with a client whose session is with the slow upstream, and one whose session is
+/// with one that answers at once. Since datagrams are received in order, all that was sent before
+/// a question of the second client has been received when that is answered.
+struct Setting {
+    forward: Forward,
+    sender: UdpSocket,
+    asker: UdpSocket,
+    questions: u64,
+    _quick: Upstream,
+}
+
+impl Setting {
+    fn new(slow: SocketAddr, args: &[&str]) -> Option<Self> {
+        let quick = Upstream::start(1);
+        let forward = forward("127.0.0.1:0", &[slow, quick.addr], args)?;
+        let (sender, asker) = (client(forward.addr), client(forward.addr));
+        let mut setting = Self { forward, sender, asker, questions: 0, _quick: quick };
+        setting.send(0..1);
+        Some(setting)
+    }
+
+    /// Sends these datagrams on their way to the slow upstream, and returns when the forwarder has
+    /// received them.
+    fn send(&mut self, numbers: std::ops::Range<u32>) {
+        for first in numbers.clone().step_by(50) {
+            for number in first..numbers.end.min(first + 50) {
+                self.sender.send(&datagram(number)).expect("loopback takes it");
+            }
+            self.questions += 1;
+            assert_eq!(ask(&self.asker, b"and?")[3..], *b"and?");
+        }
+    }
+
+    /// The most memory that the forwarder has had, in bytes.
+    fn memory(&self) -> usize {
+        let path = format!("/proc/{}/status", self.forward.program.child.id());
+        let status = fs::read_to_string(path).expect("the program runs");
+        number(&status, "VmHWM:") as usize * 1024
+    }
+
+    /// Ends it, and gives its line about datagrams to upstreams, the numbers received and
+    /// forwarded, and how many of them were dropped for a full queue: all that were dropped.
+    fn end(self) -> (String, [u64; 3]) {
+        let line = stop(self.forward).to_upstreams;
+        let dropped = number(&line, "queue full");
+        assert_eq!((number(&line, "dropped"), number(&line, "missed")), (dropped, 0), "{line}");
+        let received = number(&line, "received") - self.questions;
+        let forwarded = number(&line, "forwarded") - self.questions;
+        assert_eq!(received, forwarded + dropped, "{line}");
+        (line, [received, forwarded, dropped])
+    }
+}
+
+#[test]
+fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
+    let name = "what_a_full_socket_does_not_take_waits_and_arrives_in_order";
+    with_slow_cable(name, "50mbit", |far| {
+        let slow = slow_upstream(&far);
+        let count = 5_000;
+        // Room for all of them.
+        let queue = (count as usize * COUNTS).to_string();
+        let Some(mut setting) = Setting::new(slow.addr, &["--queue", &queue]) else { return };
+        setting.send(1..count);
+        for number in 0..count {
+            assert_eq!(slow.next(), number);
+        }
+        let (line, counted) = setting.end();
+        assert_eq!(counted, [count.into(), count.into(), 0], "{line}");
+        assert!(number(&line, "blocked") > 0, "the socket was never full: {line}");
+    });
+}
+
+#[test]
+fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
+    let name = "of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped";
+    // A datagram takes eight seconds: while this is sent, nothing moves.
+    with_slow_cable(name, "1kbit", |far| {
+        let slow = slow_upstream(&far);
+        let (count, queue) = (40_000, 200_000);
+        let args = ["--queue", &queue.to_string()];
+        let Some(mut setting) = Setting::new(slow.addr, &args) else { return };
+        let before = setting.memory();
+        setting.send(1..count);
+        // Its queue, twice, and the batch that is received into: not the 40 MB that were sent.
+        let grown = setting.memory() - before;
+        assert!(grown < 8 << 20, "{grown} bytes more");
+
+        cable("change", "1gbit").expect("the cable can be changed");
+        // What the device holds is sent when something is added to it.
+        let kick = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any port");
+        kick.send_to(&datagram(NOTHING), slow.addr).expect("the device takes it");
+        let mut arrived = vec![slow.next()];
+        // Until one arrives that was sent since, and there is no more to come.
+        let mut sent = count;
+        while arrived.last().is_none_or(|last| *last < count) {
+            setting.send(sent..sent + 1);
+            sent += 1;
+            arrived.extend(slow.arrived.try_iter().filter(|number| *number != NOTHING));
+        }
+        while *arrived.last().expect("at least one") < sent - 1 {
+            arrived.push(slow.next());
+        }
+        assert!(arrived.is_sorted(), "in order");
+        // What there was room for: the first ones, as many as fit the queue, and none is missing.
+        let room = (queue / COUNTS) as u32;
+        let whole = arrived.iter().zip(0..).take_while(|(number, i)| **number == *i).count();
+        assert!(whole as u32 >= room && (whole as u32) < count, "{whole} of {room}");
+
+        let (line, [received, forwarded, dropped]) = setting.end();
+        assert_eq!((received, forwarded), (sent.into(), arrived.len() as u64), "{line}");
+        assert!(dropped > 0 && number(&line, "blocked") > 0, "{line}");
+    });
+}
+
+/// On loopback: nobody waits for who does not receive.
+#[test]
+fn an_upstream_that_does_not_receive_holds_up_nobody() {
+    let idle = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let addr = idle.local_addr().expect("it is bound");
+    let Some(mut setting) = Setting::new(addr, &[]) else { return };
+    let before = setting.memory();
+    setting.send(1..20_000);
+    let grown = setting.memory() - before;
+    assert!(grown < 8 << 20, "{grown} bytes more");
+    // What its socket had room for is there, in order, and then what is sent from now on.
+    idle.set_nonblocking(true).expect("a socket can be");
+    let mut data = [0; 2 * LEN];
+    let mut receive = || idle.recv(&mut data).ok().map(|n| number_of(&data[..n]));
+    let there = std::iter::from_fn(&mut receive).collect::<Vec<_>>();
+    assert!(there.iter().copied().eq(0..there.len() as u32), "{} of them", there.len());
+    setting.send(20_000..20_010);
+    assert!(std::iter::from_fn(receive).eq(20_000..20_010));
+    let (line, counted) = setting.end();
+    assert_eq!(counted, [20_010, 20_010, 0], "{line}");
+}
