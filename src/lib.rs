@@ -65,7 +65,11 @@ mod send_msg;
 mod send_queue;
 mod socket;
 mod sys;
+#[cfg(feature = "tokio")]
+mod tokio;
 
+#[cfg(feature = "tokio")]
+pub use self::tokio::AsyncBatchSocket;
 pub use ancillary::{
     Ancillary, CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta,
     TransmitClock,
