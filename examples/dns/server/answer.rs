@@ -1,15 +1,17 @@
 //! What the zone says to a question. Bytes in, bytes out; both kinds of server use it.
 
+use std::ptr;
+
 use super::query::{HEADER, Query, Wrong};
 use super::reply::{LARGEST, Reply, Section};
-use super::zone::{CNAME, Found, Node, Zone};
+use super::zone::{CNAME, Found, Node, RrSet, Zone};
 
 /// All types of records.
 const ANY: u16 = 255;
 /// IXFR and AXFR, which need a stream.
 const TRANSFERS: [u16; 2] = [251, 252];
 const CLASS_IN: u16 = 1;
-/// Aliases that are followed, so that a circle of them comes to an end.
+/// Aliases that are followed; a circle of them comes to an end before.
 const MOST_ALIASES: usize = 8;
 
 /// Answers a datagram into `out` and gives the answer's length; `None` if there is none.
@@ -27,7 +29,8 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     let asked = query.name.as_bytes();
     // The name that is looked up, and where in the message it stands.
     let (mut name, mut at) = (asked, HEADER);
-    for _ in 0..=MOST_ALIASES {
+    let mut followed = [None; MOST_ALIASES];
+    for slot in 0..=MOST_ALIASES {
         let found = zone.find(name, query.kind);
         if !matches!(found, Found::Cut(..) | Found::Outside) {
             reply.set_authoritative();
@@ -51,9 +54,11 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
                     return Ok(());
                 }
                 Some(alias) => {
-                    if !reply.push(Section::Answer, at, alias) {
+                    let again = followed.iter().flatten().any(|seen| ptr::eq(*seen, alias));
+                    if slot == MOST_ALIASES || again || !reply.push(Section::Answer, at, alias) {
                         return Ok(());
                     }
+                    followed[slot] = Some(alias);
                     let Some(target) = alias.targets.first() else { return Ok(()) };
                     (name, at) = (target, reply.len() - target.len());
                 }
@@ -64,7 +69,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
 }
 
 /// The alias to follow for records of type `kind`.
-fn alias(node: &Node, kind: u16) -> Option<&super::zone::RrSet> {
+fn alias(node: &Node, kind: u16) -> Option<&RrSet> {
     if kind == CNAME || kind == ANY { None } else { node.get(CNAME) }
 }
 
@@ -90,7 +95,7 @@ fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_>) {
 }
 
 /// Writes who has authority instead, and where they are to be found.
-fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &super::zone::RrSet, at: usize) {
+fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &RrSet, at: usize) {
     let mut end = reply.len();
     if !reply.push(Section::Authority, at, servers) {
         return;

@@ -23,7 +23,7 @@ pub struct Args {
     pub threads: u16,
 
     /// How datagrams are moved.
-    #[arg(long, value_enum, default_value_t = Mode::Batch)]
+    #[arg(long, value_enum, default_value_t = Mode::Offload)]
     pub mode: Mode,
 }
 
