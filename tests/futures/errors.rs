@@ -7,8 +7,8 @@ use std::pin::pin;
 use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg};
 use tokio::net::UdpSocket;
 
+use super::{once, run, udp};
 use crate::common::sockets::{addr, refusing};
-use crate::{once, run, udp};
 
 /// A socket whose peer refuses everything, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
+use super::{run, udp};
 use crate::common::sockets::udp4;
-use crate::{run, udp};
 
 /// Turns that the other task is to get, and calls that a busy one may make for each of them.
 const TURNS: usize = 100;
@@ -111,7 +111,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
     const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
     with_far_end(name, |_far| {
         run(async {
-            let socket = crate::adopted(std::net::UdpSocket::bind((NEAR, 0)).expect("its address"));
+            let socket = super::adopted(std::net::UdpSocket::bind((NEAR, 0)).expect("its address"));
             SockRef::from(&socket).set_send_buffer_size(1).expect("the least there is");
             let peer = refusing();
             socket.connect(addr(&peer)).await.expect("it does nothing but remember");
@@ -136,7 +136,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
                 };
                 let mut send = std::pin::pin!(send);
                 for _ in 0..TURNS {
-                    assert!(crate::once(send.as_mut()).await.is_none(), "the socket is full");
+                    assert!(super::once(send.as_mut()).await.is_none(), "the socket is full");
                     yield_now().await;
                 }
                 ip(&format!("neigh replace {ABSENT} lladdr 02:00:00:00:00:03 dev near0"))

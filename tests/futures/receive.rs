@@ -7,10 +7,10 @@ use std::sync::Arc;
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::SockRef;
 
+use super::{once, run, udp};
 use crate::common::recv::{data_of, memory, room};
 use crate::common::sockets::{settle, udp4};
 use crate::common::{NET, numbered};
-use crate::{once, run, udp};
 
 /// The payloads of the last receive.
 fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {

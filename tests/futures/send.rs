@@ -6,10 +6,10 @@ use std::pin::pin;
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 use tokio::net::UdpSocket;
 
+use super::{narrow, once, run, udp};
 use crate::common::numbered;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4};
-use crate::{narrow, once, run, udp};
 
 /// More than the kernel holds for a pair of Unix sockets.
 const COUNT: usize = 3_000;
@@ -205,6 +205,10 @@ fn the_futures_can_be_spawned() {
             let more = udp4();
             more.send_batch(&msgs).expect("loopback takes it");
         }
-        task.await.expect("it does not panic").expect("it was sent");
+        let socket = task.await.expect("it does not panic").expect("it was sent");
+        // And what only polls goes by reference.
+        let socket: &dyn AsyncBatchSocket = &socket;
+        let sent = poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await;
+        assert_eq!(sent.expect("loopback takes it"), 1);
     });
 }

@@ -51,7 +51,9 @@ impl<'a, S: BatchSocket> Server<'a, S> {
                 Ok(_) => self.answer(),
                 Err(error) if is_silence(&error) => {}
                 // Told once and of no query; one that comes again and again must not take a core.
-                Err(_) => drop(stop.wait(Duration::from_millis(1))),
+                Err(_) => {
+                    stop.wait(Duration::from_millis(1));
+                }
             }
             while !self.queue.is_empty() && !stop.is_raised() {
                 self.send();

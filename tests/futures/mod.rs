@@ -1,11 +1,4 @@
 //! The feature `tokio`: batches as futures, and the poll functions under them.
-#![cfg(all(unix, feature = "tokio"))]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[cfg(target_os = "linux")]
-#[path = "../common/veth.rs"]
-mod veth;
 
 mod errors;
 mod fair;
@@ -18,13 +11,9 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::Poll;
 
-use mmsg::Backend;
 use tokio::net::UdpSocket;
 
-use common::{NET, sockets};
-
-/// Whichever the process has: what is tested here is above it.
-const BACKEND: Option<Backend> = None;
+use crate::common::{NET, sockets};
 
 /// Runs a test on a runtime of one thread, at most for as long as the net allows.
 fn run<R>(test: impl Future<Output = R>) -> R {
