@@ -30,6 +30,7 @@
 //! | let the kernel carry many datagrams at once | [`Offload`] around the socket |
 //! | ask for ECN, destinations, timestamps ... | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`] |
+//! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | keep the headers' memory yourself | [`MmsgBuf`] |
 //!
 //! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
@@ -39,6 +40,33 @@
 //! Payload is the caller's, a `RecvBatch`'s or a `SendQueue`'s. Headers are in arenas that the
 //! thread keeps and that grow only when a batch is larger than any before it: after that, no call
 //! allocates. [`clear_pool`] frees them.
+//!
+//! # Waiting
+//!
+//! A call on a non-blocking socket says `WouldBlock` where it would wait. With an event loop of one's
+//! own, mio's for example, one goes on until it does: an event comes when something is new.
+//!
+//! ```
+//! use mmsg::{BatchSocket, RecvBatch};
+//! # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+//! # client.send_to(b"hello", socket.local_addr()?)?;
+//! let (mut poll, mut events) = (mio::Poll::new()?, mio::Events::with_capacity(64));
+//! poll.registry().register(&mut socket, mio::Token(0), mio::Interest::READABLE)?;
+//! let mut batch = RecvBatch::new(64, 1500);
+//!
+//! poll.poll(&mut events, None)?;
+//! loop {
+//!     match socket.recv_into(&mut batch) {
+//!         Ok(_) => batch.iter().for_each(|datagram| println!("{} bytes", datagram.len())),
+//!         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+//!         Err(error) => eprintln!("{error}"),
+//!     }
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! tokio's sockets have futures for all of this, with the feature `tokio`: see `AsyncBatchSocket`.
 //!
 //! # Errors
 //!
@@ -68,7 +96,11 @@ mod send_msg;
 mod send_queue;
 mod socket;
 mod sys;
+#[cfg(feature = "tokio")]
+mod tokio;
 
+#[cfg(feature = "tokio")]
+pub use self::tokio::AsyncBatchSocket;
 pub use ancillary::{
     Ancillary, CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta,
     TransmitClock,
@@ -87,7 +119,7 @@ pub use send_queue::{QueueFull, SendQueue};
 pub use socket::BatchSocket;
 pub use sys::Backend;
 
-/// The README's code, compiled.
-#[cfg(doctest)]
+/// The README's code, compiled; some of it is for the feature.
+#[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

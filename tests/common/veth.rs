@@ -1,5 +1,8 @@
 //! Two network namespaces with a cable between them: a pair of virtual Ethernet devices.
 
+// Every test binary uses another part of it.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io;
 use std::mem;

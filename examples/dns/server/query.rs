@@ -1,0 +1,185 @@
+//! What a datagram asks: bytes in, and nothing of them is trusted.
+
+/// Bytes of the header of every message (RFC 1035, section 4.1.1).
+pub const HEADER: usize = 12;
+/// The longest name, its labels' lengths and the root's included (RFC 1035, section 2.3.4).
+const LONGEST_NAME: usize = 255;
+/// The type of the pseudo-record of EDNS (RFC 6891).
+const OPT: u16 = 41;
+
+/// Why there is no question to be answered, as the code of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    Form = 1,
+    NotImplemented = 4,
+    Refused = 5,
+    Version = 16,
+}
+
+/// A datagram that has to be answered.
+#[derive(Debug)]
+pub struct Query<'a> {
+    pub header: &'a [u8; HEADER],
+    /// The question as it came, letters as large or small as they were.
+    pub question: &'a [u8],
+    /// The name in the question in small letters, in wire format.
+    pub name: Name,
+    pub kind: u16,
+    pub class: u16,
+    pub edns: Option<Edns>,
+    pub wrong: Option<Wrong>,
+}
+
+/// What EDNS says of who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// Bytes of an answer that it can receive.
+    pub size: u16,
+    pub version: u8,
+    /// "DNSSEC OK", which goes back as it came (RFC 3225).
+    pub dnssec_ok: bool,
+}
+
+/// A name in wire format: each label behind its length, an empty one at the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Name {
+    bytes: [u8; LONGEST_NAME],
+    len: u8,
+}
+
+impl Name {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
+    }
+}
+
+impl<'a> Query<'a> {
+    /// Reads a datagram; `None` for one that is not to be answered at all: an answer itself, or
+    /// without so much as a header.
+    pub fn read(datagram: &'a [u8]) -> Option<Self> {
+        let (header, _) = datagram.split_first_chunk::<HEADER>()?;
+        let is_answer = header[2] & 0x80 != 0;
+        if is_answer {
+            return None;
+        }
+        let name = Name { bytes: [0; LONGEST_NAME], len: 0 };
+        let mut query =
+            Self { header, question: &[], name, kind: 0, class: 0, edns: None, wrong: None };
+        let opcode = header[2] >> 3 & 0xf;
+        let read = if opcode == 0 {
+            query.read_sections(datagram)
+        } else {
+            // What follows the header may mean anything.
+            Err(Wrong::NotImplemented)
+        };
+        query.wrong = read.err();
+        Some(query)
+    }
+
+    fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
+        let count = |i| usize::from(u16::from_be_bytes([self.header[i], self.header[i + 1]]));
+        if count(4) != 1 {
+            return Err(Wrong::Form);
+        }
+        let (in_between, additional) = (count(6) + count(8), count(10));
+        let mut rest = &datagram[HEADER..];
+        let name = read_name(&mut self.name, rest).ok_or(Wrong::Form)?;
+        let fixed = rest.get(name..name + 4).ok_or(Wrong::Form)?;
+        self.kind = u16::from_be_bytes([fixed[0], fixed[1]]);
+        self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
+        (self.question, rest) = rest.split_at(name + 4);
+
+        for i in 0..in_between + additional {
+            let record = Record::read(rest).ok_or(Wrong::Form)?;
+            rest = &rest[record.len..];
+            if record.kind == OPT {
+                if i < in_between || !record.of_root || self.edns.is_some() {
+                    return Err(Wrong::Form);
+                }
+                self.edns = Some(record.edns().ok_or(Wrong::Form)?);
+            }
+        }
+        match self.edns {
+            Some(edns) if edns.version > 0 => Err(Wrong::Version),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a name that is not compressed, since nothing stands before it, and gives its length.
+fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let label = usize::from(*bytes.get(at)?);
+        // 64 and more begin a pointer, or something that is not defined.
+        let end = at + 1 + label;
+        if label > 63 || end > LONGEST_NAME {
+            return None;
+        }
+        let to = &mut name.bytes[at..end];
+        to.copy_from_slice(bytes.get(at..end)?);
+        // A length is no letter.
+        to.make_ascii_lowercase();
+        at = end;
+        if label == 0 {
+            name.len = at as u8;
+            return Some(at);
+        }
+    }
+}
+
+/// A record beside the question.
+struct Record<'a> {
+    of_root: bool,
+    kind: u16,
+    class: u16,
+    ttl: [u8; 4],
+    data: &'a [u8],
+    /// Bytes of all of it.
+    len: usize,
+}
+
+impl<'a> Record<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let name = skip_name(bytes)?;
+        let fixed: &[u8; 10] = bytes[name..].first_chunk()?;
+        let [k0, k1, c0, c1, t0, t1, t2, t3, l0, l1] = *fixed;
+        let start = name + fixed.len();
+        let end = start + usize::from(u16::from_be_bytes([l0, l1]));
+        Some(Self {
+            of_root: bytes[0] == 0,
+            kind: u16::from_be_bytes([k0, k1]),
+            class: u16::from_be_bytes([c0, c1]),
+            ttl: [t0, t1, t2, t3],
+            data: bytes.get(start..end)?,
+            len: end,
+        })
+    }
+
+    /// What it says if it is EDNS's; `None` if its options are not whole.
+    fn edns(&self) -> Option<Edns> {
+        let mut options = self.data;
+        while !options.is_empty() {
+            let [_, _, l0, l1] = *options.first_chunk()?;
+            options = options.get(4 + usize::from(u16::from_be_bytes([l0, l1]))..)?;
+        }
+        let [_, version, flags, _] = self.ttl;
+        Some(Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 })
+    }
+}
+
+/// Bytes of a name that may end with a pointer, which is not followed.
+fn skip_name(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match *bytes.get(at)? {
+            0 => return Some(at + 1),
+            label @ 1..=63 => at += 1 + usize::from(label),
+            192.. => return bytes.get(at + 1).map(|_| at + 2),
+            _ => return None,
+        }
+        if at >= LONGEST_NAME {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Batches as futures, on the sockets of tokio.
+
+#[cfg(all(test, mmsg_calls))]
+mod tests;
+mod wait;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use ::tokio::net::UdpSocket;
+
+use crate::sys::AsSocket;
+use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
+
+/// The calls of [`BatchSocket`] that wait without blocking the thread, on tokio's
+/// [`UdpSocket`] and on an [`Offload`] around one. Needs the feature `tokio`.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # client.send_to(b"hello", socket.local_addr()?).await?;
+/// let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
+/// loop {
+///     socket.recv_into_async(&mut batch).await?;
+///     for datagram in &batch {
+///         if let Some(source) = datagram.addr() {
+///             queue.push(&SendMsg::to(source, datagram.data()))?;
+///         }
+///     }
+///     socket.flush_async(&mut queue).await?;
+/// #   break;
+/// }
+/// # assert_eq!(client.recv(&mut [0; 8]).await?, 5);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The names end in `_async` since these sockets have [`BatchSocket`], too: both traits can be in
+/// scope, and a call says which one is meant. `BatchSocket`'s own calls do not know of tokio; where
+/// one is to be made on such a socket and may find nothing, it belongs into the socket's
+/// [`try_io`](UdpSocket::try_io), so that tokio hears of it.
+///
+/// # What the futures come to
+///
+/// - They are as the calls of `BatchSocket` on a blocking socket: a receive waits for its first
+///   message, a send for room. None gives `WouldBlock`.
+/// - All are cancel safe: one that is dropped has received nothing, and what it has sent is told
+///   of or gone from the queue. The exception is [`send_each_async`](Self::send_each_async), of
+///   which nobody can say then how far it came; [`poll_send_each`](Self::poll_send_each) can.
+/// - An error is told once. An error that waits for the next call (see [`BatchSocket`]) is told at
+///   once, also if the socket is not ready.
+/// - A receive that waits is woken by an error of the socket as well: "connection refused" is told
+///   when it comes. (tokio's own `recv` tells it with the next datagram.)
+/// - Each call takes its share of the task's cooperative budget, one unit for each time that it
+///   turns to the kernel, so that a flooded socket leaves other tasks their turn. A unit is a whole
+///   batch; smaller batches give the turn away earlier.
+/// - After the warm-up that `BatchSocket` speaks of, nothing allocates.
+///
+/// # Hand-written futures
+///
+/// The `poll_` methods register the task to be woken. tokio remembers one task for each direction
+/// then, the last that polled; the futures remember every one. tokio wakes a task that waits by
+/// `poll_recv_` for datagrams only, not for an error; the next call tells it.
+///
+/// # After an error
+///
+/// Once a connected socket has met an ICMP error, tokio takes it for writable for good. Calls that
+/// find it full then try again each time that the other tasks have had their turn.
+///
+/// # Implementing it
+///
+/// A type of your own that is a `BatchSocket` and has a tokio socket within has the rest for
+/// naming that one.
+pub trait AsyncBatchSocket: BatchSocket + Sync {
+    /// The socket that tells when there is something to receive, or room to send.
+    fn tokio_socket(&self) -> &UdpSocket;
+
+    /// Waits for at least one message and receives all that are there, as far as there is room in
+    /// `msgs`: [`BatchSocket::recv_batch`].
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch_async(&mut msgs).await?;
+    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the socket. `Ok(0)`, where there is room, means that it was shut
+    /// down.
+    fn recv_batch_async(
+        &self,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            if msgs.is_empty() {
+                return Ok(0);
+            }
+            wait::receive(self.tokio_socket(), || self.recv_batch(msgs)).await?
+        }
+    }
+
+    /// Waits for at least one message and receives a batch into memory that is ready for it:
+    /// [`BatchSocket::recv_into`].
+    ///
+    /// After an error, and for as long as it waits, the batch is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_batch_async`](Self::recv_batch_async).
+    fn recv_into_async(
+        &self,
+        batch: &mut RecvBatch,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            batch.clear();
+            wait::receive(self.tokio_socket(), || self.recv_into(batch)).await?
+        }
+    }
+
+    /// Waits until the socket takes at least one message, and sends as many as it takes:
+    /// [`BatchSocket::send_batch`]. Returns how many the kernel has taken.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the first message; nothing was sent then.
+    fn send_batch_async(
+        &self,
+        msgs: &[SendMsg<'_>],
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            if msgs.is_empty() {
+                return Ok(0);
+            }
+            wait::send(self.tokio_socket(), || self.send_batch(msgs)).await?
+        }
+    }
+
+    /// Sends all that is in the queue, in order, and waits for room as often as it takes.
+    ///
+    /// What it has not sent when it is dropped is still in the queue.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the datagram at the [`front`](SendQueue::front), which stays there:
+    /// [`pop_front`](SendQueue::pop_front) gives up on it.
+    fn flush_async(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<()>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            while !queue.is_empty() {
+                wait::send(self.tokio_socket(), || self.flush(queue)).await??;
+            }
+            Ok(())
+        }
+    }
+
+    /// Sends every message that can be sent, and waits for room as often as it takes: goes on past
+    /// one that fails, and tells its index and its error to `on_error`.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let too_long = vec![0; 70_000];
+    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
+    /// let mut failed = Vec::new();
+    /// socket.send_each_async(&msgs, |index, _error| failed.push(index)).await?;
+    /// assert_eq!(failed, [1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What tokio says where its runtime shuts down. Every other error goes to `on_error`.
+    fn send_each_async(
+        &self,
+        msgs: &[SendMsg<'_>],
+        mut on_error: impl FnMut(usize, io::Error) + Send,
+    ) -> impl Future<Output = io::Result<()>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            let mut done = 0;
+            while done < msgs.len() {
+                let left = &msgs[done..];
+                let sent = wait::send(self.tokio_socket(), || self.send_batch(left)).await?;
+                done += dealt_with(sent, |error| on_error(done, error));
+            }
+            Ok(())
+        }
+    }
+
+    /// Receives as [`recv_batch_async`](Self::recv_batch_async) does, or has the task woken when
+    /// it is worth another try.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn poll_recv_batch(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if msgs.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        wait::poll_receive(self.tokio_socket(), cx, || self.recv_batch(msgs)).map(|made| made?)
+    }
+
+    /// Receives as [`recv_into_async`](Self::recv_into_async) does, or has the task woken when it
+    /// is worth another try.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn poll_recv_into(
+        &self,
+        cx: &mut Context<'_>,
+        batch: &mut RecvBatch,
+    ) -> Poll<io::Result<usize>> {
+        batch.clear();
+        wait::poll_receive(self.tokio_socket(), cx, || self.recv_into(batch)).map(|made| made?)
+    }
+
+    /// Sends as [`send_batch_async`](Self::send_batch_async) does, or has the task woken when it is
+    /// worth another try.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn poll_send_batch(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &[SendMsg<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if msgs.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        wait::poll_send(self.tokio_socket(), cx, || self.send_batch(msgs)).map(|made| made?)
+    }
+
+    /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush_async`](Self::flush_async).
+    fn poll_flush(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
+        while !queue.is_empty() {
+            ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))??;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends every message that can be sent, from number `done` on; ready when that is all of
+    /// them. Has the task woken otherwise, and `done` says how many were dealt with, sent or told
+    /// of: the next call goes on from there.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_each_async`](Self::send_each_async).
+    fn poll_send_each(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &[SendMsg<'_>],
+        done: &mut usize,
+        on_error: &mut dyn FnMut(usize, io::Error),
+    ) -> Poll<io::Result<()>> {
+        while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
+            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.send_batch(left)))?;
+            *done += dealt_with(sent, |error| on_error(*done, error));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// How many messages a send has dealt with: those that it sent, or the one that it failed by.
+fn dealt_with(sent: io::Result<usize>, failed: impl FnOnce(io::Error)) -> usize {
+    sent.unwrap_or_else(|error| {
+        failed(error);
+        1
+    })
+}
+
+impl AsyncBatchSocket for UdpSocket {
+    fn tokio_socket(&self) -> &UdpSocket {
+        self
+    }
+}
+
+impl AsyncBatchSocket for &UdpSocket {
+    fn tokio_socket(&self) -> &UdpSocket {
+        self
+    }
+}
+
+impl AsyncBatchSocket for Arc<UdpSocket> {
+    fn tokio_socket(&self) -> &UdpSocket {
+        self
+    }
+}
+
+impl<S: AsyncBatchSocket + AsSocket> AsyncBatchSocket for Offload<S> {
+    fn tokio_socket(&self) -> &UdpSocket {
+        self.get_ref().tokio_socket()
+    }
+}

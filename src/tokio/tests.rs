@@ -1,0 +1,96 @@
+//! Errors that an earlier call has kept, which no kernel can be made to leave at will.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::pin::pin;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ::tokio::net::UdpSocket;
+
+use crate::progress::Direction;
+use crate::{AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, pending, sys};
+
+/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no room.
+fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
+    let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let (socket, _peer) = UnixDatagram::pair().expect("a pair");
+        socket.set_nonblocking(true).expect("it is a flag");
+        while socket.send(b"full").is_ok() {}
+        let socket = UdpSocket::from_std(OwnedFd::from(socket).into()).expect("in a runtime");
+        test(socket).await;
+    });
+}
+
+fn keep(socket: &UdpSocket, direction: Direction) {
+    let error = io::Error::from_raw_os_error(libc::ECONNREFUSED);
+    pending::keep(sys::borrow(socket), direction, &error);
+}
+
+/// The future's first poll tells the error; it cannot have waited for anything.
+#[track_caller]
+fn tells_at_once<T>(future: impl Future<Output = io::Result<T>>) {
+    let mut cx = std::task::Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut cx) {
+        Poll::Ready(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
+        Poll::Ready(Ok(_)) => panic!("nothing is there"),
+        Poll::Pending => panic!("it waits for the socket"),
+    }
+}
+
+async fn waits<T>(future: impl Future<Output = io::Result<T>>) {
+    let limited = ::tokio::time::timeout(Duration::from_millis(1), future).await;
+    assert!(limited.is_err(), "it was told once");
+}
+
+#[test]
+fn r10_an_error_kept_of_a_receive_does_not_wait_for_a_datagram() {
+    with_idle_socket(async |socket| {
+        let mut batch = RecvBatch::new(2, 16);
+        let mut memory = [0; 16];
+        let mut msgs = [RecvMsg::new(&mut memory)];
+        keep(&socket, Direction::Receive);
+        tells_at_once(socket.recv_into_async(&mut batch));
+        waits(socket.recv_into_async(&mut batch)).await;
+        keep(&socket, Direction::Receive);
+        tells_at_once(socket.recv_batch_async(&mut msgs));
+        waits(socket.recv_batch_async(&mut msgs)).await;
+        keep(&socket, Direction::Receive);
+        tells_at_once(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)));
+        waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await;
+        keep(&socket, Direction::Receive);
+        tells_at_once(poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)));
+    });
+}
+
+#[test]
+fn r10_an_error_kept_of_a_send_does_not_wait_for_room() {
+    with_idle_socket(async |socket| {
+        let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two")];
+        let mut queue = SendQueue::new(1_000);
+        queue.push(&msgs[0]).expect("there is room");
+        keep(&socket, Direction::Send);
+        tells_at_once(socket.send_batch_async(&msgs));
+        waits(socket.send_batch_async(&msgs)).await;
+        keep(&socket, Direction::Send);
+        tells_at_once(socket.flush_async(&mut queue));
+        assert_eq!(queue.len(), 1);
+        keep(&socket, Direction::Send);
+        tells_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
+        keep(&socket, Direction::Send);
+        tells_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue)));
+
+        // An error of a message, for those that go on past it.
+        keep(&socket, Direction::Send);
+        let (mut failed, mut done) = (Vec::new(), 0);
+        waits(socket.send_each_async(&msgs, |index, _| failed.push(index))).await;
+        assert_eq!(failed, [0]);
+        keep(&socket, Direction::Send);
+        let mut note = |index, _| failed.push(index);
+        waits(poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut note))).await;
+        assert_eq!((done, failed), (1, vec![0, 0]));
+    });
+}

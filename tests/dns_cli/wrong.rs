@@ -1,0 +1,61 @@
+//! What cannot be served is said in a line.
+
+use std::fs;
+use std::process::Output;
+
+use crate::program::{Server, example, run, zone};
+
+fn dns(args: &[&str]) -> Option<Output> {
+    let path = example()?;
+    run(path.to_str().expect("a plain path"), args)
+}
+
+#[track_caller]
+fn assert_fails(output: &Output, status: i32, what: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert!(said.starts_with("error: ") && said.contains(what), "{said}");
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let Some(output) = dns(&[]) else { return };
+    assert_fails(&output, 2, "--listen");
+    let output = dns(&["--listen", "here", "--zone", "x"]).expect("it is there");
+    assert_fails(&output, 2, "here");
+}
+
+#[test]
+fn a_zone_that_is_none_is_refused() {
+    let missing = dns(&["--listen", "127.0.0.1:0", "--zone", "no-such-file"]);
+    let Some(missing) = missing else { return };
+    assert_fails(&missing, 1, "no-such-file");
+    let folder = std::env::temp_dir().join(format!("mmsg-dns-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    let path = folder.join("example.test.zone");
+    let file = path.to_str().expect("a plain path");
+    let head = "$TTL 60\n@ IN SOA ns host 1 2 3 4 5\n";
+    for (text, what) in [
+        ("", "SOA"),
+        ("@ IN FOO bar\n", "FOO"),
+        (head, "NS"),
+        (&format!("{head}@ IN NS ns\nwww.example.org. IN A 192.0.2.1\n"), "not in the zone"),
+        (&format!("{head}@ IN NS ns\na IN CNAME b\na IN A 192.0.2.1\n"), "CNAME"),
+    ] {
+        fs::write(&path, text).expect("a file");
+        let output = dns(&["--listen", "127.0.0.1:0", "--zone", file]).expect("it is there");
+        assert_fails(&output, 1, what);
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused() {
+    for threads in ["1", "2"] {
+        let Some(server) = Server::start("127.0.0.1:0", &["--threads", threads]) else { return };
+        let (addr, zone) = (server.addr.to_string(), zone());
+        let zone = zone.to_str().expect("a plain path");
+        let output = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);
+        assert_fails(&output.expect("it is there"), 1, "in use");
+    }
+}

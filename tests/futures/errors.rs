@@ -1,0 +1,91 @@
+//! Errors: each is told once, to a call that waits as well, and none leaves a task spinning.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind};
+use std::pin::pin;
+
+use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg};
+use tokio::net::UdpSocket;
+
+use super::{once, run, udp};
+use crate::common::sockets::{addr, refusing};
+
+/// A socket whose peer refuses everything, and that peer.
+async fn refused() -> (UdpSocket, std::net::UdpSocket) {
+    let ((socket, _), peer) = (udp(), refusing());
+    socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
+    (socket, peer)
+}
+
+#[track_caller]
+fn assert_refused<T: std::fmt::Debug>(result: io::Result<T>) {
+    assert_eq!(result.expect_err("it was refused").kind(), ErrorKind::ConnectionRefused);
+}
+
+/// Whether a future has nothing to tell, for as long as it takes the runtime to hear of what there is.
+async fn waits<F: Future>(future: F) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..50 {
+        if once(future.as_mut()).await.is_some() {
+            return false;
+        }
+        tokio::task::yield_now().await;
+    }
+    true
+}
+
+#[test]
+fn r10_an_error_is_told_once_and_then_the_receiver_waits() {
+    run(async {
+        let (socket, _peer) = refused().await;
+        let mut batch = RecvBatch::new(4, 32);
+        for _ in 0..3 {
+            // Before anybody waits, and while somebody does.
+            socket.send_batch_async(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
+            assert_refused(socket.recv_into_async(&mut batch).await);
+            assert!(waits(socket.recv_into_async(&mut batch)).await);
+
+            let send = async {
+                tokio::task::yield_now().await;
+                socket.send_batch(&[SendMsg::new(b"lost")])
+            };
+            let (received, sent) = tokio::join!(socket.recv_into_async(&mut batch), send);
+            assert_eq!(sent.expect("loopback takes it"), 1);
+            assert_refused(received);
+            assert!(waits(socket.recv_into_async(&mut batch)).await);
+        }
+    });
+}
+
+#[test]
+fn r10_a_poll_tells_an_error_once() {
+    run(async {
+        let (socket, peer) = refused().await;
+        let mut batch = RecvBatch::new(4, 32);
+        for _ in 0..3 {
+            socket.send(b"lost").await.expect("loopback takes it");
+            // What makes the socket readable for tokio is a datagram; the error comes before it.
+            peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
+            peer.send(b"hello").expect("loopback takes it");
+            peer.connect(addr(&peer)).expect("it can");
+            assert_refused(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await);
+            let received = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await;
+            assert_eq!(received.expect("the datagram is not lost"), 1);
+            assert!(waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await);
+        }
+    });
+}
+
+#[test]
+fn r10_a_send_tells_an_error_once_and_goes_on() {
+    run(async {
+        let (socket, peer) = refused().await;
+        socket.send(b"lost").await.expect("loopback takes it");
+        assert_refused(socket.send_batch_async(&[SendMsg::new(b"next")]).await);
+        peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
+        let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
+        assert_eq!(socket.send_batch_async(&msgs).await.expect("it is taken"), 2);
+        let sent = poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await;
+        assert_eq!(sent.expect("it is taken"), 2);
+    });
+}

@@ -1,0 +1,51 @@
+//! The feature `tokio`: batches as futures, and the poll functions under them.
+
+mod errors;
+mod fair;
+mod receive;
+mod send;
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::net::UdpSocket;
+
+use crate::common::{NET, sockets};
+
+/// Runs a test on a runtime of one thread, at most for as long as the net allows.
+fn run<R>(test: impl Future<Output = R>) -> R {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let limited = async { tokio::time::timeout(NET, test).await.expect("it ends") };
+    runtime.expect("a runtime").block_on(limited)
+}
+
+/// A socket on IPv4 loopback, and its address.
+fn udp() -> (UdpSocket, SocketAddr) {
+    let socket = sockets::udp4();
+    let addr = sockets::addr(&socket);
+    (adopted(socket), addr)
+}
+
+fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
+    socket.set_nonblocking(true).expect("it is a flag");
+    UdpSocket::from_std(socket).expect("in a runtime")
+}
+
+/// Two ends whose sender is told that there is no room: a UDP socket on loopback hardly ever is. As
+/// far as tokio goes, a pair of Unix sockets is as good.
+fn narrow() -> (UdpSocket, UdpSocket) {
+    let (a, b) = sockets::unix_pair();
+    (adopted(OwnedFd::from(a).into()), adopted(OwnedFd::from(b).into()))
+}
+
+/// Polls a future once, and asks to be woken by it.
+async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

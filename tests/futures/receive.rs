@@ -1,0 +1,148 @@
+//! Receives: what they bring, what they wait for, and what a dropped one has taken.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg};
+use socket2::SockRef;
+
+use super::{once, run, udp};
+use crate::common::recv::{data_of, memory, room};
+use crate::common::sockets::{settle, udp4};
+use crate::common::{NET, numbered};
+
+/// The payloads of the last receive.
+fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
+    batch.iter().map(|datagram| datagram.data().to_vec()).collect()
+}
+
+/// Every kind of receive on `to`, to which `from` sends.
+async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
+    let addr = to.tokio_socket().local_addr().expect("it is bound");
+    let payloads = numbered(5, 20);
+    let send = || payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
+    let mut memory = memory(8, 32);
+    let mut msgs = room(&mut memory);
+    let mut batch = RecvBatch::new(8, 32);
+
+    assert_eq!(to.recv_batch_async(&mut []).await.expect("nothing is asked for"), 0);
+    // Each waits first, and then finds them all.
+    let (n, ()) = tokio::join!(to.recv_batch_async(&mut msgs), async { send() });
+    assert_eq!((n.expect("they came"), data_of(&msgs[..5])), (5, payloads.clone()));
+    let (n, ()) = tokio::join!(to.recv_into_async(&mut batch), async { send() });
+    assert_eq!((n.expect("they came"), data(&batch)), (5, payloads.clone()));
+    let received = poll_fn(|cx| to.poll_recv_batch(cx, &mut msgs[1..]));
+    let (n, ()) = tokio::join!(received, async { send() });
+    assert_eq!((n.expect("they came"), data_of(&msgs[1..6])), (5, payloads.clone()));
+    let (n, ()) = tokio::join!(poll_fn(|cx| to.poll_recv_into(cx, &mut batch)), async { send() });
+    assert_eq!((n.expect("they came"), data(&batch)), (5, payloads.clone()));
+}
+
+#[test]
+fn every_receive_waits_and_then_takes_all_that_is_there() {
+    run(async {
+        let from = udp4();
+        every_receive(&udp().0, &from).await;
+        every_receive(&Arc::new(udp().0), &from).await;
+        every_receive(&Offload::new(udp().0).expect("a UDP socket"), &from).await;
+        every_receive(&Offload::new(&udp().0).expect("a UDP socket"), &from).await;
+    });
+}
+
+#[test]
+fn a_short_receive_does_not_say_that_nothing_more_comes() {
+    run(async {
+        let ((to, addr), from) = (udp(), udp4());
+        let payloads = numbered(9, 8);
+        let msgs: Vec<_> = payloads.iter().map(|data| SendMsg::to(addr, data)).collect();
+        let (mut many, mut few) = (RecvBatch::new(64, 32), RecvBatch::new(2, 32));
+        for burst in [&msgs[..3], &msgs[3..4]] {
+            assert_eq!(from.send_batch(burst).expect("loopback takes it"), burst.len());
+            settle();
+            assert_eq!(to.recv_into_async(&mut many).await.expect("they are here"), burst.len());
+        }
+        // And a full one not that there is more.
+        assert_eq!(from.send_batch(&msgs[4..]).expect("loopback takes it"), 5);
+        settle();
+        let mut got = Vec::new();
+        while got.len() < 5 {
+            to.recv_into_async(&mut few).await.expect("they are here");
+            got.extend(data(&few));
+        }
+        assert_eq!(got, payloads[4..]);
+        let mut more = pin!(to.recv_into_async(&mut few));
+        assert!(once(more.as_mut()).await.is_none(), "all were received");
+    });
+}
+
+#[test]
+fn a_dropped_receive_has_taken_nothing() {
+    const COUNT: usize = 2_000;
+    run(async {
+        let ((to, addr), from) = (udp(), udp4());
+        let payloads = numbered(COUNT, 8);
+        let mut batch = RecvBatch::new(4, 32);
+        let mut next = 0;
+        // Sends whenever the receiver is at rest, so that it is dropped at any stage: before its
+        // first poll, while it waits, and when it was woken.
+        for (i, payload) in payloads.iter().enumerate() {
+            let mut receive = Box::pin(to.recv_into_async(&mut batch));
+            if i % 3 > 0 && next == i {
+                assert!(once(receive.as_mut()).await.is_none(), "nothing was sent yet");
+            }
+            from.send_to(payload, addr).expect("loopback takes it");
+            if i % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+            drop(receive);
+            if i % 4 == 3 {
+                while next <= i {
+                    to.recv_into_async(&mut batch).await.expect("none was lost");
+                    for datagram in &batch {
+                        assert_eq!(datagram.data(), payloads[next]);
+                        next += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(next, COUNT);
+    });
+}
+
+#[test]
+fn every_one_of_many_tasks_that_wait_is_woken() {
+    run(async {
+        let ((to, addr), from) = (udp(), udp4());
+        let to = Arc::new(to);
+        let receive = |to: Arc<tokio::net::UdpSocket>| async move {
+            let mut batch = RecvBatch::new(1, 32);
+            to.recv_into_async(&mut batch).await
+        };
+        let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(receive(Arc::clone(&to)))).collect();
+        // They all wait by then.
+        tokio::task::yield_now().await;
+        for _ in &tasks {
+            from.send_to(b"one each", addr).expect("loopback takes it");
+        }
+        for task in tasks {
+            assert_eq!(task.await.expect("it does not panic").expect("it was sent"), 1);
+        }
+    });
+}
+
+#[test]
+fn a_socket_that_was_shut_down_does_not_keep_its_receiver() {
+    run(async {
+        let (to, addr) = udp();
+        to.connect(addr).await.expect("connecting does nothing but remember");
+        let mut batch = RecvBatch::new(4, 32);
+        let mut receive = Box::pin(to.recv_into_async(&mut batch));
+        assert!(once(receive.as_mut()).await.is_none());
+        SockRef::from(&to).shutdown(std::net::Shutdown::Read).expect("it is connected");
+        let ended = tokio::time::timeout(NET, receive).await.expect("it is woken");
+        assert_eq!(ended.expect("no error"), 0);
+        let ended = poll_fn(|cx| to.poll_recv_into(cx, &mut batch)).await;
+        assert_eq!(ended.expect("no error"), 0);
+    });
+}

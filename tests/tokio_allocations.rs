@@ -1,0 +1,149 @@
+//! No future allocates once the thread has made a call of the same size, not while it waits either.
+#![cfg(all(target_os = "linux", feature = "tokio"))]
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use std::env;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use common::sockets;
+use counting::{Counting, Counts, counted};
+use mmsg::{
+    AsyncBatchSocket, Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue,
+};
+use tokio::net::UdpSocket;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Whichever the process has.
+const BACKEND: Option<Backend> = None;
+
+/// Messages of a batch.
+const MOST: usize = 64;
+const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
+
+/// Rounds of every call. An emulated machine is some fifty times slower, and allocates no
+/// differently.
+fn rounds() -> usize {
+    if env::var("CROSS_RUN").is_ok_and(|run| run == "guest") { 100 } else { 10_000 }
+}
+
+/// Completes a future and says what all of its polls have allocated.
+async fn polled<R>(future: impl Future<Output = R>) -> (R, Counts) {
+    let mut future = pin!(future);
+    let mut sum = Counts::NONE;
+    let result = poll_fn(|cx| {
+        let (polled, counts) = counted(|| future.as_mut().poll(cx));
+        sum.allocations += counts.allocations;
+        sum.bytes += counts.bytes;
+        polled
+    });
+    (result.await, sum)
+}
+
+struct Rounds<'a> {
+    near: &'a dyn BatchSocket,
+    msgs: Vec<SendMsg<'a>>,
+    queue: SendQueue,
+    batch: RecvBatch,
+    room: Vec<RecvMsg<'a>>,
+}
+
+impl Rounds<'_> {
+    /// A receive, of one kind or the other, that waits or finds something.
+    async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
+        let Self { near, msgs, batch, room, .. } = self;
+        let size = 1 + i % MOST;
+        let send = || near.send_batch(&msgs[..size]).expect("loopback takes it");
+        let waits = i % 3 == 0;
+        if !waits {
+            send();
+        }
+        let receive = async {
+            match i % 4 {
+                0 => far.recv_into_async(batch).await,
+                1 => far.recv_batch_async(room).await,
+                2 => poll_fn(|cx| far.poll_recv_into(cx, batch)).await,
+                _ => poll_fn(|cx| far.poll_recv_batch(cx, room)).await,
+            }
+        };
+        let late = async {
+            if waits {
+                send();
+            }
+        };
+        let ((received, counts), ()) = tokio::join!(polled(receive), late);
+        assert_eq!(received.expect("it was sent"), size);
+        counts
+    }
+
+    /// A send, of one kind or another.
+    async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
+        let Self { msgs, queue, .. } = self;
+        let msgs = &msgs[..1 + i % MOST];
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        let no_error = |index, error| panic!("{index}: {error}");
+        let (sent, counts) = polled(async {
+            from.flush_async(queue).await?;
+            from.send_each_async(msgs, no_error).await?;
+            from.send_batch_async(msgs).await
+        })
+        .await;
+        assert_eq!(sent.expect("loopback takes it"), msgs.len());
+        counts
+    }
+}
+
+async fn allocate_nothing(far: &impl AsyncBatchSocket) {
+    let sink = sockets::udp4();
+    let near = sockets::udp4();
+    let to = far.tokio_socket().local_addr().expect("it is bound");
+    let mut memory = vec![[0; 16]; MOST];
+    let mut rounds_of = Rounds {
+        near: &near,
+        msgs: vec![SendMsg::to(to, &PAYLOAD); MOST],
+        queue: SendQueue::new(1 << 20),
+        batch: RecvBatch::new(MOST, 16),
+        room: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
+    };
+    // The warm-up has every kind and size once, the largest included.
+    let warm_up = 12 * MOST;
+    for i in 0..warm_up + rounds() {
+        let counts = rounds_of.receive(far, i).await;
+        assert!(i < warm_up || counts == Counts::NONE, "receive {i}: {counts:?}");
+    }
+    rounds_of.msgs = vec![SendMsg::to(sockets::addr(&sink), &PAYLOAD); MOST];
+    for i in 0..warm_up + rounds() {
+        let counts = rounds_of.send(far, i).await;
+        assert!(i < warm_up || counts == Counts::NONE, "send {i}: {counts:?}");
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(test);
+}
+
+fn far() -> UdpSocket {
+    let socket = sockets::udp4();
+    socket.set_nonblocking(true).expect("it is a flag");
+    UdpSocket::from_std(socket).expect("in a runtime")
+}
+
+#[test]
+fn futures_on_a_socket_allocate_nothing() {
+    run(async { allocate_nothing(&far()).await });
+}
+
+#[test]
+fn futures_through_offload_allocate_nothing() {
+    // Trains would make the count of messages another.
+    run(async {
+        let far = Offload::builder().gro(false).build(far()).expect("a UDP socket");
+        allocate_nothing(&far).await;
+    });
+}
