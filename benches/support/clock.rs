@@ -25,6 +25,7 @@ fn now() -> Duration {
 }
 
 /// What all threads of a process have had of the processors so far, also of another process.
+#[allow(dead_code)] // Not every benchmark has another process.
 pub fn of_process(pid: u32) -> Duration {
     let mut clock = 0;
     // SAFETY: the call writes one clock's number.

@@ -16,7 +16,6 @@ mod running;
 mod sessions;
 #[cfg(target_os = "linux")]
 #[path = "../common/veth.rs"]
-#[allow(dead_code)]
 mod veth;
 
 /// Whichever the process has.

@@ -27,6 +27,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::slice;
@@ -196,7 +197,7 @@ impl Headers {
     ) -> SendHeaders<'a> {
         let first = self.headers.as_ptr();
         let slots = self.headers.iter_mut().zip(&mut *self.rows);
-        let mut fuller = Fuller { socket, controls: &mut self.controls, first, refused: None };
+        let mut fuller = Fuller::new(socket, &mut self.controls, first);
         let mut count = 0;
         // The slots come first: when they are used up, no message is taken that nobody sends.
         slots.zip(msgs).for_each(|((header, row), msg)| {
@@ -217,7 +218,7 @@ impl Headers {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> SendHeaders<'a> {
         let first = self.headers.as_ptr();
-        let mut fuller = Fuller { socket, controls: &mut self.controls, first, refused: None };
+        let mut fuller = Fuller::new(socket, &mut self.controls, first);
         let mut count = 0;
         for (header, row) in self.headers.iter_mut().zip(&mut *self.rows) {
             let next = msgs.next();
@@ -336,24 +337,81 @@ struct Fuller<'a, 's> {
     /// The first message that cannot be sent, and why. Those after it are wired for nothing: what
     /// plain messages cost matters more.
     refused: Option<(usize, io::ErrorKind)>,
+    /// Wishes that are written out already: one message after the other has the same, mostly.
+    written: Option<Written>,
 }
 
-impl Fuller<'_, '_> {
+/// Wishes as control messages in the room of an earlier header, which later ones may point at, too:
+/// the kernel only reads them.
+struct Written {
+    meta: SendMeta,
+    family: Option<bool>,
+    control: *mut libc::c_void,
+    len: usize,
+}
+
+impl<'a, 's> Fuller<'a, 's> {
+    fn new(socket: BorrowedFd<'s>, controls: &'a mut [Control], first: *const Header) -> Self {
+        Self { socket, controls, first, refused: None, written: None }
+    }
+
     /// Points a header at the message's buffers and control data. Takes the message as it comes: one
     /// that is lent lives in memory, not in registers, also where it turns out to be plain.
-    #[cold]
     #[inline(never)]
     fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: impl Outgoing<'m>) {
+        let content = msg.content();
+        let Content::Full { buffers, control, meta } = content.borrow() else { return };
+        let hdr = &mut header.msg_hdr;
+        match buffers {
+            SendBuffers::One(data) => {
+                row.iovec.iov_base = data.as_ptr().cast_mut().cast();
+                row.iovec.iov_len = data.len();
+                hdr.msg_iov = &mut row.iovec;
+                hdr.msg_iovlen = 1;
+            }
+            SendBuffers::Many(_) => wire_buffers(hdr, &mut row.iovec, *buffers),
+        }
+        let family = family(msg.dest());
+        match &self.written {
+            Some(written) if written.is(meta, family) && control.is_empty() => {
+                hdr.msg_control = written.control;
+                hdr.msg_controllen = written.len as _;
+            }
+            _ => self.write(header, msg.dest(), control, *meta),
+        }
+    }
+
+    /// Writes a message's wishes into its header's own room.
+    #[inline(never)]
+    fn write(&mut self, header: &mut Header, dest: DestRef<'_, '_>, raw: &[u8], meta: SendMeta) {
         // Counting would cost plain messages, too.
         let i = (ptr::from_ref(header).addr() - self.first.addr()) / size_of::<Header>();
-        let Content::Full { buffers, control, meta } = *msg.content().borrow() else { return };
         let hdr = &mut header.msg_hdr;
-        wire_buffers(hdr, &mut row.iovec, buffers);
-        let room = &mut self.controls[i];
-        let wired = wire_control(hdr, room, msg.dest(), control, meta, self.socket);
-        if let (Err(kind), None) = (wired, self.refused) {
-            self.refused = Some((i, kind));
+        let wired = wire_control(hdr, &mut self.controls[i], dest, raw, meta, self.socket);
+        if let Err(kind) = wired {
+            self.refused = self.refused.or(Some((i, kind)));
+        } else if raw.is_empty() {
+            let (control, len) = (hdr.msg_control, hdr.msg_controllen as usize);
+            self.written = Some(Written { meta, family: family(dest), control, len });
         }
+    }
+}
+
+impl Written {
+    #[inline(always)]
+    fn is(&self, meta: &SendMeta, family: Option<bool>) -> bool {
+        self.family == family && self.meta == *meta
+    }
+}
+
+/// Whether a destination has its wishes by IPv4's control messages; `None` for the socket's peer,
+/// of whom the system knows.
+#[inline(always)]
+fn family(dest: DestRef<'_, '_>) -> Option<bool> {
+    match dest {
+        DestRef::Addr(None) => None,
+        DestRef::Addr(Some(SocketAddr::V4(_))) => Some(true),
+        _ => dest.get().map(|dest| dest.ip().to_canonical().is_ipv4()),
     }
 }
 
@@ -403,10 +461,7 @@ fn wire_control(
 
 /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
 fn is_v4(dest: DestRef<'_, '_>, socket: BorrowedFd<'_>) -> bool {
-    match dest.get() {
-        Some(dest) => dest.ip().to_canonical().is_ipv4(),
-        None => unix::peer_is_v4(socket),
-    }
+    family(dest).unwrap_or_else(|| unix::peer_is_v4(socket))
 }
 
 /// Points a header at buffers and room for control data of any kind.
