@@ -7,6 +7,7 @@ mod in_turn;
 mod load;
 mod once;
 mod peers;
+mod processors;
 #[allow(dead_code)] // The other benchmarks need more of it.
 #[path = "../../support/mod.rs"]
 mod support;

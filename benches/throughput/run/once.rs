@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::counting::counted;
 use super::load::Load;
 use super::peers;
-use super::support::clock;
+use super::processors;
 
 /// Turns before, so that all memory is allocated.
 const WARM_UP: usize = 3;
@@ -52,7 +52,7 @@ pub fn beside_xnet(milliseconds: &str) -> io::Result<ExitCode> {
             turn(true);
             (0..WARM_UP).for_each(|_| turn(false));
             let pid = std::process::id();
-            let (begin, before) = (Instant::now(), clock::of_process(pid));
+            let (begin, before) = (Instant::now(), processors::time_of(pid));
             let (datagrams, counts) = counted(|| {
                 let mut datagrams = 0;
                 while begin.elapsed() < slice {
@@ -61,7 +61,7 @@ pub fn beside_xnet(milliseconds: &str) -> io::Result<ExitCode> {
                 }
                 datagrams
             });
-            let times = [begin.elapsed(), clock::of_process(pid) - before];
+            let times = [begin.elapsed(), processors::time_of(pid) - before];
             let [wall, cpu] = times.map(|time| time.as_nanos() as f64 / datagrams as f64);
             let allocations = counts.allocations as f64 / datagrams as f64;
             println!("{way},{size},{wall:.1},{cpu:.1},{allocations:.3}");

@@ -17,6 +17,8 @@ const SOCKETS: usize = 8;
 const BURST: usize = 32;
 /// Bytes of each datagram: most of an Ethernet frame.
 const PAYLOAD: usize = 1200;
+/// Datagrams that each thread has under way; any one of the server's sockets may get them all.
+pub const UNDER_WAY: usize = SOCKETS * BURST;
 pub struct Generator {
     /// Of each thread.
     sockets: Vec<Vec<Offload<UdpSocket>>>,

@@ -12,7 +12,7 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::super::load::{SLOT_LEN, TRAIN_LEN};
-use super::super::support::clock;
+use super::super::processors;
 use super::super::support::raw::grow_receive_buffer;
 use super::network::{Network, Side};
 
@@ -59,7 +59,7 @@ impl Server {
 
     /// The time that it has had of the processors so far.
     pub fn cpu(&self) -> Duration {
-        clock::of_process(self.child.id())
+        processors::time_of(self.child.id())
     }
 }
 
