@@ -9,7 +9,8 @@
 //! it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
 //! `--stats` it tells how datagrams were moved. `compare.sh` measures one against the other.
 //!
-//! What is of interest here is `app/mmsg_socket.rs`, a quinn socket on this crate.
+//! What is of interest here is `app/mmsg_socket.rs`, a quinn socket on this crate, and
+//! `app/outbox.rs`, by which what it sends goes together.
 
 // Where quinn is a dependency of the examples: see Cargo.toml.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -90,7 +90,7 @@ fn an_idle_session_ends_and_one_in_use_does_not() {
         return println!("skipped: its descriptors are counted in /proc");
     }
     let upstream = Upstream::start(1);
-    let Some(forward) = forward("127.0.0.1:0", &[upstream.addr], &["--idle", "1"]) else { return };
+    let Some(forward) = forward("127.0.0.1:0", &[upstream.addr], &["--idle", "2"]) else { return };
     let descriptors = || {
         let path = format!("/proc/{}/fd", forward.program.child.id());
         std::fs::read_dir(path).expect("the program runs").count()

@@ -61,6 +61,14 @@ fn ecn_and_offload_are_at_work_both_ways() {
         let sender = server.stop();
         sender.assert_served(1, 1);
         assert_at_work(&sender, &receiver);
+        if of_server == "mmsg" && sender.get("sent: ", "trains ") > 0 {
+            let kernel = |words| sender.get("to the kernel: ", words);
+            assert_eq!(kernel("datagrams "), sender.get("sent: ", "datagrams "), "{sender:?}");
+            // Longer trains than quinn makes, and no more calls.
+            assert!(kernel("in trains ") / kernel(", trains ") >= 2, "{sender:?}");
+            assert!(kernel("system calls ") <= sender.get("sent: ", "calls "), "{sender:?}");
+            assert_eq!(kernel("refused "), 0, "{sender:?}");
+        }
         // All that was sent has arrived, but what came when the receiver had closed.
         let sent = sender.get("sent: ", "datagrams ");
         let received = receiver.get("received: ", "datagrams ");

@@ -4,12 +4,14 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
+
+use super::outbox::Outbox;
 
 /// What went one way.
 #[derive(Debug, Default)]
@@ -22,7 +24,7 @@ struct Direction {
     trains: AtomicU64,
     /// Datagrams with an ECN mark.
     ecn: AtomicU64,
-    /// Calls that moved something.
+    /// Quinn's calls of the socket that moved something.
     calls: AtomicU64,
 }
 
@@ -30,6 +32,16 @@ struct Direction {
 pub struct Counters {
     sent: Direction,
     received: Direction,
+    /// Those of this crate's sockets, which have counters of their own.
+    outboxes: Mutex<Vec<Weak<Outbox>>>,
+}
+
+impl Counters {
+    /// Tells what the kernel was handed by this one, too, as long as it is there.
+    pub fn include(&self, outbox: &Arc<Outbox>) {
+        let mut outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        outboxes.push(Arc::downgrade(outbox));
+    }
 }
 
 impl Direction {
@@ -66,7 +78,22 @@ impl fmt::Display for Direction {
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sent: {}\nreceived: {}", self.sent, self.received)
+        write!(f, "sent: {}\nreceived: {}", self.sent, self.received)?;
+        let outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        for outbox in outboxes.iter().filter_map(Weak::upgrade) {
+            let counted = outbox.socket().counters();
+            write!(
+                f,
+                "\nto the kernel: datagrams {}, of these in trains {}, trains {}, refused {}, \
+                 system calls {}",
+                counted.sent,
+                counted.sent_segments,
+                counted.sent_trains,
+                counted.fallbacks_unsupported + counted.fallbacks_size,
+                counted.send_calls
+            )?;
+        }
+        Ok(())
     }
 }
 

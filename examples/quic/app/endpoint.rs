@@ -39,7 +39,11 @@ impl Runtime for WithSockets {
         let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
         let _ = SockRef::from(&socket).set_send_buffer_size(ROOM);
         let socket = match self.kind {
-            SocketKind::Mmsg => Arc::new(MmsgSocket::new(socket)?),
+            SocketKind::Mmsg => {
+                let socket = MmsgSocket::new(socket)?;
+                self.counters.include(socket.outbox());
+                Arc::new(socket)
+            }
             SocketKind::Quinn => TokioRuntime.wrap_udp_socket(socket)?,
         };
         Ok(Arc::new(Counted::new(socket, Arc::clone(&self.counters))))

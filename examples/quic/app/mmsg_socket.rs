@@ -6,16 +6,17 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+
+use super::outbox::Outbox;
 
 /// Datagrams in a train, at most: what every kernel with segmentation takes.
 const SEGMENTS: usize = 64;
@@ -24,10 +25,8 @@ const ERRORS: usize = 16;
 
 #[derive(Debug)]
 pub struct MmsgSocket {
-    socket: Offload<UdpSocket>,
+    outbox: Arc<Outbox>,
     may_fragment: bool,
-    /// The last send found the socket full.
-    full: AtomicBool,
     /// Messages that the last receive brought.
     last_received: AtomicUsize,
 }
@@ -40,8 +39,12 @@ impl MmsgSocket {
         let may_fragment = UdpSocketState::new((&socket).into())?.may_fragment();
         let socket = Offload::new(UdpSocket::from_std(socket)?)?;
         (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
-        let (full, last_received) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Ok(Self { socket, may_fragment, full, last_received })
+        Ok(Self { outbox: Outbox::new(socket), may_fragment, last_received: AtomicUsize::new(0) })
+    }
+
+    /// What its datagrams leave by.
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
     }
 
     /// Receives up to `N` messages, or what there are buffers for.
@@ -54,7 +57,7 @@ impl MmsgSocket {
         let mut bufs = bufs.iter_mut();
         let mut msgs: [_; N] =
             array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
-        let count = self.socket.recv_batch(&mut msgs[..most])?;
+        let count = self.outbox.socket().recv_batch(&mut msgs[..most])?;
         for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
             *meta = received(msg);
         }
@@ -75,9 +78,8 @@ fn received(msg: &RecvMsg<'_>) -> RecvMeta {
     }
 }
 
-/// What quinn wants sent: a datagram, or the bytes of several and where to cut them.
-fn outgoing<'a>(transmit: &Transmit<'a>) -> SendMsg<'a> {
-    let msg = SendMsg::to(transmit.destination, transmit.contents);
+/// What quinn wants the kernel to be asked for.
+fn wishes(transmit: &Transmit<'_>) -> SendMeta {
     let mut meta = SendMeta::new();
     if let Some(ecn) = transmit.ecn {
         meta = meta.with_ecn(match ecn {
@@ -87,10 +89,7 @@ fn outgoing<'a>(transmit: &Transmit<'a>) -> SendMsg<'a> {
         });
     }
     meta.source = transmit.src_ip;
-    // One datagram is no train, and some devices do not like being told to cut it.
-    let several = transmit.segment_size.filter(|size| *size < transmit.contents.len());
-    meta.segment_size = several.and_then(|size| size.try_into().ok());
-    if meta == SendMeta::new() { msg } else { msg.with_meta(meta) }
+    meta
 }
 
 impl AsyncUdpSocket for MmsgSocket {
@@ -98,18 +97,12 @@ impl AsyncUdpSocket for MmsgSocket {
         Box::pin(Poller { socket: self, wait: None })
     }
 
+    /// A transmit is a datagram, or the bytes of several and where to cut them: which of them go
+    /// together is not for quinn to say here.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let msg = outgoing(transmit);
-        let send = || self.socket.send_batch(slice::from_ref(&msg));
-        match self.socket.get_ref().try_io(Interest::WRITABLE, send) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.full.store(true, Ordering::Relaxed);
-                Err(error)
-            }
-            // A datagram that cannot be sent is a lost one to QUIC: it is sent again, or it was a
-            // probe for a size that the path does not take.
-            _ => Ok(()),
-        }
+        let data = transmit.contents;
+        let segment = transmit.segment_size.unwrap_or(data.len());
+        self.outbox.push(transmit.destination, wishes(transmit), data, segment)
     }
 
     fn poll_recv(
@@ -120,9 +113,9 @@ impl AsyncUdpSocket for MmsgSocket {
     ) -> Poll<io::Result<usize>> {
         let mut errors = 0;
         loop {
-            ready!(self.socket.get_ref().poll_recv_ready(cx))?;
+            ready!(self.outbox.socket().get_ref().poll_recv_ready(cx))?;
             let mut count = 0;
-            let result = self.socket.get_ref().try_io(Interest::READABLE, || {
+            let result = self.outbox.socket().get_ref().try_io(Interest::READABLE, || {
                 // Room for a message takes time to prepare, and mostly few are there.
                 let room = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
                 count = match room {
@@ -152,16 +145,16 @@ impl AsyncUdpSocket for MmsgSocket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.get_ref().local_addr()
+        self.outbox.socket().get_ref().local_addr()
     }
 
     /// Fewer from the moment at which the kernel says that the way has no segmentation.
     fn max_transmit_segments(&self) -> usize {
-        if self.socket.gso() { SEGMENTS } else { 1 }
+        if self.outbox.socket().gso() { SEGMENTS } else { 1 }
     }
 
     fn max_receive_segments(&self) -> usize {
-        if self.socket.gro() { SEGMENTS } else { 1 }
+        if self.outbox.socket().gro() { SEGMENTS } else { 1 }
     }
 
     fn may_fragment(&self) -> bool {
@@ -169,10 +162,15 @@ impl AsyncUdpSocket for MmsgSocket {
     }
 }
 
-type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
+impl Drop for MmsgSocket {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
 
-/// Waits for the socket to take more, for one connection. Quinn asks before every send: mostly
-/// the socket is not full, and nothing has to be looked up.
+type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// Waits for room, for one connection. Quinn asks before every send, and mostly there is.
 struct Poller {
     socket: Arc<MmsgSocket>,
     wait: Option<Wait>,
@@ -181,18 +179,16 @@ struct Poller {
 impl UdpPoller for Poller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { socket, wait } = self.get_mut();
-        if wait.is_none() && !socket.full.load(Ordering::Relaxed) {
+        if wait.is_none() && !socket.outbox.is_full() {
             return Poll::Ready(Ok(()));
         }
-        let writable = wait.get_or_insert_with(|| {
+        let room = wait.get_or_insert_with(|| {
             let socket = Arc::clone(socket);
-            Box::pin(async move { socket.socket.get_ref().writable().await })
+            Box::pin(async move { socket.outbox.room().await })
         });
-        let result = ready!(writable.as_mut().poll(cx));
+        ready!(room.as_mut().poll(cx));
         *wait = None;
-        // If it is full again by now, the next send says so.
-        socket.full.store(false, Ordering::Relaxed);
-        Poll::Ready(result)
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -8,6 +8,7 @@ mod files;
 mod get;
 mod load;
 mod mmsg_socket;
+mod outbox;
 mod protocol;
 mod serve;
 
