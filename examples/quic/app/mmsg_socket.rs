@@ -123,6 +123,7 @@ impl AsyncUdpSocket for MmsgSocket {
                     _ => self.receive::<32>(bufs, metas)?,
                 };
                 self.last_received.store(count, Ordering::Relaxed);
+                let room = room.min(bufs.len()).min(metas.len());
                 // A batch that is not full ended where nothing was left. What has come since is
                 // told anew, so readiness can be cleared without another call to hear of it.
                 if count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
