@@ -123,23 +123,26 @@ impl AsyncUdpSocket for MmsgSocket {
                     _ => self.receive::<32>(bufs, metas)?,
                 };
                 self.last_received.store(count, Ordering::Relaxed);
-                // A batch that is not full ended where nothing was left. What has come since is
-                // told anew, so readiness can be cleared without another call to hear of it.
-                if count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-            });
-            match result {
-                _ if count > 0 => return Poll::Ready(Ok(count)),
-                // Readiness is cleared: the next look waits.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // An error of an earlier datagram, told once. Quinn would end the endpoint.
-                Err(error) => {
-                    errors += 1;
-                    if errors == ERRORS {
-                        return Poll::Ready(Err(error));
-                    }
+                let room = room.min(bufs.len()).min(metas.len());
+                match count {
+                    // It was shut down, and gives nothing for ever.
+                    0 => Err(io::ErrorKind::NotConnected.into()),
+                    // A batch that is not full ended where nothing was left. What has come since
+                    // is told anew, so readiness can be cleared without another call to hear of it.
+                    n if n < room => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
                 }
-                // A socket that was shut down gives nothing, for ever.
-                Ok(()) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            });
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            // At "would block" readiness is cleared, and the next look waits. Any other error is
+            // one of an earlier datagram, told once; quinn would end the endpoint.
+            if let Some(error) = result.err().filter(|e| e.kind() != io::ErrorKind::WouldBlock) {
+                errors += 1;
+                if errors == ERRORS {
+                    return Poll::Ready(Err(error));
+                }
             }
         }
     }
