@@ -11,7 +11,7 @@ use super::{run, udp};
 use crate::common::sockets::udp4;
 
 /// Turns that the other task is to get, and calls that a busy one may make for each of them.
-const TURNS: usize = 100;
+const TURNS: usize = 10;
 const CALLS_A_TURN: usize = 1_000;
 
 /// Makes calls, one after the other, beside a task that only counts its turns.
