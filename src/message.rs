@@ -238,8 +238,10 @@ impl<'a> Datagram<'a> {
 /// [`truncated`](Message::truncated) then.
 #[derive(Clone, Debug)]
 pub struct Datagrams<'a> {
-    /// What was not given out yet; `None` when all was, so that an empty datagram is given once.
-    rest: Option<Parts<'a>>,
+    /// The bytes that were not given out yet.
+    rest: Parts<'a>,
+    /// Whether there is another datagram, so that an empty one is given once.
+    more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
     /// Length of each but the last.
@@ -256,9 +258,9 @@ impl<'a> Datagrams<'a> {
         arrival: &Arrival,
         meta: Meta<'a>,
     ) -> Self {
-        let rest = (!arrival.segment_size_lost()).then_some(parts);
         let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
-        Self { rest, source, meta, segment, cut: arrival.cut.data }
+        let (more, cut) = (!arrival.segment_size_lost(), arrival.cut.data);
+        Self { rest: parts, more, source, meta, segment, cut }
     }
 }
 
@@ -276,8 +278,8 @@ pub(crate) struct Train<'a> {
 impl<'a> Train<'a> {
     /// What is left of datagrams that lie in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
-        let &Datagrams { rest, source, meta, segment, cut } = datagrams;
-        Self { rest: rest.map_or(&[], |rest| rest.head()), source, meta, segment, cut }
+        let &Datagrams { rest, more, source, meta, segment, cut } = datagrams;
+        Self { rest: if more { rest.head() } else { &[] }, source, meta, segment, cut }
     }
 
     #[inline(always)]
@@ -302,23 +304,22 @@ impl<'a> Iterator for Datagrams<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let mut rest = self.rest.take()?;
-        let parts = rest.split_to(self.segment);
-        let last = rest.len() == 0;
-        if !last {
-            self.rest = Some(rest);
+        if !self.more {
+            return None;
         }
+        let parts = self.rest.split_to(self.segment);
+        self.more = self.rest.len() > 0;
         Some(Datagram {
             parts,
             source: self.source,
             meta: self.meta,
-            truncated: last && self.cut && parts.len() < self.segment,
+            truncated: !self.more && self.cut && parts.len() < self.segment,
         })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(self.segment).max(1));
+        let left = if self.more { self.rest.len().div_ceil(self.segment).max(1) } else { 0 };
         (left, Some(left))
     }
 }

@@ -42,6 +42,14 @@ impl<'a> Parts<'a> {
     /// Takes the first `n` bytes off, or all if there are fewer.
     #[inline]
     pub(crate) fn split_to(&mut self, n: usize) -> Self {
+        if let Some((piece, head)) = self.head.split_at_checked(n) {
+            // Mostly all of it lies in one buffer, and there is more in it.
+            if !head.is_empty() {
+                self.head = head;
+                self.len -= n;
+                return Self::one(piece);
+            }
+        }
         let n = n.min(self.len);
         match self.head.split_at_checked(n) {
             Some((piece, head)) => {

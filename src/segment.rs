@@ -125,25 +125,9 @@ impl<'m> Run<'m> {
         msgs: &mut impl Iterator<Item = M>,
         mut each: impl FnMut(&'m [u8]),
     ) -> Option<M> {
-        let mut next = match (self.wishes, self.dest) {
-            (Some(_), _) => msgs.next(),
-            // One loop for each form of destination, so that it need not look which one it is.
-            (None, Dest::Addr(Some(SocketAddr::V4(to)))) => self.join_equal(
-                msgs,
-                &mut each,
-                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V4(dest))) if *dest == to),
-            ),
-            (None, Dest::Addr(Some(SocketAddr::V6(to)))) => self.join_equal(
-                msgs,
-                &mut each,
-                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
-            ),
-            (None, Dest::Ready(to)) => self.join_equal(
-                msgs,
-                &mut each,
-                |dest| matches!(dest, DestRef::Ready(dest) if dest.same(to)),
-            ),
-            (None, to) => self.join_equal(msgs, &mut each, |dest| to.is(dest)),
+        let mut next = match self.wishes {
+            None => self.join_alike(msgs, &mut each, |msg| msg.plain()),
+            Some(wishes) => self.join_alike(msgs, &mut each, |msg| wishful(msg, &wishes)),
         };
         while let Some(data) = next.as_ref().and_then(|msg| self.take(msg)) {
             each(data);
@@ -152,13 +136,46 @@ impl<'m> Run<'m> {
         next
     }
 
-    /// What most trains are: plain messages of one length. Little is looked at for each of them,
-    /// and nothing is kept but what is left to be had.
+    /// Counts in what `data_of` gives the bytes of: messages with the run's wishes.
+    #[inline(always)]
+    fn join_alike<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        each: &mut impl FnMut(&'m [u8]),
+        data_of: impl Fn(&M) -> Option<&'m [u8]>,
+    ) -> Option<M> {
+        // One loop for each form of destination, so that it need not look which one it is.
+        match self.dest {
+            Dest::Addr(Some(SocketAddr::V4(to))) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V4(dest))) if *dest == to),
+            ),
+            Dest::Addr(Some(SocketAddr::V6(to))) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
+            ),
+            Dest::Ready(to) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Ready(dest) if dest.same(to)),
+            ),
+            to @ Dest::Addr(None) => self.join_equal(msgs, each, data_of, |dest| to.is(dest)),
+        }
+    }
+
+    /// What most trains are: messages of one length. Little is looked at for each of them, and
+    /// nothing is kept but what is left to be had.
     #[inline(always)]
     fn join_equal<M: Outgoing<'m>>(
         &mut self,
         msgs: &mut impl Iterator<Item = M>,
         each: &mut impl FnMut(&'m [u8]),
+        data_of: impl Fn(&M) -> Option<&'m [u8]>,
         is_dest: impl Fn(DestRef<'_, '_>) -> bool,
     ) -> Option<M> {
         let segment = self.segment;
@@ -166,7 +183,7 @@ impl<'m> Run<'m> {
         let mut left = most;
         let next = loop {
             let Some(msg) = msgs.next() else { break None };
-            match msg.plain() {
+            match data_of(&msg) {
                 Some(data) if data.len() == segment && left > 0 && is_dest(msg.dest()) => {
                     each(data);
                     left -= 1;
@@ -185,16 +202,10 @@ impl<'m> Run<'m> {
     }
 
     /// Counts the next message in, if it can go in the same train, and gives its bytes then.
-    #[inline]
     fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<&'m [u8]> {
-        let content = msg.content();
-        let data = match (content.borrow(), &self.wishes) {
-            (Content::Plain(data), None) => *data,
-            (
-                Content::Full { buffers: SendBuffers::One(data), control, meta },
-                Some((same_meta, same_control)),
-            ) if meta == same_meta && same_bytes(control, same_control) => *data,
-            _ => return None,
+        let data = match &self.wishes {
+            None => msg.plain()?,
+            Some(wishes) => wishful(msg, wishes)?,
         };
         let len = data.len();
         let fits = len <= self.segment && len <= self.room && len > 0;
@@ -245,6 +256,19 @@ impl<'m> Run<'m> {
         // A train of two or more has segments that fit a datagram.
         meta.segment_size = u16::try_from(self.segment).ok();
         (meta, control)
+    }
+}
+
+/// The bytes of a message, if it has these wishes and control messages.
+#[inline(always)]
+fn wishful<'m>(msg: &impl Outgoing<'m>, wishes: &(SendMeta, &[u8])) -> Option<&'m [u8]> {
+    match msg.content().borrow() {
+        Content::Full { buffers: SendBuffers::One(data), control, meta }
+            if *meta == wishes.0 && same_bytes(control, wishes.1) =>
+        {
+            Some(*data)
+        }
+        _ => None,
     }
 }
 

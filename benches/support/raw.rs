@@ -106,6 +106,24 @@ pub fn grow_receive_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<usize
     socket2.recv_buffer_size()
 }
 
+/// Has a socket's datagrams carry the don't-fragment bit, whatever the path's MTU: what QUIC wants. It
+/// spares the kernel the choice of an identification for each datagram.
+#[allow(dead_code)] // One benchmark's.
+pub fn never_fragment(socket: &UdpSocket) {
+    let value = libc::IP_PMTUDISC_PROBE;
+    // SAFETY: the option's value is one C int.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            ptr::from_ref(&value).cast(),
+            size_of::<c_int>() as socklen_t,
+        )
+    };
+    assert_eq!(status, 0, "every Linux has this option");
+}
+
 fn empty_header() -> mmsghdr {
     // SAFETY: a C struct of null pointers and zero lengths is valid, and so is its padding.
     unsafe { mem::zeroed() }

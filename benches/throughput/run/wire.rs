@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use super::load::Load;
-use super::support::raw::grow_receive_buffer;
+use super::support::raw::{grow_receive_buffer, never_fragment};
 
 /// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
 const CHARGE: usize = 4096;
@@ -31,8 +31,11 @@ impl Wire {
             // A datagram that was lost ends the benchmark instead of stopping it.
             socket.set_read_timeout(Some(Duration::from_secs(10)))?;
         }
+        let near = bind()?;
+        // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same.
+        far.iter().chain([&near]).for_each(never_fragment);
         let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
-        Ok(Self { near: bind()?, far, to })
+        Ok(Self { near, far, to })
     }
 
     /// Asks the kernel to tell each receiver of ECN bits and destinations, or not to.

@@ -146,8 +146,13 @@ impl Peer for Offloaded {
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
-        for datagram in &self.batch {
-            see(seen(datagram, self.metadata));
+        // What is the same for all datagrams of a train is looked at once.
+        for message in self.batch.messages() {
+            let addr = message.addr().expect("an Internet socket's datagrams have a source");
+            let told = if self.metadata { Some(told(message.meta())) } else { None };
+            for datagram in message.datagrams() {
+                see(Seen { addr, data: datagram.data(), told });
+            }
         }
     }
 }
