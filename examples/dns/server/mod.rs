@@ -7,6 +7,7 @@ mod net;
 mod plain;
 mod query;
 mod reply;
+#[path = "../../echo/stop.rs"]
 mod stop;
 mod zone;
 
