@@ -239,7 +239,8 @@ impl<'a> RecvMsg<'a> {
         self.read_control(&[]);
         self.source = RawAddr::new(addr.as_ref());
         self.told = meta.into();
-        let (reported, segment_size) = (data.len(), meta.segment_size);
+        let segment_size = meta.segment_size.filter(|size| *size > 0);
+        let reported = data.len();
         self.arrival = Arrival { reported, segment_size, cut, told: true };
     }
 
@@ -333,7 +334,8 @@ impl<'a> RecvMsg<'a> {
 
     /// All that is known of the message but its bytes.
     pub(crate) fn known(&self) -> (Arrival, RawAddr, Told) {
-        (self.arrival, self.source, self.told)
+        let told = if self.arrival.told { self.told } else { Told::NOTHING };
+        (self.arrival, self.source, told)
     }
 }
 

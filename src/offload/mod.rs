@@ -31,8 +31,9 @@ use counters::{Received, Running};
 ///
 /// A message that asks for a segment size itself passes through, and is cut here if the kernel
 /// refuses it. It stays one message then: should one of its datagrams fail, the message has that
-/// error, though the datagrams before it have left. Cutting one that was
-/// [gathered](SendMsg::gather) allocates, which nothing else does.
+/// error, though the datagrams before it have left. And it is sent to its end: once its first
+/// datagram has left, the call waits for room for the others, also on a non-blocking socket. Cutting
+/// one that was [gathered](SendMsg::gather) allocates, which nothing else does.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};

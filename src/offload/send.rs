@@ -227,9 +227,15 @@ fn send_pieces(
 ) -> (Moved, Step) {
     let mut moved = Moved::default();
     let size = msg.meta().segment_size.map_or(usize::MAX, usize::from);
-    if size == 0 {
-        // No system is asked what it makes of it, with offload or without.
-        return (moved, Step::stopped(0, io::ErrorKind::InvalidInput.into()).after(0));
+    // No system is asked what it makes of no size, with offload or without; and where nothing can be
+    // waited for, a message could be left half sent.
+    let refused = match size {
+        0 => Some(io::ErrorKind::InvalidInput),
+        _ if cfg!(one_by_one) => Some(io::ErrorKind::Unsupported),
+        _ => None,
+    };
+    if let Some(kind) = refused {
+        return (moved, Step::stopped(0, kind.into()).after(0));
     }
     let mut copy = Vec::new();
     let data = msg.one_buffer().unwrap_or_else(|| {

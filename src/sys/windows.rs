@@ -372,7 +372,7 @@ pub(crate) fn segmentation_refused(_: &io::Error) -> Option<Refusal> {
     None
 }
 
-/// Only a message with a segment size is waited for, and none is sent here.
+/// Only the rest of a message with a segment size is waited for, and such messages are refused here.
 pub(crate) fn wait_writable(_: BorrowedSocket<'_>) -> io::Result<()> {
     Err(io::ErrorKind::WouldBlock.into())
 }

@@ -95,6 +95,38 @@ impl<T: Plain> DerefMut for Zeroed<T> {
     }
 }
 
+/// Goes through elements.
+#[derive(Clone)]
+pub(super) struct Elements<'a, T: Plain>(slice::Iter<'a, T>);
+
+// SAFETY: it is a shared reference to the elements, and these may be shared: see `Zeroed`.
+unsafe impl<T: Plain> Send for Elements<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Plain> Sync for Elements<'_, T> {}
+
+impl<'a, T: Plain> Elements<'a, T> {
+    #[inline]
+    pub(super) fn new(elements: &'a [T]) -> Self {
+        Self(elements.iter())
+    }
+}
+
+impl<'a, T: Plain> Iterator for Elements<'a, T> {
+    type Item = &'a T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a T> {
+        self.0.next()
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<T: Plain> ExactSizeIterator for Elements<'_, T> {}
+
 impl<T: Plain> Drop for Zeroed<T> {
     fn drop(&mut self) {
         let layout = Layout::array::<T>(self.len).expect("was computed before");

@@ -55,7 +55,7 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 /// - An error is told once. An error that waits for the next call (see [`BatchSocket`]) is told at
 ///   once, also if the socket is not ready.
 /// - A receive that waits is woken by an error of the socket as well: "connection refused" is told
-///   when it comes. (tokio's own `recv` tells it with the next datagram.)
+///   when it comes.
 /// - Each call takes its share of the task's cooperative budget, one unit for each time that it
 ///   turns to the kernel, so that a flooded socket leaves other tasks their turn. A unit is a whole
 ///   batch; smaller batches give the turn away earlier.
@@ -65,12 +65,18 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 ///
 /// The `poll_` methods register the task to be woken. tokio remembers one task for each direction
 /// then, the last that polled; the futures remember every one. tokio wakes a task that waits by
-/// `poll_recv_` for datagrams only, not for an error; the next call tells it.
+/// `poll_recv_` for datagrams only, not for an error: that is told with the next datagram, by the next
+/// send, or by a receive that is a future.
 ///
 /// # After an error
 ///
-/// Once a connected socket has met an ICMP error, tokio takes it for writable for good. Calls that
-/// find it full then try again each time that the other tasks have had their turn.
+/// Once a socket was told of an ICMP error, tokio takes it for writable for good. Calls that find it
+/// full then try again each time that the other tasks have had their turn.
+///
+/// # Where it may block
+///
+/// [`Offload`] sends a message that it has to cut itself to its end (see there). Only messages with a
+/// segment size of their own are ever cut, where the kernel does not.
 ///
 /// # Implementing it
 ///
@@ -165,14 +171,17 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// # Errors
     ///
     /// What the system says of the datagram at the [`front`](SendQueue::front), which stays there:
-    /// [`pop_front`](SendQueue::pop_front) gives up on it.
+    /// [`pop_front`](SendQueue::pop_front) gives up on it. `WriteZero` if an implementation of your own
+    /// sends nothing and tells no error.
     fn flush_async(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<()>> + Send
     where
         Self: Sized,
     {
         async move {
             while !queue.is_empty() {
-                wait::send(self.tokio_socket(), || self.flush(queue)).await??;
+                let sent = wait::send(self.tokio_socket(), || self.flush(queue)).await?;
+                refuse_nothing(&sent)?;
+                sent?;
             }
             Ok(())
         }
@@ -198,7 +207,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// What tokio says where its runtime shuts down. Every other error goes to `on_error`.
+    /// What tokio says where its runtime shuts down, and `WriteZero` if an implementation of your own
+    /// sends nothing and tells no error. Every other error goes to `on_error`.
     fn send_each_async(
         &self,
         msgs: &[SendMsg<'_>],
@@ -212,6 +222,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             while done < msgs.len() {
                 let left = &msgs[done..];
                 let sent = wait::send(self.tokio_socket(), || self.send_batch(left)).await?;
+                refuse_nothing(&sent)?;
                 done += dealt_with(sent, |error| on_error(done, error));
             }
             Ok(())
@@ -274,7 +285,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// As [`flush_async`](Self::flush_async).
     fn poll_flush(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
         while !queue.is_empty() {
-            ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))??;
+            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))?;
+            refuse_nothing(&sent)?;
+            sent?;
         }
         Poll::Ready(Ok(()))
     }
@@ -295,10 +308,17 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ) -> Poll<io::Result<()>> {
         while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
             let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.send_batch(left)))?;
+            refuse_nothing(&sent)?;
             *done += dealt_with(sent, |error| on_error(*done, error));
         }
         Poll::Ready(Ok(()))
     }
+}
+
+/// An implementation of [`BatchSocket`] that sends nothing and has no error to tell will not go on:
+/// asking it again would have no end.
+fn refuse_nothing(sent: &io::Result<usize>) -> io::Result<()> {
+    if matches!(sent, Ok(0)) { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
 /// How many messages a send has dealt with: those that it sent, or the one that it failed by.

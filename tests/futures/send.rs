@@ -212,3 +212,37 @@ fn the_futures_can_be_spawned() {
         assert_eq!(sent.expect("loopback takes it"), 1);
     });
 }
+
+/// Sends nothing and tells no error.
+struct Idle(UdpSocket);
+
+impl BatchSocket for Idle {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+}
+
+impl AsyncBatchSocket for Idle {
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.0
+    }
+}
+
+#[test]
+fn a_stand_in_that_will_not_go_on_is_not_asked_for_ever() {
+    run(async {
+        let idle = Idle(udp().0);
+        let payloads = numbered(2, 8);
+        let (msgs, mut queue) = (msgs(&payloads), queue(&payloads));
+        let flushed = idle.flush_async(&mut queue).await.map_err(|error| error.kind());
+        assert_eq!((flushed, queue.len()), (Err(std::io::ErrorKind::WriteZero), 2));
+        let sent = idle.send_each_async(&msgs, |_, error| panic!("{error}")).await;
+        assert_eq!(sent.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
+        let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue)).await;
+        assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
+    });
+}

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 
-use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
 
 use crate::common::recv::{data_of, memory, room};
 use crate::common::sockets::udp4;
@@ -230,4 +230,42 @@ fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
     assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
     assert_eq!(queue.len(), 1);
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
+}
+
+#[test]
+fn r8_a_double_that_tells_of_trains_of_nothing_gives_one_datagram() {
+    let mut meta = RecvMeta::default();
+    meta.segment_size = Some(0);
+    let double = Double { meta, ..Double::with_inbox(&[b"one".to_vec()]) };
+    let mut batch = RecvBatch::new(2, 8);
+    assert_eq!(double.recv_into(&mut batch).expect("it is there"), 1);
+    assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
+}
+
+/// Receives twice and gives the second datagram, as one that leaves some out does.
+struct Second<'a>(&'a std::net::UdpSocket);
+
+impl BatchSocket for Second<'_> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.0.recv_batch(&mut msgs[..1])?;
+        Ancillary::HOP_LIMIT.disable(self.0)?;
+        self.0.recv_batch(&mut msgs[..1])
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn r2_what_was_told_of_a_datagram_that_was_left_out_is_not_told_of_the_next() {
+    let socket = udp4();
+    let told = Ancillary::HOP_LIMIT.enable(&socket).expect("a socket");
+    let to = socket.local_addr().expect("it is bound");
+    socket.send_to(b"first", to).expect("it is taken");
+    socket.send_to(b"second", to).expect("it is taken");
+    let mut batch = RecvBatch::new(2, 8);
+    assert_eq!(Second(&socket).recv_into(&mut batch).expect("both are there"), 1);
+    let second = batch.iter().next().expect("one was counted");
+    assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{told:?}");
 }

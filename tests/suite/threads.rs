@@ -136,3 +136,19 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     let doubled: Vec<_> = data.iter().flat_map(|data| [*data, *data]).collect();
     assert_eq!(payloads(&aside, 200), doubled);
 }
+
+/// What a task may hold while it waits, on a runtime with several threads.
+#[test]
+fn everything_that_is_lent_can_be_sent_to_another_thread_and_shared() {
+    fn both<T: Send + Sync>(_: &T) {}
+    let batch = RecvBatch::new(1, 8);
+    both(&batch);
+    both(&batch.iter());
+    both(&batch.iter().next());
+    both(&batch.messages());
+    both(&batch.messages().next().map(|message| message.datagrams()));
+    both(&SendMsg::new(b""));
+    both(&mmsg::RecvMsg::new(&mut []));
+    both(&MmsgBuf::new());
+    both(&mmsg::SendQueue::new(1));
+}

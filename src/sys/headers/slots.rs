@@ -15,7 +15,7 @@ use crate::ancillary::Told;
 use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
-use crate::sys::zeroed::Zeroed;
+use crate::sys::zeroed::{Elements, Zeroed};
 use crate::sys::{Backend, Step, unix};
 use crate::{Datagram, RecvFlags};
 
@@ -153,7 +153,8 @@ impl Slots {
     #[inline]
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
-        self.single.then(|| Singles(self.headers[..n].iter().zip(slots).zip(&self.told)))
+        let headers = Elements::new(&self.headers[..n]);
+        self.single.then(|| Singles(headers.zip(slots).zip(&self.told)))
     }
 
     /// The message in slot `i`.
@@ -206,7 +207,7 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
 /// Goes through messages that are one whole datagram each.
 #[derive(Clone)]
 pub(crate) struct Singles<'a>(
-    Zip<Zip<slice::Iter<'a, Header>, slice::ChunksExact<'a, u8>>, slice::Iter<'a, Told>>,
+    Zip<Zip<Elements<'a, Header>, slice::ChunksExact<'a, u8>>, slice::Iter<'a, Told>>,
 );
 
 impl<'a> Iterator for Singles<'a> {
