@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::iter::Zip;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -95,27 +96,33 @@ impl<T: Plain> DerefMut for Zeroed<T> {
     }
 }
 
-/// Goes through elements.
-#[derive(Clone)]
-pub(super) struct Elements<'a, T: Plain>(slice::Iter<'a, T>);
+/// Goes through elements, and through two other things beside them.
+pub(super) struct Beside<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
 
-// SAFETY: it is a shared reference to the elements, and these may be shared: see `Zeroed`.
-unsafe impl<T: Plain> Send for Elements<'_, T> {}
+// SAFETY: of the elements it is a shared reference, and these may be shared: see `Zeroed`. It has no
+// other raw pointers but what `A` and `B` have.
+unsafe impl<T: Plain, A: Send, B: Send> Send for Beside<'_, T, A, B> {}
 // SAFETY: as above.
-unsafe impl<T: Plain> Sync for Elements<'_, T> {}
+unsafe impl<T: Plain, A: Sync, B: Sync> Sync for Beside<'_, T, A, B> {}
 
-impl<'a, T: Plain> Elements<'a, T> {
+impl<'a, T: Plain, A: Iterator, B: Iterator> Beside<'a, T, A, B> {
     #[inline]
-    pub(super) fn new(elements: &'a [T]) -> Self {
-        Self(elements.iter())
+    pub(super) fn new(elements: &'a [T], a: A, b: B) -> Self {
+        Self(elements.iter().zip(a).zip(b))
     }
 }
 
-impl<'a, T: Plain> Iterator for Elements<'a, T> {
-    type Item = &'a T;
+impl<T: Plain, A: Clone, B: Clone> Clone for Beside<'_, T, A, B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<'a, T: Plain, A: Iterator, B: Iterator> Iterator for Beside<'a, T, A, B> {
+    type Item = ((&'a T, A::Item), B::Item);
 
     #[inline(always)]
-    fn next(&mut self) -> Option<&'a T> {
+    fn next(&mut self) -> Option<Self::Item> {
         self.0.next()
     }
 
@@ -124,8 +131,6 @@ impl<'a, T: Plain> Iterator for Elements<'a, T> {
         self.0.size_hint()
     }
 }
-
-impl<T: Plain> ExactSizeIterator for Elements<'_, T> {}
 
 impl<T: Plain> Drop for Zeroed<T> {
     fn drop(&mut self) {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::iter::Zip;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -10,12 +9,13 @@ use std::slice;
 
 use libc::iovec;
 
-use super::{Control, Header, RecvHeaders, arm, arrival, control_of, look_over, source_len};
+use super::incoming::{arm, arrival, control_of, look_over, source_len};
+use super::{Control, Header, RecvHeaders};
 use crate::ancillary::Told;
 use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
-use crate::sys::zeroed::{Elements, Zeroed};
+use crate::sys::zeroed::{Beside, Zeroed};
 use crate::sys::{Backend, Step, unix};
 use crate::{Datagram, RecvFlags};
 
@@ -153,8 +153,7 @@ impl Slots {
     #[inline]
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
-        let headers = Elements::new(&self.headers[..n]);
-        self.single.then(|| Singles(headers.zip(slots).zip(&self.told)))
+        self.single.then(|| Singles(Beside::new(&self.headers[..n], slots, self.told.iter())))
     }
 
     /// The message in slot `i`.
@@ -207,7 +206,7 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
 /// Goes through messages that are one whole datagram each.
 #[derive(Clone)]
 pub(crate) struct Singles<'a>(
-    Zip<Zip<Elements<'a, Header>, slice::ChunksExact<'a, u8>>, slice::Iter<'a, Told>>,
+    Beside<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, Told>>,
 );
 
 impl<'a> Iterator for Singles<'a> {
@@ -229,8 +228,6 @@ impl<'a> Iterator for Singles<'a> {
         self.0.size_hint()
     }
 }
-
-impl ExactSizeIterator for Singles<'_> {}
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,9 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
 
+use super::incoming::arrival;
 use super::*;
+use crate::message::{Arrival, Cut};
+use crate::sys::addr::NAME_LEN;
 
 /// What a header says that a receive of five bytes left.
 fn received(flags: libc::c_int) -> Arrival {

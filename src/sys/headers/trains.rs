@@ -11,7 +11,8 @@ use std::ptr;
 
 use libc::iovec;
 
-use super::{Control, Header, Headers, Row, SendHeaders, wire_buffers, wire_control, wire_dest};
+use super::outgoing::{wire_buffers, wire_control, wire_dest};
+use super::{Control, Header, Headers, Row, SendHeaders};
 use crate::ancillary::Refused;
 use crate::segment::{Limits, Run};
 use crate::send_msg::{Content, Outgoing};
