@@ -2,7 +2,7 @@
 //! for datagram, in order per destination, by both backends, to receivers with GRO and without.
 #![cfg(unix)]
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -170,7 +170,9 @@ fn pair() -> (Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr) {
 
 fn gso(socket: &Offload<UdpSocket>) -> bool {
     if !socket.gso() {
-        eprintln!("skipped: no segmentation offload on this kernel");
+        // Past the capture of the test harness.
+        let line = "skipped: trains that are sent: no segmentation offload on this kernel\n";
+        let _ = io::stderr().lock().write_all(line.as_bytes());
     }
     socket.gso()
 }

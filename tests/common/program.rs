@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -32,7 +33,7 @@ fn find(name: &str) -> Option<PathBuf> {
     );
     let Ok(built) = path.metadata().and_then(|meta| meta.modified()) else {
         if std::env::var_os("CROSS_RUN").is_some() {
-            println!("skipped: the example is not on this machine: {}", path.display());
+            skip(name, format_args!("the example is not on this machine: {}", path.display()));
             return None;
         }
         panic!("the example is not there: {}\n{build}", path.display());
@@ -47,6 +48,27 @@ fn find(name: &str) -> Option<PathBuf> {
         path.display()
     );
     Some(path)
+}
+
+/// Says what is not tested here and why, past the capture of the test harness.
+pub fn skip(what: &str, reason: impl std::fmt::Display) {
+    let line = format!("skipped: {what}: {reason}\n");
+    // Who is skipped and cannot say so is no failure.
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Whether this machine has IPv6 loopback; a word about it, once, if not.
+pub fn has_ipv6() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let bound = UdpSocket::bind("[::1]:0");
+        bound.inspect_err(|error| skip("what needs IPv6", error)).is_ok()
+    })
+}
+
+/// Any port on loopback, of each family that this machine has.
+pub fn loopbacks() -> impl Iterator<Item = &'static str> {
+    ["127.0.0.1:0"].into_iter().chain(has_ipv6().then_some("[::1]:0"))
 }
 
 /// A program that was started, and is ended with the test.

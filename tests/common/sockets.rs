@@ -1,6 +1,7 @@
 //! Sockets on loopback, bound, with room for large batches and a net below blocking receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 
 use socket2::{Domain, SockRef, Socket, Type};
@@ -109,4 +110,16 @@ pub fn settle() {
     marker.set_read_timeout(Some(NET)).expect("a timeout");
     marker.send_to(b"last", addr(&marker)).expect("loopback takes it");
     marker.recv(&mut [0; 4]).expect("loopback brings it");
+}
+
+/// Waits until the system has an error to tell about what was sent by this socket, in which nothing
+/// else waits. (Linux says so by POLLERR, others by POLLIN.)
+#[track_caller]
+pub fn wait_for_error(socket: &impl AsFd) {
+    let fd = socket.as_fd().as_raw_fd();
+    let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let wait = NET.as_millis().try_into().expect("a short time");
+    // SAFETY: one `pollfd`, which outlives the call.
+    let found = unsafe { libc::poll(&mut look, 1, wait) };
+    assert_eq!(found, 1, "no error within {NET:?}");
 }

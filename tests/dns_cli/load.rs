@@ -1,6 +1,7 @@
 //! dnsperf: many queries at once, each of which must be answered.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::MODES;
 use crate::program::{Server, run};
@@ -9,6 +10,15 @@ use crate::program::{Server, run};
 fn said<'a>(report: &'a str, what: &str) -> &'a str {
     let line = report.lines().find_map(|line| line.trim().strip_prefix(what));
     line.unwrap_or_else(|| panic!("no {what} in {report}")).trim()
+}
+
+/// A file that goes with the test, however that ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 #[test]
@@ -23,14 +33,15 @@ fn no_query_is_lost_below_saturation() {
         "x.child.example.test A",
         "mail.example.test MX",
     ];
-    let path = std::env::temp_dir().join(format!("mmsg-dns-queries-{}", std::process::id()));
-    fs::write(&path, questions.join("\n")).expect("a temporary file");
+    let name = format!("mmsg-dns-queries-{}", std::process::id());
+    let file = Removed(std::env::temp_dir().join(name));
+    fs::write(&file.0, questions.join("\n")).expect("a temporary file");
+    let path = file.0.to_str().expect("a plain path");
     for mode in MODES {
         for threads in ["1", "2"] {
             let args = ["--mode", mode, "--threads", threads];
             let Some(server) = Server::start("127.0.0.1:0", &args) else { return };
             let port = server.addr.port().to_string();
-            let path = path.to_str().expect("a plain path");
             // Each question a thousand times; slower than any machine is.
             let args =
                 ["-s", "127.0.0.1", "-p", &port, "-d", path, "-n", "1000", "-c", "8", "-Q", "8000"];
@@ -46,5 +57,4 @@ fn no_query_is_lost_below_saturation() {
             assert_eq!(server.stop(), "total: received 8000, answered 8000, failed 0");
         }
     }
-    let _ = fs::remove_file(path);
 }

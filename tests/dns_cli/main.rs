@@ -9,6 +9,8 @@ mod dig;
 mod load;
 mod program;
 mod raw;
+#[path = "../common/program.rs"]
+mod running;
 mod wrong;
 
 /// Every way in which the server moves datagrams.

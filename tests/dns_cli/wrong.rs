@@ -1,28 +1,26 @@
 //! What cannot be served is said in a line.
 
 use std::fs;
-use std::process::Output;
 
-use crate::program::{Server, example, run, zone};
+use crate::program::{Ended, Program, Server, example, zone};
 
-fn dns(args: &[&str]) -> Option<Output> {
-    let path = example()?;
-    run(path.to_str().expect("a plain path"), args)
+fn dns(args: &[&str]) -> Option<Ended> {
+    Some(Program::start(example("dns")?, args).wait())
 }
 
 #[track_caller]
-fn assert_fails(output: &Output, status: i32, what: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{said}");
+fn assert_fails(ended: &Ended, status: i32, what: &str) {
+    let said = ended.err.join("\n");
+    assert_eq!(ended.status, Some(status), "{said}");
     assert!(said.starts_with("error: ") && said.contains(what), "{said}");
 }
 
 #[test]
 fn arguments_that_make_no_sense_are_refused() {
-    let Some(output) = dns(&[]) else { return };
-    assert_fails(&output, 2, "--listen");
-    let output = dns(&["--listen", "here", "--zone", "x"]).expect("it is there");
-    assert_fails(&output, 2, "here");
+    let Some(ended) = dns(&[]) else { return };
+    assert_fails(&ended, 2, "--listen");
+    let ended = dns(&["--listen", "here", "--zone", "x"]).expect("it is there");
+    assert_fails(&ended, 2, "here");
 }
 
 #[test]
@@ -43,8 +41,8 @@ fn a_zone_that_is_none_is_refused() {
         (&format!("{head}@ IN NS ns\na IN CNAME b\na IN A 192.0.2.1\n"), "CNAME"),
     ] {
         fs::write(&path, text).expect("a file");
-        let output = dns(&["--listen", "127.0.0.1:0", "--zone", file]).expect("it is there");
-        assert_fails(&output, 1, what);
+        let ended = dns(&["--listen", "127.0.0.1:0", "--zone", file]).expect("it is there");
+        assert_fails(&ended, 1, what);
     }
     let _ = fs::remove_dir_all(folder);
 }
@@ -55,7 +53,7 @@ fn a_port_that_is_taken_is_refused() {
         let Some(server) = Server::start("127.0.0.1:0", &["--threads", threads]) else { return };
         let (addr, zone) = (server.addr.to_string(), zone());
         let zone = zone.to_str().expect("a plain path");
-        let output = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);
-        assert_fails(&output.expect("it is there"), 1, "in use");
+        let ended = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);
+        assert_fails(&ended.expect("it is there"), 1, "in use");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-pub use crate::running::{Ended, PATIENCE, Program, example};
+pub use crate::running::{Ended, PATIENCE, Program, example, has_ipv6, loopbacks, skip};
 
 /// A server that runs, and its address, as it says.
 pub struct Server {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
-use crate::program::{PATIENCE, Program, Server, client, example, serve};
+use crate::program::{
+    PATIENCE, Program, Server, client, example, has_ipv6, loopbacks, serve, skip,
+};
 
 /// Sends a datagram of each of these lengths and checks what comes back.
 fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
@@ -45,9 +47,10 @@ fn every_length_comes_back_in_every_mode() {
         &["--batch", "1024", "--threads", "2"],
     ];
     for way in ways {
-        for (ip, largest) in [("127.0.0.1", 65_507), ("[::1]", 65_527)] {
-            let Some(server) = serve(&format!("{ip}:0"), way) else { return };
+        for addr in loopbacks() {
+            let Some(server) = serve(addr, way) else { return };
             assert_ne!(server.addr.port(), 0);
+            let largest = if server.addr.is_ipv4() { 65_507 } else { 65_527 };
             let lengths = [0, 1, 1472, largest, 0, largest, 2];
             exchange(&client(server.addr), &server, &lengths);
             let totals = stop(server);
@@ -59,6 +62,9 @@ fn every_length_comes_back_in_every_mode() {
 
 #[test]
 fn a_server_of_both_families_answers_both() {
+    if !has_ipv6() {
+        return;
+    }
     let Some(server) = serve("[::]:0", &[]) else { return };
     let client = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     client.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
@@ -132,8 +138,7 @@ fn trains_are_received_and_sent_unless_that_is_switched_off() {
         let [.., offload, totals] = &ended.out[..] else { panic!("no totals: {ended:#?}") };
         assert!(totals.starts_with("total: received 11, sent 11, "), "{totals}");
         if !client.gso() || !client.gro() {
-            println!("skipped: this system has no offload");
-            return;
+            return skip("trains of the echo server", "this system has no offload");
         }
         let sent = match (gso, gro) {
             (true, true) => "GSO on, trains sent 1 (11 datagrams)",
@@ -160,7 +165,9 @@ fn a_source_that_is_no_destination_harms_nobody() {
         Some(socket2::Protocol::UDP),
     ) {
         Ok(raw) => raw,
-        Err(error) => return println!("skipped: no raw socket: {error}"),
+        Err(error) => {
+            return skip("a source that is no destination", format_args!("no raw socket: {error}"));
+        }
     };
     for mode in ["batch", "offload"] {
         let Some(server) = serve("127.0.0.1:0", &["--mode", mode]) else { return };
@@ -254,7 +261,7 @@ fn a_reader_that_is_gone_is_no_fault() {
 #[test]
 fn socat_gets_its_line_back() {
     if Command::new("socat").arg("-V").output().is_err() {
-        return println!("skipped: socat is not installed");
+        return skip("the echo server and socat", "socat is not installed");
     }
     let Some(server) = serve("127.0.0.1:0", &[]) else { return };
     let mut socat = Command::new("socat")

@@ -15,7 +15,7 @@ use mmsg::SendQueue;
 
 use crate::common::linux::set_option;
 use crate::common::{NET, skip};
-use crate::kit::{Forward, Upstream, ask, client, forward, number, stop};
+use crate::kit::{Forward, Upstream, ask, client, forward, number, on_one_cpu, stop};
 use crate::veth::{DEVICE, FAR, Far, with_far_end};
 
 const LEN: usize = 1000;
@@ -32,6 +32,18 @@ fn cable(action: &str, rate: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("tc {args}: {}", told.trim())) }
 }
 
+/// A rate at which a datagram takes eight seconds: while a test sends, nothing moves, however slow
+/// the machine is.
+const STANDS_STILL: &str = "1kbit";
+
+/// Has the cable carry what waits for it, and all that follows, as fast as it comes.
+fn release(to: SocketAddr) {
+    cable("change", "1gbit").expect("the cable can be changed");
+    // What the device holds is sent when something is added to it. The upstream passes this over.
+    let kick = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any port");
+    kick.send_to(&datagram(NOTHING), to).expect("the device takes it");
+}
+
 /// Runs `test` with a slow cable between here and the far end, or says why not.
 fn with_slow_cable(name: &str, rate: &str, test: impl FnOnce(Far) + Send) {
     with_far_end(name, |far| {
@@ -41,20 +53,6 @@ fn with_slow_cable(name: &str, rate: &str, test: impl FnOnce(Far) + Send) {
             Err(error) => skip(name, error),
         }
     });
-}
-
-/// Keeps this thread, and what it starts, to one CPU: datagrams that a device sends by turns from
-/// two of them may overtake each other, and order is what is looked at here.
-fn on_one_cpu() {
-    // SAFETY: a cpu_set_t is a row of bits: zero is a value of it.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: it takes no pointers.
-    let cpu = unsafe { libc::sched_getcpu() };
-    // SAFETY: the number is that of a CPU, which the set has room for.
-    unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
-    // SAFETY: it reads the set, whose size it is told, and concerns this thread (0).
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// The far end's upstream: the numbers of the datagrams that arrive.
@@ -86,7 +84,7 @@ fn slow_upstream(far: &Far) -> SlowUpstream {
     SlowUpstream { addr, arrived }
 }
 
-/// Told by an upstream at which nothing arrives.
+/// Told by an upstream at which nothing arrives, and sent by `release`.
 const NOTHING: u32 = u32::MAX;
 
 impl SlowUpstream {
@@ -169,13 +167,14 @@ impl Setting {
 #[test]
 fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
     let name = "what_a_full_socket_does_not_take_waits_and_arrives_in_order";
-    with_slow_cable(name, "50mbit", |far| {
+    with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let count = 5_000;
         // Room for all of them.
         let queue = (count as usize * COUNTS).to_string();
         let Some(mut setting) = Setting::new(slow.addr, &["--queue", &queue]) else { return };
         setting.send(1..count);
+        release(slow.addr);
         for number in 0..count {
             assert_eq!(slow.next(), number);
         }
@@ -188,8 +187,7 @@ fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
 #[test]
 fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
     let name = "of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped";
-    // A datagram takes eight seconds: while this is sent, nothing moves.
-    with_slow_cable(name, "1kbit", |far| {
+    with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let (count, queue) = (40_000, 200_000);
         let args = ["--queue", &queue.to_string()];
@@ -200,10 +198,7 @@ fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
         let grown = setting.memory() - before;
         assert!(grown < 8 << 20, "{grown} bytes more");
 
-        cable("change", "1gbit").expect("the cable can be changed");
-        // What the device holds is sent when something is added to it.
-        let kick = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any port");
-        kick.send_to(&datagram(NOTHING), slow.addr).expect("the device takes it");
+        release(slow.addr);
         let mut arrived = vec![slow.next()];
         // Until one arrives that was sent since, and there is no more to come.
         let mut sent = count;
@@ -230,6 +225,7 @@ fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
 /// On loopback: nobody waits for who does not receive.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
+    on_one_cpu();
     let idle = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     let addr = idle.local_addr().expect("it is bound");
     let Some(mut setting) = Setting::new(addr, &[]) else { return };
@@ -238,13 +234,18 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     let grown = setting.memory() - before;
     assert!(grown < 8 << 20, "{grown} bytes more");
     // What its socket had room for is there, in order, and then what is sent from now on.
-    idle.set_nonblocking(true).expect("a socket can be");
     let mut data = [0; 2 * LEN];
-    let mut receive = || idle.recv(&mut data).ok().map(|n| number_of(&data[..n]));
-    let there = std::iter::from_fn(&mut receive).collect::<Vec<_>>();
-    assert!(there.iter().copied().eq(0..there.len() as u32), "{} of them", there.len());
+    let mut receive = || idle.recv(&mut data).map(|n| number_of(&data[..n]));
+    idle.set_nonblocking(true).expect("a socket can be");
+    let mut arrived: Vec<_> = std::iter::from_fn(|| receive().ok()).collect();
     setting.send(20_000..20_010);
-    assert!(std::iter::from_fn(receive).eq(20_000..20_010));
+    idle.set_nonblocking(false).expect("a socket can be");
+    idle.set_read_timeout(Some(NET)).expect("a read timeout");
+    while arrived.last() != Some(&20_009) {
+        arrived.push(receive().expect("it arrives"));
+    }
+    assert!(arrived[0] == 0 && arrived.is_sorted_by(|a, b| a < b), "in order, each once");
+    assert!(arrived.ends_with(&Vec::from_iter(20_000..20_010)), "and none of these is missing");
     let (line, counted) = setting.end();
     assert_eq!(counted, [20_010, 20_010, 0], "{line}");
 }

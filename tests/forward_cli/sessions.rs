@@ -1,18 +1,21 @@
 //! Who gets to which upstream, and what comes back to whom.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, Offload, SendMsg};
 
-use crate::kit::{Upstream, ask, assert_all_forwarded, client, forward, number, stop};
-use crate::running::{PATIENCE, Program, example};
+use crate::common::skip;
+use crate::kit::{
+    Forward, Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop,
+};
+use crate::running::{PATIENCE, Program, example, has_ipv6, loopbacks};
 
 #[test]
 fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
     let upstreams: Vec<_> = (0..3).map(Upstream::start).collect();
     let addrs: Vec<_> = upstreams.iter().map(|upstream| upstream.addr).collect();
-    for listen in ["127.0.0.1:0", "[::1]:0"] {
+    for listen in loopbacks() {
         let Some(forward) = forward(listen, &addrs, &[]) else { return };
         let clients: Vec<_> = (0..30).map(|_| client(forward.addr)).collect();
         let mut ports = Vec::new();
@@ -71,6 +74,9 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
 fn a_wildcard_listener_answers_from_the_address_that_was_asked() {
     let upstream = Upstream::start(1);
     for listen in ["0.0.0.0:0", "[::]:0"] {
+        if listen == "[::]:0" && !has_ipv6() {
+            continue;
+        }
         let Some(forward) = forward(listen, &[upstream.addr], &[]) else { return };
         for ip in [[127, 0, 0, 1], [127, 0, 0, 2]] {
             // Other systems have one loopback address.
@@ -87,31 +93,62 @@ fn a_wildcard_listener_answers_from_the_address_that_was_asked() {
 #[test]
 fn an_idle_session_ends_and_one_in_use_does_not() {
     if !cfg!(target_os = "linux") {
-        return println!("skipped: its descriptors are counted in /proc");
+        return skip("idle sessions", "their descriptors are counted in /proc");
     }
     let upstream = Upstream::start(1);
-    let Some(forward) = forward("127.0.0.1:0", &[upstream.addr], &["--idle", "2"]) else { return };
+    // A machine that is busy with other things may be late, and late is idle.
+    let in_time = (0..10).any(|_| {
+        let args = ["--idle", &IDLE.as_secs().to_string()];
+        forward("127.0.0.1:0", &[upstream.addr], &args).is_none_or(one_of_two_ends)
+    });
+    assert!(in_time, "no session is in use every {IDLE:?}");
+}
+
+const IDLE: Duration = Duration::from_secs(2);
+
+/// Has two sessions, of which one is used until the other has ended; false if the one that should
+/// be in use was not for too long.
+fn one_of_two_ends(forward: Forward) -> bool {
     let descriptors = || {
         let path = format!("/proc/{}/fd", forward.program.child.id());
         std::fs::read_dir(path).expect("the program runs").count()
     };
     let before = descriptors();
     let (used, idle) = (client(forward.addr), client(forward.addr));
-    let (used_port, idle_port) = (ask(&used, b"")[1..3].to_vec(), ask(&idle, b"")[1..3].to_vec());
-    assert_eq!(descriptors(), before + 2);
-    while descriptors() > before + 1 {
-        assert_eq!(ask(&used, b"")[1..3], used_port, "the same session");
-        std::thread::sleep(Duration::from_millis(20));
+    let mut used_at = Instant::now();
+    let port = ask(&used, b"")[1..3].to_vec();
+    ask(&idle, b"");
+    let both = descriptors();
+    if used_at.elapsed() >= IDLE {
+        return false;
     }
-    assert_eq!(ask(&used, b"")[1..3], used_port, "the same session");
+    assert_eq!(both, before + 2);
+    let mut one_has_ended = false;
+    while !one_has_ended {
+        std::thread::sleep(Duration::from_millis(20));
+        // And is used once more then.
+        one_has_ended = descriptors() <= before + 1;
+        let now = Instant::now();
+        let same = ask(&used, b"")[1..3] == port;
+        if used_at.elapsed() >= IDLE {
+            return false;
+        }
+        assert!(same, "the same session");
+        used_at = now;
+    }
     // Whose session has ended gets another one.
-    assert_ne!(ask(&idle, b"")[1..3], idle_port);
+    ask(&idle, b"");
     let totals = stop(forward);
+    if used_at.elapsed() >= IDLE {
+        return false;
+    }
     assert_eq!(totals.sessions, "sessions: begun 3, most at once 2, ended idle 1");
+    true
 }
 
 #[test]
 fn no_more_sessions_than_there_may_be() {
+    on_one_cpu();
     let upstream = Upstream::start(1);
     let Some(forward) = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "2"]) else {
         return;
@@ -134,6 +171,7 @@ fn no_more_sessions_than_there_may_be() {
 
 #[test]
 fn an_upstream_that_is_gone_harms_nobody_else() {
+    on_one_cpu();
     let alive = Upstream::start(1);
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     // Connected to itself, it refuses what others send, and nobody else can get its port.

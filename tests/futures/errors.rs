@@ -8,7 +8,7 @@ use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg};
 use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
-use crate::common::sockets::{addr, refusing};
+use crate::common::sockets::{addr, refusing, wait_for_error};
 
 /// A socket whose peer refuses everything, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
@@ -64,6 +64,7 @@ fn r10_a_poll_tells_an_error_once() {
         let mut batch = RecvBatch::new(4, 32);
         for _ in 0..3 {
             socket.send(b"lost").await.expect("loopback takes it");
+            wait_for_error(&socket);
             // What makes the socket readable for tokio is a datagram; the error comes before it.
             peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
             peer.send(b"hello").expect("loopback takes it");
@@ -81,6 +82,7 @@ fn r10_a_send_tells_an_error_once_and_goes_on() {
     run(async {
         let (socket, peer) = refused().await;
         socket.send(b"lost").await.expect("loopback takes it");
+        wait_for_error(&socket);
         assert_refused(socket.send_batch_async(&[SendMsg::new(b"next")]).await);
         peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
         let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));

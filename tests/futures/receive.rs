@@ -21,7 +21,10 @@ fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
 async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
     let addr = to.tokio_socket().local_addr().expect("it is bound");
     let payloads = numbered(5, 20);
-    let send = || payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
+    let send = || {
+        payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
+        settle();
+    };
     let mut memory = memory(8, 32);
     let mut msgs = room(&mut memory);
     let mut batch = RecvBatch::new(8, 32);

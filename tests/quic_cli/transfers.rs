@@ -1,13 +1,14 @@
 //! Files arrive as they are, and by the means that they are meant to.
 
 use crate::kit::{Figures, Folder, PAIRS, client, get, serve};
+use crate::running::{loopbacks, skip};
 
 #[test]
 fn files_of_every_size_arrive_whole_by_each_pair_of_sockets() {
     for (of_server, of_client) in PAIRS {
-        for ip in ["127.0.0.1:0", "[::1]:0"] {
+        for addr in loopbacks() {
             let folder = Folder::new();
-            let Some(server) = serve(&folder, ip, of_server) else { return };
+            let Some(server) = serve(&folder, addr, of_server) else { return };
             let sizes = [0, 1, 1200, 65_536, 3 << 20];
             for len in sizes {
                 let data = folder.file("file", len);
@@ -40,7 +41,7 @@ fn assert_at_work(sender: &Figures, receiver: &Figures) {
     marked(sender, "sent: ");
     marked(receiver, "received: ");
     if sender.get("sent: ", "trains ") == 0 {
-        return println!("skipped: this system has no segmentation offload");
+        return skip("trains of QUIC", "this system has no segmentation offload");
     }
     let in_each = |figures: &Figures, way| {
         assert!(figures.get(way, "trains ") > 0, "{way} {figures:?}");
