@@ -48,9 +48,12 @@ impl Forwarder {
         stop::on_signals(poll.registry(), STOP)?;
         let socket = UdpSocket::bind(options.listen)?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
-        if options.listen.ip().is_unspecified() {
-            // Replies must leave by the address that was asked.
-            Ancillary::DEST.enable(&socket)?;
+        // Replies must leave by the address that was asked: from another one they would be a
+        // stranger's to who asked.
+        let any = options.listen.ip().is_unspecified();
+        if any && !Ancillary::DEST.enable(&socket)?.contains(Ancillary::DEST) {
+            let reason = "this system does not tell what address a datagram was sent to";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         let queue = options.queue as usize;
         let listener = Outlet::new(socket, queue, poll.registry(), LISTENER)?;
@@ -198,7 +201,10 @@ impl Forwarder {
         if !goes_on(result, &mut self.figures.to_upstreams.errors) {
             return Ok(false);
         }
-        session.used = now;
+        // An error that was told in place of datagrams is no use of the session.
+        if !batch.is_empty() {
+            session.used = now;
+        }
         for datagram in &*batch {
             if datagram.truncated() {
                 figures.unfit += 1;

@@ -98,27 +98,28 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        let mut innocent = false;
+        // An error was told, and it is not known yet whether it is about the first of the queue.
+        let mut doubt = false;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
                 Ok(0) => self.blocked = true,
                 Ok(sent) => {
                     figures.forwarded += sent as u64;
-                    innocent = false;
+                    figures.errors += u64::from(doubt);
+                    doubt = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                // About a datagram that left before, told in the place of this one: once more.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !innocent => {
-                    figures.errors += 1;
-                    innocent = true;
-                }
+                // Perhaps about a datagram that left before, told in the place of this one, and
+                // told once. What is about this one comes again at once.
+                Err(_) if !doubt => doubt = true,
                 Err(_) => {
                     figures.refused += 1;
                     self.waiting.pop_front();
-                    innocent = false;
+                    doubt = false;
                 }
             }
         }
+        figures.errors += u64::from(doubt);
     }
 
     /// Gives up on what the socket still does not take.

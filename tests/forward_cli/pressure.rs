@@ -16,7 +16,7 @@ use mmsg::SendQueue;
 use crate::common::linux::set_option;
 use crate::common::{NET, skip};
 use crate::kit::{Forward, Upstream, ask, client, forward, number, on_one_cpu, stop};
-use crate::veth::{DEVICE, FAR, Far, with_far_end};
+use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
 
 const LEN: usize = 1000;
 /// What a datagram of these counts in a queue.
@@ -135,8 +135,13 @@ impl Setting {
     /// Sends these datagrams on their way to the slow upstream, and returns when the forwarder has
     /// received them.
     fn send(&mut self, numbers: std::ops::Range<u32>) {
-        for first in numbers.clone().step_by(50) {
-            for number in first..numbers.end.min(first + 50) {
+        self.send_by(50, numbers);
+    }
+
+    /// The same, so many at a time.
+    fn send_by(&mut self, burst: u32, numbers: std::ops::Range<u32>) {
+        for first in numbers.clone().step_by(burst as usize) {
+            for number in first..numbers.end.min(first + burst) {
                 self.sender.send(&datagram(number)).expect("loopback takes it");
             }
             self.questions += 1;
@@ -219,6 +224,33 @@ fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
         let (line, [received, forwarded, dropped]) = setting.end();
         assert_eq!((received, forwarded), (sent.into(), arrived.len() as u64), "{line}");
         assert!(dropped > 0 && number(&line, "blocked") > 0, "{line}");
+    });
+}
+
+/// What a router says of a datagram is told to the send of a later one, which it does not concern.
+#[test]
+fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
+    let name = "an_upstream_that_cannot_be_reached_costs_no_other_datagram";
+    with_far_end(name, |far| {
+        on_one_cpu();
+        let routed = ip(&format!("route add 10.77.9.0/24 via {FAR}"));
+        let refused = far.enter(|| {
+            ip("route add prohibit 10.77.9.0/24")?;
+            ip(&format!("route add {NEAR}/32 dev far0"))?;
+            // Says so every time.
+            fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
+            fs::write("/proc/sys/net/ipv4/ip_forward", "1")
+        });
+        if let Err(error) = routed.and(refused) {
+            return skip(name, error);
+        }
+        let upstream = "10.77.9.1:9".parse().expect("an address");
+        let Some(mut setting) = Setting::new(upstream, &[]) else { return };
+        // Two batches at a time: the first has its errors told to the sends of the second.
+        setting.send_by(130, 1..1000);
+        let (line, counted) = setting.end();
+        assert_eq!(counted, [1000, 1000, 0], "{line}");
+        assert!(number(&line, "errors") > 0, "it was told of none: {line}");
     });
 }
 
