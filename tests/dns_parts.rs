@@ -177,3 +177,43 @@ proptest! {
         }
     }
 }
+
+/// Who asks by EDNS is answered by EDNS, whatever else is wrong (RFC 6891, section 6.1.1).
+#[test]
+fn edns_is_answered_with_edns() {
+    let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";
+    // A record of the same name, which is pointed to, and no data.
+    let record = [0xc0, 12, 0, 1, 0, 255, 0, 0, 0, 0, 0, 0];
+    // Version 0, "DNSSEC OK"; and with an option that is cut.
+    let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
+    let cut = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
+    let (query, notify, update) = (0, 4 << 3, 5 << 3);
+    let (form, not_implemented) = (1, 4);
+    type Case<'a> = (u8, [u8; 4], &'a [&'a [u8]], u8);
+    let cases: [Case<'_>; 7] = [
+        (notify, [1, 0, 0, 1], &[www, &opt], not_implemented),
+        (notify, [1, 1, 0, 1], &[www, &record, &opt], not_implemented),
+        (update, [1, 1, 1, 2], &[www, &record, &record, &record, &opt], not_implemented),
+        (query, [0, 0, 0, 1], &[&opt], form),
+        (query, [2, 0, 0, 1], &[www, www, &opt], form),
+        (query, [1, 0, 0, 2], &[www, &opt, &opt], form),
+        (query, [1, 0, 0, 1], &[www, &cut], form),
+    ];
+    for (flags, counts, parts, code) in cases {
+        let mut bytes = vec![0x12, 0x34, flags, 0];
+        bytes.extend(counts.iter().flat_map(|count| [0, *count]));
+        bytes.extend(parts.concat());
+        let back = answered(&zone(), &bytes).expect("it is answered");
+        assert_eq!((back[2], back[3]), (0x80 | flags, code), "{bytes:?}");
+        let message = Message::from_vec(&back).expect("it can be read");
+        let edns = message.extensions().as_ref().expect("EDNS");
+        assert_eq!((edns.version(), edns.flags().dnssec_ok), (0, true), "{bytes:?}");
+
+        // What is cut before it is whole is nobody's EDNS.
+        let last = parts.last().expect("one at least").len();
+        bytes.truncate(bytes.len() - last + 5);
+        let back = answered(&zone(), &bytes).expect("it is answered");
+        let message = Message::from_vec(&back).expect("it can be read");
+        assert_eq!(message.extensions().is_some(), counts == [1, 0, 0, 2], "{bytes:?}");
+    }
+}

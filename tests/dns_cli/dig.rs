@@ -142,7 +142,10 @@ const CASES: &[Case] = &[
     (&["example.org"], "REFUSED", "qr", &[]),
     (&["test"], "REFUSED", "qr", &[]),
     (&["www.example.test", "CH"], "REFUSED", "qr", &[]),
+    (&["+opcode=NOTIFY", "example.test", "SOA"], "NOTIMP", "qr", &[]),
     (&["+opcode=NOTIFY", "example.test", "SOA", "+noedns"], "NOTIMP", "qr", &[]),
+    // A header and a cookie, without a question (RFC 7873, section 5.4).
+    (&["+header-only", "+cookie"], "FORMERR", "qr", &[]),
 ];
 
 #[test]
@@ -155,6 +158,8 @@ fn every_kind_of_answer_is_as_the_rfcs_have_it() {
                 assert_eq!(answer.status, *status, "{mode}: {question:?}: {answer:?}");
                 assert_eq!(answer.flags, *flags, "{mode}: {question:?}: {answer:?}");
                 assert_eq!(answer.records, *records, "{mode}: {question:?}");
+                let edns = if question.contains(&"+noedns") { "" } else { EDNS };
+                assert_eq!(answer.edns, edns, "{mode}: {question:?}");
             }
             let count = CASES.len();
             let totals = format!("total: received {count}, answered {count}, failed 0");

@@ -66,22 +66,49 @@ impl<'a> Query<'a> {
         let mut query =
             Self { header, question: &[], name, kind: 0, class: 0, edns: None, wrong: None };
         let opcode = header[2] >> 3 & 0xf;
-        let read = if opcode == 0 {
-            query.read_sections(datagram)
-        } else {
-            // What follows the header may mean anything.
+        let read = if opcode != 0 {
             Err(Wrong::NotImplemented)
+        } else if query.count(4) != 1 {
+            Err(Wrong::Form)
+        } else {
+            query.read_sections(datagram)
         };
         query.wrong = read.err();
+        if query.question.is_empty() {
+            // Nothing is looked up, but who speaks EDNS is answered by it (RFC 6891, section 6.1.1).
+            query.edns = query.find_edns(datagram);
+        }
         Some(query)
     }
 
-    fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
-        let count = |i| usize::from(u16::from_be_bytes([self.header[i], self.header[i + 1]]));
-        if count(4) != 1 {
-            return Err(Wrong::Form);
+    /// One of the header's numbers, the one that stands at `i`.
+    fn count(&self, i: usize) -> usize {
+        u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
+    }
+
+    /// What EDNS says in a message of any kind, as far as that is laid out as a question is.
+    /// (Notifications are, and updates: RFC 1996, RFC 2136.)
+    fn find_edns(&self, datagram: &[u8]) -> Option<Edns> {
+        let mut rest = &datagram[HEADER..];
+        for _ in 0..self.count(4) {
+            let name = skip_name(rest)?;
+            rest = rest.get(name + 4..)?;
         }
-        let (in_between, additional) = (count(6) + count(8), count(10));
+        for _ in 0..self.count(6) + self.count(8) {
+            rest = &rest[Record::read(rest)?.len..];
+        }
+        for _ in 0..self.count(10) {
+            let record = Record::read(rest)?;
+            if record.kind == OPT {
+                return Some(record.edns());
+            }
+            rest = &rest[record.len..];
+        }
+        None
+    }
+
+    fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
+        let (in_between, additional) = (self.count(6) + self.count(8), self.count(10));
         let mut rest = &datagram[HEADER..];
         let name = read_name(&mut self.name, rest).ok_or(Wrong::Form)?;
         let fixed = rest.get(name..name + 4).ok_or(Wrong::Form)?;
@@ -96,7 +123,10 @@ impl<'a> Query<'a> {
                 if i < in_between || !record.of_root || self.edns.is_some() {
                     return Err(Wrong::Form);
                 }
-                self.edns = Some(record.edns().ok_or(Wrong::Form)?);
+                self.edns = Some(record.edns());
+                if !record.options_are_whole() {
+                    return Err(Wrong::Form);
+                }
             }
         }
         match self.edns {
@@ -156,15 +186,22 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// What it says if it is EDNS's; `None` if its options are not whole.
-    fn edns(&self) -> Option<Edns> {
-        let mut options = self.data;
-        while !options.is_empty() {
-            let [_, _, l0, l1] = *options.first_chunk()?;
-            options = options.get(4 + usize::from(u16::from_be_bytes([l0, l1]))..)?;
-        }
+    /// What it says if it is EDNS's.
+    fn edns(&self) -> Edns {
         let [_, version, flags, _] = self.ttl;
-        Some(Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 })
+        Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
+    }
+
+    /// Whether EDNS's options fill the data, none of them cut.
+    fn options_are_whole(&self) -> bool {
+        let mut options = self.data;
+        while let Some([_, _, l0, l1]) = options.first_chunk() {
+            match options.get(4 + usize::from(u16::from_be_bytes([*l0, *l1]))..) {
+                Some(rest) => options = rest,
+                None => return false,
+            }
+        }
+        options.is_empty()
     }
 }
 
