@@ -1,12 +1,13 @@
 //! Files over QUIC, by quinn on this crate's sockets or on its own.
 //!
 //! ```text
-//! cargo run --release --example quic -- serve 127.0.0.1:4433 --root .
-//! cargo run --release --example quic -- get 127.0.0.1:4433 README.md -o copy.md
+//! cargo run --release --example quic -- serve 127.0.0.1:4433 --root . --cert target/quic.pem
+//! cargo run --release --example quic -- get 127.0.0.1:4433 README.md --cert target/quic.pem \
+//!     -o target/copy.md
 //! ```
 //!
-//! The server makes a self-signed certificate and writes it to a file, `quic.pem`; the client reads
-//! it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
+//! The server makes a self-signed certificate and writes it to a file, `quic.pem` if none is named;
+//! the client reads it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
 //! `--stats` it tells how datagrams were moved. `compare.sh` measures one against the other.
 //!
 //! What is of interest here is `app/mmsg_socket.rs`, a quinn socket on this crate, and

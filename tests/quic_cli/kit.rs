@@ -78,9 +78,14 @@ pub struct Server {
 
 /// Starts `quic serve` for the folder; none where the example is not there.
 pub fn serve(folder: &Folder, addr: &str, socket: &str) -> Option<Server> {
+    serve_with(folder, addr, socket, &[])
+}
+
+/// The same, with more arguments.
+pub fn serve_with(folder: &Folder, addr: &str, socket: &str, more: &[&str]) -> Option<Server> {
     let (root, cert) = (folder.arg("root"), folder.arg("cert.pem"));
     let args = ["serve", addr, "--root", &root, "--cert", &cert, "--socket", socket, "--stats"];
-    let program = Program::start(example("quic")?, args);
+    let program = Program::start(example("quic")?, args.iter().chain(more));
     let line = program.line();
     let said = line.strip_prefix("listening on ").expect("the first line says where");
     let addr = said.parse().expect("an address and a port");

@@ -9,7 +9,7 @@ use quinn::rustls::pki_types::pem::PemObject;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use crate::kit::{Folder, client, content, serve};
+use crate::kit::{Folder, client, content, serve, serve_with};
 use crate::running::{PATIENCE, example};
 
 /// Runs a test that waits, but not for ever.
@@ -91,6 +91,37 @@ fn many_requests_on_one_connection_are_answered_at_once() {
     });
     let figures = server.stop();
     assert_eq!((figures.get("", "files "), figures.get("", "unfinished ")), (20, 1));
+}
+
+#[test]
+fn more_connections_than_there_may_be_are_refused() {
+    let folder = Folder::new();
+    let most = ["--connections", "2"];
+    let Some(server) = serve_with(&folder, "127.0.0.1:0", "mmsg", &most) else { return };
+    let refused = run(async {
+        let (endpoint, first) = connect(&folder, server.addr).await;
+        let again = || endpoint.connect(server.addr, "localhost").expect("it can be tried");
+        let second = again().await.expect("there may be two");
+        let third = again().await.expect_err("there may be no more");
+        assert!(third.to_string().contains("refused"), "{third}");
+        first.close(0u32.into(), b"done");
+        // The server keeps what is closed for a moment, for what may come late.
+        let mut refused = 1;
+        let third = loop {
+            match again().await {
+                Ok(third) => break third,
+                Err(_) => refused += 1,
+            }
+        };
+        for connection in [second, third] {
+            connection.close(0u32.into(), b"done");
+        }
+        endpoint.wait_idle().await;
+        refused
+    });
+    let figures = server.stop();
+    let told = (figures.get("connections ", "connections "), figures.get("", "broken "));
+    assert_eq!(told, (3 + refused, refused), "{figures:?}");
 }
 
 /// Quinn's server, which answers every request with these bytes, and then ends the stream.

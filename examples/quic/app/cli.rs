@@ -27,6 +27,10 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub root: PathBuf,
 
+    /// Connections at once; more are refused.
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = value_parser!(u16).range(1..))]
+    pub connections: u16,
+
     #[command(flatten)]
     pub common: Common,
 }

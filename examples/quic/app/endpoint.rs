@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn::{AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime};
+use quinn::{
+    AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime, TransportConfig,
+};
 use socket2::SockRef;
 
 use super::certificate;
@@ -18,6 +20,11 @@ use super::{Failure, say};
 
 /// Room in a socket for bursts; the system gives what it allows.
 const ROOM: usize = 4 << 20;
+
+/// Requests that a client may have at once on a connection. What a connection takes at most is as
+/// many chunks of files (`files::CHUNK`), and 10 MB that quinn keeps until they have arrived; how many
+/// connections there may be is an option.
+const STREAMS: u8 = 8;
 
 /// Tokio, with the sockets that were chosen.
 #[derive(Debug)]
@@ -65,7 +72,13 @@ impl Counting {
     /// An endpoint that listens, with a certificate of its own.
     pub fn server(addr: SocketAddr, common: &Common) -> Result<Self, Failure> {
         let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
-        Self::new(socket, Some(certificate::make(&common.cert)?), common)
+        let mut config = certificate::make(&common.cert)?;
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(STREAMS.into())
+            .max_concurrent_uni_streams(0u8.into());
+        config.transport_config(Arc::new(transport));
+        Self::new(socket, Some(config), common)
     }
 
     /// An endpoint that connects to servers of the family of `addr`.

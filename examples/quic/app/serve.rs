@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quinn::{Connection, ConnectionError, Incoming, RecvStream, SendStream};
+use quinn::{Connecting, Connection, ConnectionError, RecvStream, SendStream};
 use tokio::sync::Notify;
 
 use super::cli::Serve;
@@ -42,7 +42,19 @@ pub async fn run(options: &Serve) -> Result<(), Failure> {
             () = stop.notified() => break,
         };
         let Some(incoming) = incoming else { break };
-        tokio::spawn(connection(incoming, root.clone(), Arc::clone(&figures)));
+        figures.connections.fetch_add(1, Ordering::Relaxed);
+        if server.endpoint.open_connections() >= usize::from(options.connections) {
+            figures.broken.fetch_add(1, Ordering::Relaxed);
+            incoming.refuse();
+            continue;
+        }
+        // Here and not in the task: from now on it is among the open ones.
+        match incoming.accept() {
+            Ok(connecting) => {
+                tokio::spawn(connection(connecting, root.clone(), Arc::clone(&figures)));
+            }
+            Err(_) => drop(figures.broken.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 
     server.endpoint.close(0u32.into(), b"the server ends");
@@ -70,9 +82,8 @@ fn stop_on_signals() -> Result<Arc<Notify>, Failure> {
 }
 
 /// Answers the requests of a connection, all at once, until the client ends it.
-async fn connection(incoming: Incoming, root: Root, figures: Arc<Figures>) {
-    figures.connections.fetch_add(1, Ordering::Relaxed);
-    let end = match incoming.await {
+async fn connection(connecting: Connecting, root: Root, figures: Arc<Figures>) {
+    let end = match connecting.await {
         Ok(connection) => requests(connection, root, &figures).await,
         Err(error) => error,
     };
