@@ -18,7 +18,9 @@ report() { cargo bench --quiet --bench report -- --write "$@"; }
 case ${1:-} in
 --test)
     cargo bench --quiet --bench throughput -- --test
-    command -v valgrind >/dev/null && benches/instructions_peers.sh 'mmsg owned' told >/dev/null
+    # Where the instructions are is for nobody to read here; that they cannot be counted is.
+    benches/instructions_peers.sh 'mmsg owned' told >"$target/instructions-test"
+    grep '^skipped: ' "$target/instructions-test" || true
     benches/xnet/compare.sh --test
     report --from "$target/throughput-test" --to "$target/report-test"
     for chart in ns-per-datagram speed-up; do

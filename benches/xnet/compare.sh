@@ -21,7 +21,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (cd benches/xnet && GOFLAGS=-mod=readonly go mod download) >"$scratch/log" 2>&1 ||
     skip "its module is not to be had: $(tail -n 1 "$scratch/log")"
-(cd benches/xnet && GOFLAGS=-mod=readonly go build -o "$scratch/xnet" .)
+(cd benches/xnet && GOFLAGS=-mod=readonly go build -o "$scratch/xnet" .) >"$scratch/log" 2>&1 ||
+    skip "it is not to be built here: $(tail -n 1 "$scratch/log")"
 program=$(cargo bench --quiet --bench throughput --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*throughput-[^"]*\)".*/\1/p' | tail -n 1)
 [ -x "$program" ] || { echo "compare.sh: cargo built no benchmark" >&2; exit 2; }
