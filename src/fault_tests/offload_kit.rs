@@ -1,5 +1,7 @@
 //! What tests of trains share: sockets, batches that fall into trains, and ways to send them.
 
+use std::io::Write;
+
 use super::*;
 use crate::{Counters, Offload};
 
@@ -14,7 +16,9 @@ impl Net {
     pub(super) fn new() -> Option<Self> {
         let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
         if !near.gso() {
-            eprintln!("skipped: no segmentation offload on this system");
+            // Past the harness, which keeps what tests print to itself.
+            let line = b"skipped: no segmentation offload on this system\n";
+            let _ = io::stderr().lock().write_all(line);
             return None;
         }
         let far = [socket(), socket()];
