@@ -80,6 +80,10 @@ impl<'a, 's> Fuller<'a, 's> {
 
     /// Points a header at the message's buffers and control data. Takes the message as it comes: one
     /// that is lent lives in memory, not in registers, also where it turns out to be plain.
+    ///
+    /// Said to be cold so that the loop over plain messages has the registers to itself: that is an
+    /// instruction a message there, and none here.
+    #[cold]
     #[inline(never)]
     pub(super) fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: impl Outgoing<'m>) {
         let content = msg.content();
