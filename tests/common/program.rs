@@ -57,6 +57,18 @@ pub fn skip(what: &str, reason: impl std::fmt::Display) {
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
+/// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
+/// moment, whoever does that (signal(7)); it is made again then.
+#[allow(dead_code)] // Not every program is tested by datagrams one by one.
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// Whether this machine has IPv6 loopback; a word about it, once, if not.
 pub fn has_ipv6() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();

@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 
 use crate::MODES;
 use crate::program::{PATIENCE, Server};
+use crate::running::receive;
 
 /// A header of one question, and the question www.example.test A IN.
 fn query(id: u8) -> Vec<u8> {
@@ -94,14 +95,14 @@ fn silence_and_refusals_are_as_the_rfcs_have_them() {
         }
         for (bytes, code) in &wrong {
             client.send(bytes).expect("loopback takes it");
-            let len = client.recv(&mut back).expect("it is answered");
+            let len = receive(&client, &mut back).expect("it is answered");
             assert_eq!(back[1], bytes[1], "{mode}: the answer to {bytes:?}");
             assert_eq!(back[2] & 0x80, 0x80, "{mode}: {bytes:?}");
             assert_eq!(back[3] & 0xf, *code, "{mode}: {bytes:?}");
             assert!(len >= 12);
         }
         client.send(&query(99)).expect("loopback takes it");
-        let len = client.recv(&mut back).expect("it is answered");
+        let len = receive(&client, &mut back).expect("it is answered");
         assert_eq!((back[1], back[3], back[7]), (99, 0, 2), "{mode}");
         assert_eq!(len, query(0).len() + 2 * 16);
         server.stop();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::running::{PATIENCE, Program, example};
+use crate::running::{PATIENCE, Program, example, receive};
 
 /// A forwarder that runs, and its address, as it says.
 pub struct Forward {
@@ -73,7 +73,7 @@ pub fn client(addr: SocketAddr) -> UdpSocket {
 pub fn ask(client: &UdpSocket, data: &[u8]) -> Vec<u8> {
     client.send(data).expect("loopback takes it");
     let mut back = vec![0; 65_535];
-    let n = client.recv(&mut back).expect("it comes back");
+    let n = receive(client, &mut back).expect("it comes back");
     back.truncate(n);
     back
 }

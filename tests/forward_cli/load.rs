@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 
 use crate::kit::{Upstream, assert_all_forwarded, client, forward, stop};
+use crate::running;
 
 /// Clients with datagrams in flight at once, and datagrams of each: together no more than fit any
 /// socket's buffer, so that whoever loses one has no excuse.
@@ -51,7 +52,7 @@ fn receive(
     let mut missing: Vec<_> = numbers.map(|number| data(id, number)).collect();
     while !missing.is_empty() {
         let mut back = [0; 64];
-        let n = client.recv(&mut back).expect("it comes back");
+        let n = running::receive(client, &mut back).expect("it comes back");
         let (by, echo) = back[..n].split_first_chunk().expect("the upstream's mark and port");
         let found = missing.iter().position(|sent| sent == echo);
         missing.swap_remove(found.unwrap_or_else(|| panic!("not of client {id}: {echo:?}")));

@@ -9,7 +9,7 @@ use crate::common::skip;
 use crate::kit::{
     Forward, Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop,
 };
-use crate::running::{PATIENCE, Program, example, has_ipv6, loopbacks};
+use crate::running::{PATIENCE, Program, example, has_ipv6, loopbacks, receive};
 
 #[test]
 fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
@@ -64,7 +64,7 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
     assert_eq!(client.send_batch(&msgs).expect("loopback takes it"), 50);
     let mut back = [0; 2000];
     for datagram in &data {
-        let n = upstream.recv(&mut back).expect("it arrives");
+        let n = receive(&upstream, &mut back).expect("it arrives");
         assert!(back[..n] == datagram[..], "in order, and whole");
     }
     assert_all_forwarded(&stop(forward).to_upstreams, 50);
