@@ -15,12 +15,12 @@ use super::super::wire::Wire;
 use super::Peer;
 
 /// One datagram a transmit.
-pub struct Single(Quinn);
+pub type Single = Quinn<false>;
 
 /// As many datagrams a transmit as can be: segmentation prepared by the caller.
-pub struct Segmented(Quinn);
+pub type Segmented = Quinn<true>;
 
-struct Quinn {
+pub struct Quinn<const TRAINS: bool> {
     wire: Wire,
     near: UdpSocketState,
     far: Vec<UdpSocketState>,
@@ -30,13 +30,12 @@ struct Quinn {
     metadata: bool,
 }
 
-impl Quinn {
-    fn new(
-        load: &Load,
-        wire: Wire,
-        train: usize,
-        (slots, slot_len): (usize, usize),
-    ) -> io::Result<Self> {
+impl<const TRAINS: bool> Peer for Quinn<TRAINS> {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let (train, slots, slot_len) = match TRAINS {
+            true => (load.train(), load.train_slots(), TRAIN_LEN),
+            false => (1, load.slots, SLOT_LEN),
+        };
         let near = UdpSocketState::new(UdpSockRef::from(&wire.near))?;
         let states = wire.far.iter().map(|socket| UdpSocketState::new(UdpSockRef::from(socket)));
         let far = states.collect::<io::Result<_>>()?;
@@ -57,6 +56,10 @@ impl Quinn {
         let buffers = memory.chunks_exact_mut(slot_len).map(IoSliceMut::new).collect();
         let metas = vec![RecvMeta::default(); slots];
         Ok(Self { wire, near, far, transmits, buffers, metas, metadata: load.metadata })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     #[inline(always)]
@@ -80,43 +83,5 @@ impl Quinn {
                 see(Seen { addr: meta.addr, data, told });
             }
         }
-    }
-}
-
-impl Peer for Single {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        Quinn::new(load, wire, 1, (load.slots, SLOT_LEN)).map(Self)
-    }
-
-    fn wire(&self) -> &Wire {
-        &self.0.wire
-    }
-
-    fn send(&mut self) {
-        self.0.send();
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
-        self.0.receive(dest, see);
-    }
-}
-
-impl Peer for Segmented {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        Quinn::new(load, wire, load.train(), (load.train_slots(), TRAIN_LEN)).map(Self)
-    }
-
-    fn wire(&self) -> &Wire {
-        &self.0.wire
-    }
-
-    fn send(&mut self) {
-        self.0.send();
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
-        self.0.receive(dest, see);
     }
 }

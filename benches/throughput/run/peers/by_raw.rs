@@ -10,25 +10,26 @@ use super::Peer;
 use super::raw_calls::{Receiver, Sender};
 
 /// One datagram a message.
-pub struct Plain(Raw);
-
+pub type Plain = Raw<false>;
 /// Trains that were prepared, both ways.
-pub struct Trains(Raw);
+pub type Trains = Raw<true>;
 
-struct Raw {
+pub struct Raw<const TRAINS: bool> {
     wire: Wire,
     sender: Sender,
     receiver: Receiver,
     metadata: bool,
 }
 
-impl Raw {
-    fn new(
-        load: &Load,
-        wire: Wire,
-        train: usize,
-        (slots, len): (usize, usize),
-    ) -> io::Result<Self> {
+impl<const TRAINS: bool> Peer for Raw<TRAINS> {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let (train, slots, len) = match TRAINS {
+            true => (load.train(), load.train_slots(), TRAIN_LEN),
+            false => (1, load.slots, SLOT_LEN),
+        };
+        if TRAINS {
+            wire.ask_for_trains()?;
+        }
         wire.ask_for_metadata(load.metadata)?;
         let segment = (train > 1).then_some(load.payload as u16);
         let mut list = Vec::new();
@@ -38,6 +39,10 @@ impl Raw {
         let sender = Sender::new(&list, segment, load.metadata);
         let receiver = Receiver::new(slots, len, load.metadata || segment.is_some());
         Ok(Self { wire, sender, receiver, metadata: load.metadata })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     fn send(&mut self) {
@@ -61,44 +66,5 @@ impl Raw {
             }
         }
         self.receiver.renew(received);
-    }
-}
-
-impl Peer for Plain {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        Raw::new(load, wire, 1, (load.slots, SLOT_LEN)).map(Self)
-    }
-
-    fn wire(&self) -> &Wire {
-        &self.0.wire
-    }
-
-    fn send(&mut self) {
-        self.0.send();
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
-        self.0.receive(dest, see);
-    }
-}
-
-impl Peer for Trains {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        wire.ask_for_trains()?;
-        Raw::new(load, wire, load.train(), (load.train_slots(), TRAIN_LEN)).map(Self)
-    }
-
-    fn wire(&self) -> &Wire {
-        &self.0.wire
-    }
-
-    fn send(&mut self) {
-        self.0.send();
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
-        self.0.receive(dest, see);
     }
 }
