@@ -175,8 +175,8 @@ impl Headers {
         let buffers = PhantomData;
         let mut wired = RecvHeaders { headers: slice::from_mut(header), buffers };
         unix::recv_one(socket, &mut wired, flags)?;
-        let ended = is_end(header) && !flags.contains(RecvFlags::ERROR_QUEUE);
-        if ended && unix::is_inet(socket) {
+        // (The error queue, where that is ordinary, is read by `recv`.)
+        if is_end(header) && unix::is_inet(socket) {
             return Ok(false);
         }
         let hdr = &header.msg_hdr;
