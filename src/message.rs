@@ -265,6 +265,9 @@ impl<'a> Datagrams<'a> {
 }
 
 /// What is left of a train in one buffer: the datagrams that come after the first one.
+///
+/// Apart from [`Datagrams`], whose bytes may lie in several buffers: with those in its place, the loop
+/// over a batch takes 18 instructions a datagram more, also where there is no train.
 #[derive(Clone, Debug)]
 pub(crate) struct Train<'a> {
     /// Empty at the end; the datagrams of a train are not.
