@@ -1,6 +1,5 @@
 //! What the benchmarks measure: ways to move a batch of datagrams over loopback, all on one thread.
 
-pub mod clock;
 pub mod raw;
 
 use std::hint::black_box;

@@ -100,7 +100,10 @@ pub struct Ended {
 }
 
 impl Program {
-    pub fn start<A: AsRef<OsStr>>(path: &Path, args: impl IntoIterator<Item = A>) -> Self {
+    pub fn start<A: AsRef<OsStr>>(
+        path: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
         let mut child = Command::new(path)
             .args(args)
             .stdin(Stdio::null())

@@ -1,0 +1,137 @@
+//! The load: threads with some sockets each, each of which has a burst under way.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+
+use super::server::BUFFER;
+use crate::load::TRAIN_LEN;
+use crate::support::raw::grow_receive_buffer;
+
+/// Sockets of each thread.
+const SOCKETS: usize = 8;
+/// Datagrams that each socket has under way.
+const BURST: usize = 32;
+/// Bytes of each datagram: most of an Ethernet frame.
+const PAYLOAD: usize = 1200;
+/// Datagrams that each thread has under way; any one of the server's sockets may get them all.
+pub const UNDER_WAY: usize = SOCKETS * BURST;
+pub struct Generator {
+    /// Of each thread.
+    sockets: Vec<Vec<Offload<UdpSocket>>>,
+}
+
+/// What came of a load.
+#[derive(Clone, Copy, Default)]
+pub struct Done {
+    /// Datagrams that came back.
+    pub datagrams: usize,
+    pub lost: usize,
+    pub wall: Duration,
+}
+
+impl Generator {
+    /// What has not come back after `patience` is lost.
+    pub fn new(
+        to: SocketAddr,
+        threads: usize,
+        trains: bool,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let connected = |_| {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.connect(to)?;
+            socket.set_read_timeout(Some(patience))?;
+            grow_receive_buffer(&socket, BUFFER / 8)?;
+            // Takes trains in any case: what a server saves is not to be this side's loss.
+            Offload::builder().gso(trains).build(socket)
+        };
+        let of_a_thread = |_| (0..SOCKETS).map(connected).collect();
+        Ok(Self { sockets: (0..threads).map(of_a_thread).collect::<io::Result<_>>()? })
+    }
+
+    /// Has datagrams under way for this long, and for one burst of each socket at least.
+    pub fn run(&self, time: Duration) -> Done {
+        let begin = Instant::now();
+        let mut done = thread::scope(|scope| {
+            let sockets = self.sockets.iter().map(Vec::as_slice);
+            let spawn = |sockets| scope.spawn(move || of_one_thread(sockets, begin + time));
+            let workers: Vec<_> = sockets.map(spawn).collect();
+            let join =
+                |worker: thread::ScopedJoinHandle<'_, Done>| worker.join().expect("no panic");
+            workers.into_iter().map(join).fold(Done::default(), |sum, one| Done {
+                datagrams: sum.datagrams + one.datagrams,
+                lost: sum.lost + one.lost,
+                ..sum
+            })
+        });
+        done.wall = begin.elapsed();
+        done
+    }
+}
+
+fn of_one_thread(sockets: &[Offload<UdpSocket>], end: Instant) -> Done {
+    let mut batch = RecvBatch::new(BURST, TRAIN_LEN);
+    let mut payloads = vec![vec![0; BURST * PAYLOAD]; sockets.len()];
+    let mut done = Done::default();
+    let mut number = 0;
+    for (socket, payload) in sockets.iter().zip(&mut payloads) {
+        send(socket, payload, number);
+        number += 1;
+    }
+    let mut last = false;
+    while !last {
+        last = Instant::now() >= end;
+        // Of the last round nothing may be left over.
+        for (socket, payload) in sockets.iter().zip(&mut payloads) {
+            let received = receive(socket, &mut batch, payload);
+            done.datagrams += received;
+            done.lost += BURST - received;
+            if !last {
+                send(socket, payload, number);
+                number += 1;
+            }
+        }
+    }
+    done
+}
+
+/// Sends a burst. Each datagram begins with the burst's number and its own.
+fn send(socket: &Offload<UdpSocket>, memory: &mut [u8], number: u32) {
+    for (i, payload) in memory.chunks_exact_mut(PAYLOAD).enumerate() {
+        payload[..4].copy_from_slice(&number.to_le_bytes());
+        payload[4..8].copy_from_slice(&(i as u32).to_le_bytes());
+    }
+    let mut msgs = [SendMsg::new(&[]); BURST];
+    for (msg, payload) in msgs.iter_mut().zip(memory.chunks_exact(PAYLOAD)) {
+        *msg = SendMsg::new(payload);
+    }
+    assert_eq!(socket.send_batch(&msgs).expect("the network takes it"), BURST);
+}
+
+/// Receives what comes back of a burst, and gives how many datagrams of it did: each is what was
+/// sent, and comes once.
+fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> usize {
+    let mut back = [false; BURST];
+    while !back.iter().all(|back| *back) {
+        if let Err(error) = socket.recv_into(batch) {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+            break;
+        }
+        for datagram in &*batch {
+            let data = datagram.data();
+            assert_eq!(data.len(), PAYLOAD);
+            // What was given up on in an earlier burst may come yet.
+            if data[..4] != sent[..4] {
+                continue;
+            }
+            let i = u32::from_le_bytes(data[4..8].try_into().expect("four bytes")) as usize;
+            assert!(data == &sent[i * PAYLOAD..][..PAYLOAD], "another payload came back");
+            assert!(!std::mem::replace(&mut back[i], true), "a datagram came back twice");
+        }
+    }
+    back.iter().filter(|back| **back).count()
+}

@@ -1,0 +1,157 @@
+//! The servers. Each thread has a socket of its own, all of them at one port (`SO_REUSEPORT`), and
+//! sends every datagram back to where it came from.
+
+use std::convert::Infallible;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::network::{Network, Side};
+use crate::load::{SLOT_LEN, TRAIN_LEN};
+use crate::processors;
+use crate::support::raw::grow_receive_buffer;
+
+pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
+
+/// Room for everything that the load has under way.
+pub const BUFFER: usize = 8 << 20;
+/// Messages a receive.
+const SLOTS: usize = 64;
+
+/// A server's process. It ends with this.
+pub struct Server {
+    pub way: &'static str,
+    pub addr: SocketAddr,
+    child: Child,
+    /// Closed, it tells the server to end.
+    stdin: Option<ChildStdin>,
+}
+
+impl Server {
+    /// Starts the server of this number in its network.
+    pub fn start(
+        way: &'static str,
+        threads: usize,
+        net: &Network,
+        number: usize,
+    ) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["serve", way, &threads.to_string(), &net.far_side(number)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let mut server = Self { way, addr: SocketAddr::from(([0; 4], 0)), child, stdin };
+        let mut lines = BufReader::new(stdout.expect("it is piped")).lines();
+        let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+        // It is in a namespace of its own now, or needs none.
+        line()?;
+        net.connect(server.child.id(), number)?;
+        writeln!(server.stdin.as_mut().expect("it is open"), "go")?;
+        server.addr = line()?.parse().map_err(io::Error::other)?;
+        Ok(server)
+    }
+
+    /// The time that it has had of the processors so far.
+    pub fn cpu(&self) -> Duration {
+        processors::time_of(self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("compare: a server does not end: {error}");
+        }
+    }
+}
+
+/// The server's side: serves until its input ends.
+pub fn main(way: &str, threads: usize, side: &str) -> io::Result<()> {
+    let side = Side::enter(side)?;
+    let tell = |line: &str| {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{line}").and_then(|()| Write::flush(&mut stdout))
+    };
+    tell("ready")?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let mut addr = SocketAddr::from((side.raise()?, 0));
+    for _ in 0..threads {
+        let socket = bind(addr)?;
+        addr = socket.local_addr()?;
+        let serve = match way {
+            "std" => by_std,
+            "tokio" => by_tokio,
+            "mmsg" => by_mmsg,
+            "mmsg Offload" => by_offload,
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        thread::spawn(move || match serve(socket) {
+            Ok(never) => match never {},
+            Err(error) => {
+                eprintln!("compare: a server fails: {error}");
+                std::process::exit(1);
+            }
+        });
+    }
+    tell(&addr.to_string())?;
+    // Ends, and the threads with it, when the other side closes it or is gone.
+    while io::stdin().read_line(&mut line)? > 0 {}
+    Ok(())
+}
+
+fn bind(addr: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&addr.into())?;
+    let socket = UdpSocket::from(socket);
+    grow_receive_buffer(&socket, BUFFER)?;
+    Ok(socket)
+}
+
+/// `recv_from` and `send_to`, one after the other.
+fn by_std(socket: UdpSocket) -> io::Result<Infallible> {
+    let mut buffer = vec![0; SLOT_LEN];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer)?;
+        socket.send_to(&buffer[..len], from)?;
+    }
+}
+
+/// The same as futures, on a runtime of this thread alone: no other thread is woken by it.
+fn by_tokio(socket: UdpSocket) -> io::Result<Infallible> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        socket.set_nonblocking(true)?;
+        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        let mut buffer = vec![0; SLOT_LEN];
+        loop {
+            let (len, from) = socket.recv_from(&mut buffer).await?;
+            socket.send_to(&buffer[..len], from).await?;
+        }
+    })
+}
+
+fn by_mmsg(socket: UdpSocket) -> io::Result<Infallible> {
+    in_batches(&socket, RecvBatch::new(SLOTS, SLOT_LEN))
+}
+
+fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
+    in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, TRAIN_LEN))
+}
+
+/// What the documentation shows: receives a batch and sends it back out of the same memory.
+fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
+    loop {
+        socket.recv_into(&mut batch)?;
+        let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+        socket.send_iter(&mut replies)?;
+    }
+}

@@ -1,0 +1,120 @@
+//! All ways in turn: each moves datagrams for a few milliseconds a round, and who begins changes.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::Extent;
+use crate::clock::Clock;
+use crate::counting::counted;
+use crate::load::Load;
+use crate::peers::{self, Turn};
+use crate::tables::Tables;
+
+/// How long a way has its turn.
+const SLICE: Duration = Duration::from_millis(2);
+/// Turns whose allocations are counted.
+const COUNTED: usize = 50;
+
+struct Contender {
+    way: &'static str,
+    turn: Turn,
+    /// Turns that fill a slice.
+    times: usize,
+    /// Datagrams of a turn.
+    datagrams: usize,
+}
+
+/// Measures and prints every load; false if a way of this crate allocated.
+pub fn run(loads: &[Load], extent: Extent, tables: &mut Tables) -> io::Result<bool> {
+    let rounds = match extent {
+        Extent::Test => 1,
+        Extent::Quick => 15,
+        Extent::Full => 101,
+    };
+    let mut frugal = true;
+    for load in loads {
+        let mut contenders: Vec<_> =
+            peers::NAMES.iter().filter_map(|way| Contender::new(way, load, extent)).collect();
+        for contender in &mut contenders {
+            let (way, allocations) = (contender.way, contender.allocations());
+            tables.allocated(load, way, allocations)?;
+            if way.starts_with("mmsg") && allocations > 0 {
+                eprintln!("{way} allocates {allocations} times in {COUNTED} turns of {load:?}");
+                frugal = false;
+            }
+        }
+        let times = measure(&mut contenders, rounds);
+        for (contender, times) in contenders.iter().zip(&times) {
+            for (round, ns) in times.iter().enumerate() {
+                tables.time(load, contender.way, round, *ns)?;
+            }
+        }
+        if extent != Extent::Test {
+            tell(load, &contenders, &times);
+        }
+    }
+    if extent == Extent::Test {
+        println!("{} loads, by {} ways: all has arrived", loads.len(), peers::NAMES.len());
+    }
+    Ok(frugal)
+}
+
+/// The times of each contender in each round, nanoseconds a datagram.
+fn measure(contenders: &mut [Contender], rounds: usize) -> Vec<Vec<[f64; 2]>> {
+    let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
+    for round in 0..rounds {
+        for step in 0..contenders.len() {
+            // Another one begins each round, and every other round goes the other way about, so
+            // that nobody always follows the same one.
+            let step = if round % 2 == 0 { step } else { contenders.len() - 1 - step };
+            let i = (step + round / 2) % contenders.len();
+            times[i].push(contenders[i].slice());
+        }
+    }
+    times
+}
+
+impl Contender {
+    fn new(way: &'static str, load: &Load, extent: Extent) -> Option<Self> {
+        let mut turn = peers::turn(way, load)?;
+        turn(true);
+        let mut times = 1;
+        if extent != Extent::Test {
+            // Once for the caches, and once for the count.
+            (0..10).for_each(|_| turn(false));
+            let begin = Instant::now();
+            let mut done = 0;
+            while begin.elapsed() < SLICE {
+                turn(false);
+                done += 1;
+            }
+            times = done;
+        }
+        Some(Self { way, turn, times, datagrams: load.datagrams() })
+    }
+
+    fn allocations(&mut self) -> usize {
+        let (_, counts) = counted(|| (0..COUNTED).for_each(|_| (self.turn)(false)));
+        counts.allocations
+    }
+
+    fn slice(&mut self) -> [f64; 2] {
+        let (begin, clock) = (Instant::now(), Clock::start());
+        (0..self.times).for_each(|_| (self.turn)(false));
+        let (cpu, wall) = (clock.elapsed(), begin.elapsed());
+        let datagrams = (self.times * self.datagrams) as f64;
+        [cpu, wall].map(|time| time.as_nanos() as f64 / datagrams)
+    }
+}
+
+/// Prints the medians of the processor's time.
+fn tell(load: &Load, contenders: &[Contender], times: &[Vec<[f64; 2]>]) {
+    let Load { workload, payload, dests, each, slots, metadata } = load;
+    let told = if *metadata { ", ECN and destination" } else { "" };
+    println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{told} (ns a datagram)");
+    for (contender, times) in contenders.iter().zip(times) {
+        let mut cpu: Vec<f64> = times.iter().map(|[cpu, _]| *cpu).collect();
+        cpu.sort_by(f64::total_cmp);
+        println!("    {:16} {:9.1}", contender.way, cpu[cpu.len() / 2]);
+    }
+}

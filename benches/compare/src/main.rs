@@ -1,0 +1,142 @@
+//! What a user could pick, on the same work, in the same run: `cargo run --release -p compare`.
+//!
+//! Sends and receives on one thread over loopback, by std, nix, quinn-udp, raw calls and this crate
+//! (`peers/` has a file for each, which says what it does), and echo servers in processes of their
+//! own. The ways take turns of a few milliseconds, many rounds: ratios come from these, since
+//! whatever else the machine does meets all of a round. Allocations are counted; the run fails if a
+//! way of this crate allocates.
+//!
+//! `target/throughput/` has the figures as tables, from which `compare report` makes
+//! `docs/benchmarks.md`; `benches/compare/report.sh` does all of it. `compare ratios` compares two
+//! ways of doing one thing, to judge a change.
+
+mod clock;
+#[path = "../../../tests/common/counting.rs"]
+mod counting;
+mod echo;
+mod in_turn;
+mod load;
+mod offload;
+mod once;
+mod paired;
+mod peers;
+mod processors;
+mod report;
+#[allow(dead_code)] // The other benchmarks need more of it.
+#[path = "../../support/mod.rs"]
+mod support;
+mod tables;
+mod wire;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use counting::Counting;
+use tables::Tables;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Compares what a user could pick, on the same work, in the same run.
+#[derive(Parser)]
+#[command(name = "compare")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure all ways in turn, and leave tables in target/throughput.
+    Run {
+        /// Only workloads whose name holds it: batch, bulk, fan-out, idle, echo.
+        #[arg(default_value = "")]
+        filter: String,
+        /// Fewer rounds: a look, not figures to quote.
+        #[arg(long)]
+        quick: bool,
+        /// Everything once, every datagram checked; no figures.
+        #[arg(long, conflicts_with = "quick")]
+        test: bool,
+    },
+    /// Compare pairs of ways in turn, and print ratios beside what is promised of them.
+    Ratios {
+        /// Only rows whose name holds it.
+        #[arg(default_value = "")]
+        filter: String,
+        /// Every way once; no figures.
+        #[arg(long)]
+        test: bool,
+    },
+    /// Write benchmarks.md and its charts from the tables of a run.
+    Report {
+        /// The tables.
+        #[arg(long, default_value = "target/throughput")]
+        from: PathBuf,
+        /// Where to write.
+        #[arg(long, default_value = "docs")]
+        to: PathBuf,
+    },
+    /// One side of xnet/compare.sh.
+    #[command(hide = true)]
+    BesideXnet { milliseconds: u64 },
+    /// An echo server, started by a run.
+    #[command(hide = true)]
+    Serve { way: String, threads: usize, net: String },
+}
+
+/// How much is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything once, every datagram checked.
+    Test,
+    Quick,
+    Full,
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Run { filter, quick, test } => {
+            let extent = match (quick, test) {
+                (_, true) => Extent::Test,
+                (true, _) => Extent::Quick,
+                _ => Extent::Full,
+            };
+            compare(&filter, extent)
+        }
+        Command::Ratios { filter, test } => {
+            paired::run(&filter, test).map(|()| offload::run(&filter, test))
+        }
+        Command::Report { from, to } => report::write(&from, &to),
+        Command::BesideXnet { milliseconds } => once::beside_xnet(milliseconds),
+        Command::Serve { way, threads, net } => echo::server::main(&way, threads, &net),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(filter: &str, extent: Extent) -> io::Result<()> {
+    let mut tables = Tables::create(extent, filter.is_empty())?;
+    let mut loads = load::all(wire::room()?);
+    if loads.iter().all(|load| load.each < 512) {
+        println!("skipped: batches that the receive buffer has no room for (root has more)");
+    }
+    loads.retain(|load| load.workload.contains(filter));
+
+    let frugal = in_turn::run(&loads, extent, &mut tables)?;
+    if "echo".contains(filter) {
+        echo::run(extent, &mut tables)?;
+    }
+    tables.finish()?;
+    if !frugal {
+        return Err(io::Error::other("a way of this crate allocates, which none may"));
+    }
+    Ok(())
+}

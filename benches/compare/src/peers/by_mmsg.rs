@@ -1,0 +1,158 @@
+//! This crate: `SendMsg`s made once and `send_batch`; received by `recv_batch` into borrowed
+//! messages, or by `recv_into` into an owned `RecvBatch`; and the latter with `Offload` on both
+//! sockets, which are otherwise used in the same way.
+
+use std::io;
+use std::net::UdpSocket;
+
+use mmsg::{
+    Ancillary, BatchSocket, Datagram, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg,
+};
+
+use super::Peer;
+use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::wire::Wire;
+
+/// Memory of the caller's.
+pub struct Borrowed {
+    wire: Wire,
+    msgs: Vec<SendMsg<'static>>,
+    room: Vec<RecvMsg<'static>>,
+    metadata: bool,
+}
+
+/// Memory of the crate's, with its headers in place.
+pub struct Owned {
+    wire: Wire,
+    msgs: Vec<SendMsg<'static>>,
+    batch: RecvBatch,
+    metadata: bool,
+}
+
+/// As `Owned`, with the kernel's segmentation both ways.
+pub struct Offloaded {
+    wire: Wire,
+    near: Offload<UdpSocket>,
+    far: Vec<Offload<UdpSocket>>,
+    msgs: Vec<SendMsg<'static>>,
+    batch: RecvBatch,
+    metadata: bool,
+}
+
+/// What is to be sent; and asks for what is to be told.
+fn prepared(load: &Load, wire: &Wire) -> io::Result<Vec<SendMsg<'static>>> {
+    let mut meta = SendMeta::new();
+    if load.metadata {
+        meta = meta.with_ecn(Ecn::Ect0);
+        for socket in &wire.far {
+            Ancillary::enable(Ancillary::DEST | Ancillary::TOS, socket)?;
+        }
+    }
+    let payloads = load.slab().chunks(load.payload).enumerate();
+    let msg = |(i, payload)| {
+        let msg = SendMsg::to(wire.to[i / load.each], payload);
+        if load.metadata { msg.with_meta(meta) } else { msg }
+    };
+    Ok(payloads.map(msg).collect())
+}
+
+#[inline(always)]
+fn told(meta: RecvMeta) -> (u8, std::net::IpAddr) {
+    (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
+}
+
+#[inline(always)]
+fn seen(datagram: Datagram<'_>, metadata: bool) -> Seen<'_> {
+    Seen {
+        addr: datagram.addr().expect("an Internet socket's datagrams have a source"),
+        data: datagram.data(),
+        told: if metadata { Some(told(datagram.meta())) } else { None },
+    }
+}
+
+impl Peer for Borrowed {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let memory = vec![0; load.slots * SLOT_LEN].leak();
+        let room = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
+        Ok(Self { msgs: prepared(load, &wire)?, room, metadata: load.metadata, wire })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn send(&mut self) {
+        let sent = self.wire.near.send_batch(&self.msgs).expect("loopback takes them");
+        assert_eq!(sent, self.msgs.len());
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let received = self.wire.far[dest].recv_batch(&mut self.room).expect("they have arrived");
+        for msg in &self.room[..received] {
+            let addr = msg.addr().expect("an Internet socket's datagrams have a source");
+            let told = if self.metadata { Some(told(msg.meta())) } else { None };
+            see(Seen { addr, data: msg.data(), told });
+        }
+    }
+}
+
+impl Peer for Owned {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let batch = RecvBatch::new(load.slots, SLOT_LEN);
+        Ok(Self { msgs: prepared(load, &wire)?, batch, metadata: load.metadata, wire })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn send(&mut self) {
+        let sent = self.wire.near.send_batch(&self.msgs).expect("loopback takes them");
+        assert_eq!(sent, self.msgs.len());
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        self.wire.far[dest].recv_into(&mut self.batch).expect("they have arrived");
+        for datagram in &self.batch {
+            see(seen(datagram, self.metadata));
+        }
+    }
+}
+
+impl Peer for Offloaded {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let offload = |socket: &UdpSocket| Offload::new(socket.try_clone()?);
+        Ok(Self {
+            near: offload(&wire.near)?,
+            far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
+            msgs: prepared(load, &wire)?,
+            batch: RecvBatch::new(load.train_slots(), TRAIN_LEN),
+            metadata: load.metadata,
+            wire,
+        })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn send(&mut self) {
+        let sent = self.near.send_batch(&self.msgs).expect("loopback takes them");
+        assert_eq!(sent, self.msgs.len());
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
+        // What is the same for all datagrams of a train is looked at once.
+        for message in self.batch.messages() {
+            let addr = message.addr().expect("an Internet socket's datagrams have a source");
+            let told = if self.metadata { Some(told(message.meta())) } else { None };
+            for datagram in message.datagrams() {
+                see(Seen { addr, data: datagram.data(), told });
+            }
+        }
+    }
+}

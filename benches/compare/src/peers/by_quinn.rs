@@ -1,0 +1,87 @@
+//! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or for each train, and `recv` into as
+//! many buffers as there is something to receive for, at most its `BATCH_SIZE`, which is 32.
+//!
+//! Its sockets are told of ECN bits and destinations whether somebody wants them or not. Where
+//! nobody does that is switched off again behind its back, so that the kernel's work is the same
+//! for everybody. What it writes into each message, ECN bits of zero, stays. `try_send` is used,
+//! which hides no error.
+
+use std::io::{self, IoSliceMut};
+
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+
+use super::Peer;
+use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::wire::Wire;
+
+/// One datagram a transmit.
+pub type Single = Quinn<false>;
+
+/// As many datagrams a transmit as can be: segmentation prepared by the caller.
+pub type Segmented = Quinn<true>;
+
+pub struct Quinn<const TRAINS: bool> {
+    wire: Wire,
+    near: UdpSocketState,
+    far: Vec<UdpSocketState>,
+    transmits: Vec<Transmit<'static>>,
+    buffers: Vec<IoSliceMut<'static>>,
+    metas: Vec<RecvMeta>,
+    metadata: bool,
+}
+
+impl<const TRAINS: bool> Peer for Quinn<TRAINS> {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let (train, slots, slot_len) = match TRAINS {
+            true => (load.train(), load.train_slots(), TRAIN_LEN),
+            false => (1, load.slots, SLOT_LEN),
+        };
+        let near = UdpSocketState::new(UdpSockRef::from(&wire.near))?;
+        let states = wire.far.iter().map(|socket| UdpSocketState::new(UdpSockRef::from(socket)));
+        let far = states.collect::<io::Result<_>>()?;
+        wire.ask_for_metadata(load.metadata)?;
+        let ecn = load.metadata.then_some(EcnCodepoint::Ect0);
+        let mut transmits = Vec::new();
+        for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
+            transmits.extend(part.chunks(train * load.payload).map(|contents| Transmit {
+                destination: *to,
+                ecn,
+                contents,
+                segment_size: (train > 1).then_some(load.payload),
+                src_ip: None,
+            }));
+        }
+        let slots = slots.min(BATCH_SIZE);
+        let memory = vec![0; slots * slot_len].leak();
+        let buffers = memory.chunks_exact_mut(slot_len).map(IoSliceMut::new).collect();
+        let metas = vec![RecvMeta::default(); slots];
+        Ok(Self { wire, near, far, transmits, buffers, metas, metadata: load.metadata })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    #[inline(always)]
+    fn send(&mut self) {
+        for transmit in &self.transmits {
+            let socket = UdpSockRef::from(&self.wire.near);
+            self.near.try_send(socket, transmit).expect("loopback takes it");
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let socket = UdpSockRef::from(&self.wire.far[dest]);
+        let received = self.far[dest].recv(socket, &mut self.buffers, &mut self.metas);
+        let received = received.expect("they have arrived");
+        for (meta, buffer) in self.metas[..received].iter().zip(&self.buffers) {
+            let told = self.metadata.then(|| {
+                (meta.ecn.map_or(0, |ecn| ecn as u8), meta.dst_ip.expect("it was asked for"))
+            });
+            for data in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                see(Seen { addr: meta.addr, data, told });
+            }
+        }
+    }
+}

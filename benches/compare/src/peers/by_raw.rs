@@ -1,0 +1,70 @@
+//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Of what the kernel
+//! overwrites only what the next call needs is set anew, and what is read is read in place.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::Peer;
+use super::raw_calls::{Receiver, Sender};
+use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::wire::Wire;
+
+/// One datagram a message.
+pub type Plain = Raw<false>;
+/// Trains that were prepared, both ways.
+pub type Trains = Raw<true>;
+
+pub struct Raw<const TRAINS: bool> {
+    wire: Wire,
+    sender: Sender,
+    receiver: Receiver,
+    metadata: bool,
+}
+
+impl<const TRAINS: bool> Peer for Raw<TRAINS> {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let (train, slots, len) = match TRAINS {
+            true => (load.train(), load.train_slots(), TRAIN_LEN),
+            false => (1, load.slots, SLOT_LEN),
+        };
+        if TRAINS {
+            wire.ask_for_trains()?;
+        }
+        wire.ask_for_metadata(load.metadata)?;
+        let segment = (train > 1).then_some(load.payload as u16);
+        let mut list = Vec::new();
+        for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
+            list.extend(part.chunks(train * load.payload).map(|payload| (*to, payload)));
+        }
+        let sender = Sender::new(&list, segment, load.metadata);
+        let receiver = Receiver::new(slots, len, load.metadata || segment.is_some());
+        Ok(Self { wire, sender, receiver, metadata: load.metadata })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn send(&mut self) {
+        self.sender.send(&self.wire.near);
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let received = self.receiver.recv(&self.wire.far[dest]);
+        for i in 0..received {
+            let (addr, data) = (self.receiver.source(i), self.receiver.message(i));
+            let control = self.receiver.control(i);
+            let told = if self.metadata {
+                Some((control.tos & 0b11, IpAddr::V4(Ipv4Addr::from(control.dest))))
+            } else {
+                None
+            };
+            match control.segment {
+                0 => see(Seen { addr, data, told }),
+                size => data.chunks(size).for_each(|data| see(Seen { addr, data, told })),
+            }
+        }
+        self.receiver.renew(received);
+    }
+}

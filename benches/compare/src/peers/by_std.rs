@@ -1,0 +1,40 @@
+//! std: `send_to` and `recv_from`, one datagram a call. It knows no metadata.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::Peer;
+use crate::load::{Load, SLOT_LEN, Seen};
+use crate::wire::Wire;
+
+pub struct Std {
+    wire: Wire,
+    list: Vec<(SocketAddr, &'static [u8])>,
+    buffer: Vec<u8>,
+}
+
+impl Peer for Std {
+    const TELLS: bool = false;
+
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let payloads = load.slab().chunks(load.payload).enumerate();
+        let list = payloads.map(|(i, payload)| (wire.to[i / load.each], payload)).collect();
+        Ok(Self { wire, list, buffer: vec![0; SLOT_LEN] })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn send(&mut self) {
+        for (to, payload) in &self.list {
+            self.wire.near.send_to(payload, to).expect("loopback takes it");
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let (len, addr) = self.wire.far[dest].recv_from(&mut self.buffer).expect("it has arrived");
+        see(Seen { addr, data: &self.buffer[..len], told: None });
+    }
+}

@@ -1,0 +1,197 @@
+//! The system calls by hand, with control messages: IPv4, on little-endian 64-bit machines, whose
+//! words are read as such.
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_in, socklen_t};
+
+use crate::load::ECN;
+
+/// Room for control messages: eight-byte words, so that it is aligned.
+type Control = [u64; 12];
+/// Bytes of a control message's header: a word for its length, and one for its level and kind.
+const HEADER: usize = 16;
+const SEGMENT: u64 = kind(libc::SOL_UDP, libc::UDP_GRO);
+const PKTINFO: u64 = kind(libc::IPPROTO_IP, libc::IP_PKTINFO);
+const TOS: u64 = kind(libc::IPPROTO_IP, libc::IP_TOS);
+
+/// Headers for a list of messages.
+pub struct Sender {
+    headers: Vec<mmsghdr>,
+    // What the headers point to; a vector's memory stays where it is when the vector moves.
+    _iovecs: Vec<iovec>,
+    _names: Vec<sockaddr_in>,
+    _control: Box<Control>,
+}
+
+impl Sender {
+    /// Messages that are all cut into segments of one size, if there is one and they are longer.
+    pub fn new(list: &[(SocketAddr, &'static [u8])], cut: Option<u16>, ecn: bool) -> Self {
+        let mut names: Vec<_> = list.iter().map(|(to, _)| name(*to)).collect();
+        let vec_of = |payload: &[u8]| iovec {
+            iov_base: payload.as_ptr().cast_mut().cast(),
+            iov_len: payload.len(),
+        };
+        let mut iovecs: Vec<_> = list.iter().map(|(_, payload)| vec_of(payload)).collect();
+        // The segment size comes last, so that a message of one segment can go without.
+        let mut control = Box::new([0; 12]);
+        let mut len = 0;
+        if ecn {
+            len = append(&mut control, len, (libc::IPPROTO_IP, libc::IP_TOS), &[ECN, 0, 0, 0]);
+        }
+        let ecn_len = len;
+        if let Some(size) = cut {
+            let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
+            len = append(&mut control, len, kind, &size.to_ne_bytes());
+        }
+        let first = control.as_mut_ptr();
+        let rows = names.iter_mut().zip(&mut iovecs);
+        let headers = rows.map(|(name, iovec)| {
+            let segmented = cut.is_some_and(|size| iovec.iov_len > usize::from(size));
+            let mut header = header(name, iovec);
+            header.msg_hdr.msg_controllen = if segmented { len } else { ecn_len };
+            if header.msg_hdr.msg_controllen > 0 {
+                header.msg_hdr.msg_control = first.cast();
+            }
+            header
+        });
+        Self { headers: headers.collect(), _iovecs: iovecs, _names: names, _control: control }
+    }
+
+    pub fn send(&mut self, socket: &UdpSocket) {
+        let (headers, len) = (self.headers.as_mut_ptr(), self.headers.len() as c_uint);
+        // SAFETY: `len` headers, whose pointers are to memory that `self` owns and to payloads that
+        // live for ever.
+        let sent = count(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len, 0) });
+        assert_eq!(sent, self.headers.len());
+    }
+}
+
+/// Headers with a buffer, room for an address and maybe for control messages each.
+pub struct Receiver {
+    headers: Vec<mmsghdr>,
+    payload: Vec<u8>,
+    slot_len: usize,
+    names: Vec<sockaddr_in>,
+    /// Empty if none are expected.
+    controls: Vec<Control>,
+    _iovecs: Vec<iovec>,
+}
+
+/// What a message's control messages say.
+#[derive(Default)]
+pub struct Told {
+    pub tos: u8,
+    pub dest: [u8; 4],
+    /// 0 if it is no train.
+    pub segment: usize,
+}
+
+impl Receiver {
+    pub fn new(slots: usize, slot_len: usize, control: bool) -> Self {
+        let mut payload = vec![0; slots * slot_len];
+        let mut names = vec![name(SocketAddr::from(([0, 0, 0, 0], 0))); slots];
+        let vec_of =
+            |slot: &mut [u8]| iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len };
+        let mut iovecs: Vec<_> = payload.chunks_exact_mut(slot_len).map(vec_of).collect();
+        let mut controls: Vec<Control> = vec![[0; 12]; if control { slots } else { 0 }];
+        let rows = names.iter_mut().zip(&mut iovecs);
+        let mut headers: Vec<_> = rows.map(|(name, iovec)| header(name, iovec)).collect();
+        for (header, control) in headers.iter_mut().zip(&mut controls) {
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of::<Control>();
+        }
+        Self { headers, payload, slot_len, names, controls, _iovecs: iovecs }
+    }
+
+    /// Waits for one message and takes those that wait with it.
+    #[inline(always)]
+    pub fn recv(&mut self, socket: &UdpSocket) -> usize {
+        let (headers, len) = (self.headers.as_mut_ptr(), self.headers.len() as c_uint);
+        let flags = libc::MSG_WAITFORONE;
+        // SAFETY: `len` headers, each with pointers to memory of its own that `self` owns, and
+        // the lengths of that memory beside them; no timeout.
+        count(unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, len, flags, ptr::null_mut()) })
+    }
+
+    #[inline(always)]
+    pub fn message(&self, i: usize) -> &[u8] {
+        &self.payload[i * self.slot_len..][..self.headers[i].msg_len as usize]
+    }
+
+    #[inline(always)]
+    pub fn source(&self, i: usize) -> SocketAddr {
+        let name = &self.names[i];
+        let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
+        SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(name.sin_port)))
+    }
+
+    #[inline(always)]
+    pub fn control(&self, i: usize) -> Told {
+        let mut told = Told::default();
+        let Some(control) = self.controls.get(i) else { return told };
+        let words = self.headers[i].msg_hdr.msg_controllen / 8;
+        let mut rest = control.get(..words).unwrap_or_default();
+        // Linux writes them in this order, and the check of each way's first turn sees that it does.
+        if let [_, SEGMENT, size, others @ ..] = rest {
+            told.segment = *size as u32 as usize;
+            rest = others;
+        }
+        // The destination is the last of three fields of four bytes.
+        if let [_, PKTINFO, _, dest, _, TOS, tos, ..] = rest {
+            (told.dest, told.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
+        }
+        told
+    }
+
+    /// Makes the first `count` headers ready for the next call.
+    #[inline(always)]
+    pub fn renew(&mut self, count: usize) {
+        if !self.controls.is_empty() {
+            for header in &mut self.headers[..count] {
+                header.msg_hdr.msg_controllen = size_of::<Control>();
+            }
+        }
+    }
+}
+
+fn header(name: &mut sockaddr_in, iovec: &mut iovec) -> mmsghdr {
+    // SAFETY: a C struct of null pointers and zero lengths is valid, and so is its padding.
+    let mut header: mmsghdr = unsafe { mem::zeroed() };
+    header.msg_hdr.msg_name = ptr::from_mut(name).cast();
+    header.msg_hdr.msg_namelen = size_of::<sockaddr_in>() as socklen_t;
+    header.msg_hdr.msg_iov = iovec;
+    header.msg_hdr.msg_iovlen = 1;
+    header
+}
+
+fn name(addr: SocketAddr) -> sockaddr_in {
+    let SocketAddr::V4(addr) = addr else { panic!("the benchmarks run on IPv4") };
+    sockaddr_in {
+        sin_family: libc::AF_INET as _,
+        sin_port: addr.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(addr.ip().octets()) },
+        sin_zero: [0; 8],
+    }
+}
+
+/// Writes a control message of up to eight bytes at `at`, and gives where the next one goes.
+fn append(room: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
+    let mut word = [0; 8];
+    word[..data.len()].copy_from_slice(data);
+    let words = [(HEADER + data.len()) as u64, kind(level, name), u64::from_le_bytes(word)];
+    room[at / 8..][..3].copy_from_slice(&words);
+    at + 24
+}
+
+const fn kind(level: c_int, name: c_int) -> u64 {
+    level as u32 as u64 | (name as u32 as u64) << 32
+}
+
+fn count(n: c_int) -> usize {
+    usize::try_from(n).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
+}

@@ -1,0 +1,104 @@
+//! What the comparison is to show, and where it does not.
+
+use std::collections::BTreeMap;
+
+use super::tables::{Cell, Echo, Measured, ratio};
+
+/// Ratios nearer to 1 than this are ties.
+pub const TIE: f64 = 0.03;
+/// Ways of this crate whose system calls move one datagram in each pass through the network stack,
+/// and the others of which that is true.
+const OURS: [&str; 2] = ["mmsg borrowed", "mmsg owned"];
+const THEIRS: [&str; 4] = ["std", "nix", "quinn-udp", "raw"];
+
+/// The goals, as the page tells them.
+pub const GOALS: [&str; 6] = [
+    "In the workloads of one thread `mmsg` takes at most the time of every other way whose kernel work is the same; within 3 % is a tie.",
+    "`Offload` takes less time than quinn-udp's segmentation in bulk and in fan-out.",
+    "At most 0.70 of x/net's time at every batch size, and at most 0.02 of it with `Offload` at 512.",
+    "No allocations.",
+    "Echo, load coming singly: at least 1.3 times the datagrams per CPU second of std and of tokio.",
+    "Echo, load coming in trains: at least 4 times with `Offload`.",
+];
+
+/// Where the goals are missed: what is compared, and the ratios with where they are.
+pub type Missed = BTreeMap<String, Vec<String>>;
+
+/// All that fall short.
+pub fn missed(measured: &Measured) -> Missed {
+    let mut missed = Missed::new();
+    times(measured, &mut missed);
+    beside_xnet(measured, &mut missed);
+    for (cell, ways) in &measured.allocations {
+        for (way, n) in ways.iter().filter(|(way, n)| way.starts_with("mmsg") && **n > 0.0) {
+            note(&mut missed, format!("{way} allocates"), *n, &title(cell));
+        }
+    }
+    for (echo, rounds) in &measured.echo {
+        let (ours, least) =
+            if echo.load == "trains" { ("mmsg Offload", 4.0) } else { ("mmsg", 1.3) };
+        for other in ["std", "tokio"] {
+            if let Some(ratio) = ratio(rounds, ours, other).filter(|ratio| *ratio < least) {
+                let what = format!("echo, datagrams a CPU second of {ours} / {other}");
+                note(&mut missed, what, ratio, &place(echo));
+            }
+        }
+    }
+    missed
+}
+
+fn note(missed: &mut Missed, what: String, ratio: f64, place: &str) {
+    missed.entry(what).or_default().push(format!("{ratio:.2} {place}"));
+}
+
+fn times(measured: &Measured, missed: &mut Missed) {
+    for (cell, rounds) in &measured.times {
+        let mut over = |one: &str, other: &str, most: f64| {
+            if let Some(ratio) = ratio(rounds, one, other).filter(|ratio| *ratio > most) {
+                note(missed, format!("time of {one} / {other}"), ratio, &title(cell));
+            }
+        };
+        for (one, other) in OURS.iter().flat_map(|one| THEIRS.map(|other| (one, other))) {
+            over(one, other, 1.0 + TIE);
+        }
+        if ["bulk", "fan-out"].contains(&cell.workload.as_str()) {
+            // One datagram to each destination is no train.
+            let most = if cell.each == 1 { 1.0 + TIE } else { 1.0 };
+            over("mmsg Offload", "quinn-udp GSO", most);
+        }
+    }
+}
+
+fn beside_xnet(measured: &Measured, missed: &mut Missed) {
+    for row in &measured.xnet {
+        let most = match (row.way.as_str(), row.batch) {
+            ("mmsg Offload", 512) => 0.02,
+            ("mmsg borrowed" | "mmsg owned", _) => 0.70,
+            _ => continue,
+        };
+        if row.wall_ratio > most {
+            let what = format!("time of {} / x/net", row.way);
+            let batch = format!("{:.3} batch of {}", row.wall_ratio, row.batch);
+            missed.entry(what).or_default().push(batch);
+        }
+    }
+}
+
+/// What is moved, in words.
+pub fn title(cell: &Cell) -> String {
+    let Cell { told, workload, payload, dests, each, slots } = cell;
+    let told = if *told { ", ECN and destination" } else { "" };
+    match workload.as_str() {
+        "batch" => format!("batch of {each}, {payload} B{told}"),
+        "bulk" => format!("bulk, {payload} B{told}"),
+        "fan-out" => format!("fan-out, {dests} x {each}, {payload} B{told}"),
+        _ => format!("nearly idle, {each} of {slots}, {payload} B{told}"),
+    }
+}
+
+pub fn place(echo: &Echo) -> String {
+    let Echo { net, load, threads } = echo;
+    let load = if load == "trains" { "in trains" } else { "singly" };
+    let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
+    format!("over {net}, {load}, {threads}")
+}

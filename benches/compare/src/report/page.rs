@@ -1,0 +1,210 @@
+//! The page.
+
+use std::fmt::Write;
+use std::io;
+
+use super::about;
+use super::charts::Chart;
+use super::goals::{self, TIE};
+use super::tables::{Cell, Measured, Rounds, middle, ratio};
+
+const PLAIN: [&str; 6] = ["std", "nix", "quinn-udp", "raw", "mmsg borrowed", "mmsg owned"];
+const TRAINS: [&str; 3] = ["quinn-udp GSO", "raw GSO", "mmsg Offload"];
+/// What is told of each row: our way, and what it is measured by.
+const RATIOS: [(&str, &str); 10] = [
+    ("mmsg borrowed", "std"),
+    ("mmsg borrowed", "nix"),
+    ("mmsg borrowed", "quinn-udp"),
+    ("mmsg borrowed", "raw"),
+    ("mmsg owned", "std"),
+    ("mmsg owned", "nix"),
+    ("mmsg owned", "quinn-udp"),
+    ("mmsg owned", "raw"),
+    ("mmsg Offload", "quinn-udp GSO"),
+    ("mmsg Offload", "raw GSO"),
+];
+
+pub fn text(measured: &Measured, charts: &[Chart]) -> io::Result<String> {
+    let mut page = String::from(include_str!("head.md"));
+    for line in about::lines(measured) {
+        add(&mut page, &format!("- {line}"));
+    }
+    for chart in charts {
+        add(&mut page, &format!("\n![{}]({})", chart.says, chart.file));
+    }
+    one_thread(&mut page, measured);
+    echo(&mut page, measured);
+    xnet(&mut page, measured);
+    goals(&mut page, measured);
+    Ok(page)
+}
+
+fn add(page: &mut String, line: &str) {
+    page.push_str(line);
+    page.push('\n');
+}
+
+/// A table: the head, then rows. The first column is text, the others are numbers.
+fn table(page: &mut String, head: &[String], rows: impl IntoIterator<Item = Vec<String>>) {
+    add(page, "");
+    add(page, &format!("| {} |", head.join(" | ")));
+    add(page, &format!("|---|{}", "---:|".repeat(head.len() - 1)));
+    for row in rows {
+        add(page, &format!("| {} |", row.join(" | ")));
+    }
+}
+
+fn head(first: &str, rest: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+    let rest = rest.into_iter().map(|name| name.to_string());
+    [first.to_string()].into_iter().chain(rest).collect()
+}
+
+fn one_thread(page: &mut String, measured: &Measured) {
+    let batches = |cell: &Cell, payload, told| {
+        cell.workload == "batch" && cell.payload == payload && cell.told == told
+    };
+    for told in [false, true] {
+        for payload in [15, 1200] {
+            let asked = if told { ", ECN and destination" } else { "" };
+            add(page, &format!("\n## Batches of {payload} bytes{asked}"));
+            cells(
+                page,
+                measured,
+                |cell| batches(cell, payload, told),
+                |cell| cell.each.to_string(),
+            );
+        }
+    }
+    for told in [false, true] {
+        let asked = if told { ", ECN and destination" } else { "" };
+        add(page, &format!("\n## Bulk, fan-out, nearly idle{asked}"));
+        let chosen = |cell: &Cell| cell.workload != "batch" && cell.told == told;
+        cells(page, measured, chosen, |cell| goals::title(&Cell { told: false, ..cell.clone() }));
+        if let Some((cell, rounds)) =
+            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.told == told)
+        {
+            bulk(page, cell, rounds);
+        }
+    }
+}
+
+/// Times, allocations and ratios of some cells.
+fn cells(
+    page: &mut String,
+    measured: &Measured,
+    chosen: impl Fn(&Cell) -> bool,
+    name: impl Fn(&Cell) -> String,
+) {
+    let ways = || PLAIN.into_iter().chain(TRAINS);
+    let chosen: Vec<_> = measured.times.iter().filter(|(cell, _)| chosen(cell)).collect();
+    let mut rows: Vec<_> = chosen
+        .iter()
+        .map(|(cell, rounds)| {
+            let times = ways().map(|way| number(middle(rounds, way), 0));
+            [name(cell)].into_iter().chain(times).collect()
+        })
+        .collect();
+    let most = |way: &str| {
+        let of = |(cell, _): &(&Cell, &Rounds)| measured.allocations.get(cell)?.get(way).copied();
+        chosen.iter().filter_map(of).reduce(f64::max)
+    };
+    let allocations = ways().map(|way| number(most(way), 0));
+    rows.push(["allocations, at most".into()].into_iter().chain(allocations).collect());
+    add(page, "\nNanoseconds a datagram:");
+    table(page, &head("", ways()), rows);
+    add(page, "\nTime of the first by that of the second:");
+    let names = RATIOS.map(|(one, other)| format!("{one} / {other}"));
+    let rows = chosen.iter().map(|(cell, rounds)| {
+        let ratios = RATIOS.map(|(one, other)| judged(ratio(rounds, one, other)));
+        [name(cell)].into_iter().chain(ratios).collect()
+    });
+    table(page, &head("", names), rows);
+}
+
+fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
+    let mut line = String::from("\n10 MiB in bulk take");
+    for (i, way) in PLAIN.into_iter().chain(TRAINS).enumerate() {
+        if let Some(ns) = middle(rounds, way) {
+            let comma = if i == 0 { "" } else { "," };
+            let milliseconds = ns * (10 << 20) as f64 / cell.payload as f64 / 1e6;
+            let _ = write!(line, "{comma} {milliseconds:.1} ms by {way}");
+        }
+    }
+    add(page, &format!("{}.", line.replacen("take,", "take", 1)));
+}
+
+fn echo(page: &mut String, measured: &Measured) {
+    page.push_str(include_str!("echo.md"));
+    let ways = ["std", "tokio", "mmsg", "mmsg Offload"];
+    let rows = measured.echo.iter().map(|(echo, rounds)| {
+        let rates = ways.map(|way| number(middle(rounds, way), 0));
+        let pairs = [
+            ("mmsg", "std"),
+            ("mmsg", "tokio"),
+            ("mmsg Offload", "std"),
+            ("mmsg Offload", "tokio"),
+        ];
+        let ratios = pairs.map(|(one, other)| number(ratio(rounds, one, other), 2));
+        let (lost, all) = measured.lost.get(echo).copied().unwrap_or_default();
+        let lost = if lost == 0.0 { "0".into() } else { format!("{:.3} %", 100.0 * lost / all) };
+        [goals::place(echo)].into_iter().chain(rates).chain(ratios).chain([lost]).collect()
+    });
+    let names = ["mmsg / std", "mmsg / tokio", "Offload / std", "Offload / tokio", "lost"];
+    table(page, &head("", ways.into_iter().chain(names)), rows);
+}
+
+fn xnet(page: &mut String, measured: &Measured) {
+    page.push_str(include_str!("xnet.md"));
+    if measured.xnet.is_empty() {
+        add(page, "\nNot measured: there was no Go, or it could not get the module.");
+        return;
+    }
+    let rows = measured.xnet.iter().map(|row| {
+        vec![
+            format!("{} x 15 B, {}", row.batch, row.way),
+            number(Some(row.wall), 0),
+            format!("{:.3}", row.wall_ratio),
+            format!("{:.3}", row.cpu_ratio),
+            number(Some(row.allocations), 0),
+        ]
+    });
+    let names = ["ns a datagram", "of x/net's time", "of its processors' time", "allocations"];
+    table(page, &head("", names), rows);
+}
+
+fn goals(page: &mut String, measured: &Measured) {
+    add(page, "\n## What it is to show, and where it does not\n");
+    for goal in goals::GOALS {
+        add(page, &format!("- {goal}"));
+    }
+    let missed = goals::missed(measured);
+    if missed.is_empty() {
+        add(page, "\nAll of this is so in this run.");
+        return;
+    }
+    add(page, "\nShort of it, in this run:\n");
+    for (what, places) in missed {
+        add(page, &format!("- {what}: {}", places.join("; ")));
+    }
+    add(page, &format!("\n{}", include_str!("notes.md").trim_end()));
+}
+
+/// With so many places; values under 10 have one or two more.
+fn number(value: Option<f64>, places: usize) -> String {
+    match value {
+        None => "–".into(),
+        Some(0.0) => "0".into(),
+        Some(value) if places == 0 && value < 10.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.places$}"),
+    }
+}
+
+/// Ahead, a tie, or behind.
+fn judged(ratio: Option<f64>) -> String {
+    match ratio {
+        None => "–".into(),
+        Some(ratio) if (ratio - 1.0).abs() <= TIE => format!("tie {ratio:.2}"),
+        Some(ratio) if ratio > 1.0 => format!("**{ratio:.2}**"),
+        Some(ratio) => format!("{ratio:.2}"),
+    }
+}

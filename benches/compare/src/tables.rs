@@ -1,0 +1,120 @@
+//! Where the figures go: plain tables, a line a row, fields between commas.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::Extent;
+use crate::load::Load;
+
+/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. What is only
+/// a part of a run goes to `target/throughput-part`, and replaces nothing.
+pub struct Tables {
+    times: BufWriter<File>,
+    allocations: BufWriter<File>,
+    echo: BufWriter<File>,
+    folder: PathBuf,
+}
+
+/// What an echo server did in one of its turns.
+pub struct Echoed<'a> {
+    pub net: &'a str,
+    pub load: &'a str,
+    pub threads: usize,
+    pub way: &'a str,
+    pub round: usize,
+    pub datagrams: usize,
+    pub lost: usize,
+    /// The server's time on processors, both of its user's and of the kernel.
+    pub cpu: Duration,
+    pub wall: Duration,
+}
+
+const LOAD: &str = "workload,payload,dests,each,slots,metadata";
+
+impl Tables {
+    pub fn create(extent: Extent, all: bool) -> io::Result<Self> {
+        let name = match extent {
+            Extent::Test => "throughput-test",
+            _ if all => "throughput",
+            _ => "throughput-part",
+        };
+        let folder = target()?.join(name);
+        fs::create_dir_all(&folder)?;
+        let table = |name: &str, head: &str| {
+            let mut table = BufWriter::new(File::create(folder.join(name))?);
+            writeln!(table, "{head}").map(|()| table)
+        };
+        about(&folder, extent)?;
+        Ok(Self {
+            times: table("times.csv", &format!("{LOAD},way,round,cpu ns,wall ns"))?,
+            allocations: table("allocations.csv", &format!("{LOAD},way,datagrams,allocations"))?,
+            echo: table("echo.csv", "net,load,threads,way,round,datagrams,lost,cpu ns,wall ns")?,
+            folder,
+        })
+    }
+
+    /// Time a datagram, on the processor and on the wall.
+    pub fn time(&mut self, load: &Load, way: &str, round: usize, ns: [f64; 2]) -> io::Result<()> {
+        let [cpu, wall] = ns;
+        writeln!(self.times, "{},{way},{round},{cpu:.2},{wall:.2}", fields(load))
+    }
+
+    /// Allocations of a turn that moves so many datagrams.
+    pub fn allocated(&mut self, load: &Load, way: &str, allocations: usize) -> io::Result<()> {
+        writeln!(self.allocations, "{},{way},{},{allocations}", fields(load), load.datagrams())
+    }
+
+    pub fn echoed(&mut self, row: &Echoed<'_>) -> io::Result<()> {
+        let Echoed { net, load, threads, way, round, datagrams, lost, cpu, wall } = row;
+        let (cpu, wall) = (cpu.as_nanos(), wall.as_nanos());
+        writeln!(self.echo, "{net},{load},{threads},{way},{round},{datagrams},{lost},{cpu},{wall}")
+    }
+
+    pub fn finish(&mut self) -> io::Result<()> {
+        for table in [&mut self.times, &mut self.allocations, &mut self.echo] {
+            table.flush()?;
+        }
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        println!("tables are in {name}/ in the target folder");
+        Ok(())
+    }
+}
+
+fn fields(load: &Load) -> String {
+    let Load { workload, payload, dests, each, slots, metadata } = load;
+    let told = if *metadata { "told" } else { "none" };
+    format!("{workload},{payload},{dests},{each},{slots},{told}")
+}
+
+/// Cargo's target folder: this program lies in a folder of it.
+fn target() -> io::Result<PathBuf> {
+    let program = env::current_exe()?;
+    let folder = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
+    Ok(folder.to_path_buf())
+}
+
+/// On what and when the figures were taken.
+fn about(folder: &std::path::Path, extent: Extent) -> io::Result<()> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let load = read("/proc/loadavg");
+    let mut about = File::create(folder.join("about.csv"))?;
+    writeln!(about, "what,value")?;
+    writeln!(
+        about,
+        "cpu,{}",
+        model.map_or("unknown", |(_, model)| model.trim()).replace(',', " ")
+    )?;
+    writeln!(about, "cores,{cores}")?;
+    writeln!(about, "kernel,{}", read("/proc/sys/kernel/osrelease").trim())?;
+    writeln!(about, "seconds,{seconds}")?;
+    writeln!(about, "load before,{}", load.split(' ').next().unwrap_or("unknown"))?;
+    writeln!(about, "extent,{}", format!("{extent:?}").to_lowercase())
+}

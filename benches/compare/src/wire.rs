@@ -1,0 +1,63 @@
+//! The sockets of one way.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::load::Load;
+use crate::support::raw::{grow_receive_buffer, never_fragment};
+
+/// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
+const CHARGE: usize = 4096;
+/// Room for the largest batch.
+const MOST: usize = 1024;
+
+/// What `near` sends arrives at one of `far`.
+pub struct Wire {
+    pub near: UdpSocket,
+    pub far: Vec<UdpSocket>,
+    /// The addresses of `far`.
+    pub to: Vec<SocketAddr>,
+}
+
+impl Wire {
+    pub fn new(load: &Load) -> io::Result<Self> {
+        let bind = || UdpSocket::bind("127.0.0.1:0");
+        let far = (0..load.dests).map(|_| bind()).collect::<io::Result<Vec<_>>>()?;
+        for socket in &far {
+            grow_receive_buffer(socket, CHARGE * if load.dests == 1 { MOST } else { 128 })?;
+            // A datagram that was lost ends the benchmark instead of stopping it.
+            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        }
+        let near = bind()?;
+        // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same.
+        far.iter().chain([&near]).for_each(never_fragment);
+        let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
+        Ok(Self { near, far, to })
+    }
+
+    /// Asks the kernel to tell each receiver of ECN bits and destinations, or not to.
+    pub fn ask_for_metadata(&self, on: bool) -> io::Result<()> {
+        for socket in &self.far {
+            setsockopt(socket, sockopt::IpRecvTos, &on)?;
+            setsockopt(socket, sockopt::Ipv4PacketInfo, &on)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel hand over trains.
+    pub fn ask_for_trains(&self) -> io::Result<()> {
+        for socket in &self.far {
+            setsockopt(socket, sockopt::UdpGroSegment, &true)?;
+        }
+        Ok(())
+    }
+}
+
+/// Datagrams that may wait at a socket here.
+pub fn room() -> io::Result<usize> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    Ok(grow_receive_buffer(&socket, CHARGE * MOST)? / CHARGE)
+}

@@ -1,0 +1,112 @@
+//! What the zone says to a question. Bytes in, bytes out; both kinds of server use it.
+
+use std::ptr;
+
+use crate::query::{HEADER, Query, Wrong};
+use crate::reply::{LARGEST, Reply, Section};
+use crate::zone::{CNAME, Found, Node, RrSet, Zone};
+
+/// All types of records.
+const ANY: u16 = 255;
+/// IXFR and AXFR, which need a stream.
+const TRANSFERS: [u16; 2] = [251, 252];
+const CLASS_IN: u16 = 1;
+/// Aliases that are followed; a circle of them comes to an end before.
+const MOST_ALIASES: usize = 8;
+
+/// Answers a datagram into `out` and gives the answer's length; `None` if there is none.
+pub fn answer(zone: &Zone, datagram: &[u8], out: &mut [u8; LARGEST]) -> Option<usize> {
+    let query = Query::read(datagram)?;
+    let mut reply = Reply::new(&query, out);
+    let wrong = query.wrong.or_else(|| look_up(zone, &query, &mut reply).err());
+    Some(reply.finish(wrong))
+}
+
+fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), Wrong> {
+    if query.class != CLASS_IN || TRANSFERS.contains(&query.kind) {
+        return Err(Wrong::Refused);
+    }
+    let asked = query.name.as_bytes();
+    // The name that is looked up, and where in the message it stands.
+    let (mut name, mut at) = (asked, HEADER);
+    let mut followed = [None; MOST_ALIASES];
+    for slot in 0..=MOST_ALIASES {
+        let found = zone.find(name, query.kind);
+        if !matches!(found, Found::Cut(..) | Found::Outside) {
+            reply.set_authoritative();
+        }
+        match found {
+            Found::Outside if reply.has_no_records() => return Err(Wrong::Refused),
+            // An alias leads out of the zone; whoever asked goes on from there.
+            Found::Outside => return Ok(()),
+            Found::Cut(servers, skip) => {
+                refer(zone, reply, servers, at + skip);
+                return Ok(());
+            }
+            Found::NoSuchName => {
+                reply.set_name_error();
+                deny(zone, asked, reply);
+                return Ok(());
+            }
+            Found::Node(node) => match alias(node, query.kind) {
+                None => {
+                    give(zone, asked, node, query.kind, at, reply);
+                    return Ok(());
+                }
+                Some(alias) => {
+                    let again = followed.iter().flatten().any(|seen| ptr::eq(*seen, alias));
+                    if slot == MOST_ALIASES || again || !reply.push(Section::Answer, at, alias) {
+                        return Ok(());
+                    }
+                    followed[slot] = Some(alias);
+                    let Some(target) = alias.targets.first() else { return Ok(()) };
+                    (name, at) = (target, reply.len() - target.len());
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+/// The alias to follow for records of type `kind`.
+fn alias(node: &Node, kind: u16) -> Option<&RrSet> {
+    if kind == CNAME || kind == ANY { None } else { node.get(CNAME) }
+}
+
+/// Writes the node's records of a type, or that there are none.
+fn give(zone: &Zone, asked: &[u8], node: &Node, kind: u16, at: usize, reply: &mut Reply<'_>) {
+    let mut given = false;
+    for set in node.sets.iter().filter(|set| kind == ANY || set.kind == kind) {
+        given = true;
+        if !reply.push(Section::Answer, at, set) {
+            return;
+        }
+    }
+    if !given {
+        deny(zone, asked, reply);
+    }
+}
+
+/// Writes the SOA record, which says how long this may be remembered (RFC 2308).
+fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_>) {
+    // The question is in the zone, so its name ends with the zone's.
+    let apex = HEADER + asked.len() - zone.apex_len();
+    reply.push(Section::Authority, apex, &zone.negative);
+}
+
+/// Writes who has authority instead, and where they are to be found.
+fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &RrSet, at: usize) {
+    let mut end = reply.len();
+    if !reply.push(Section::Authority, at, servers) {
+        return;
+    }
+    for (record, server) in servers.records.iter().zip(&servers.targets) {
+        // The server's name is the last thing in its record.
+        end += 2 + record.len();
+        for addresses in zone.addresses(server) {
+            if !reply.push(Section::Additional, end - server.len(), addresses) {
+                return;
+            }
+        }
+    }
+}

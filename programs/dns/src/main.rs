@@ -1,0 +1,117 @@
+//! An authoritative DNS server over UDP, in batches.
+//!
+//! ```text
+//! cargo run --release -p dns -- --listen 127.0.0.1:5300 --zone programs/dns/example.zone
+//! dig @127.0.0.1 -p 5300 www.example.test
+//! ```
+//!
+//! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, a `SendQueue` for
+//! the answers. `plain.rs` is the same server on tokio's own socket, to compare with. What
+//! both answer is in `answer.rs`.
+
+mod answer;
+mod batch;
+mod cli;
+mod net;
+mod plain;
+mod query;
+mod reply;
+#[path = "../../../examples/echo/stop.rs"]
+mod stop;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::AddAssign;
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Parser;
+use mmsg::Offload;
+
+use cli::{Args, Mode};
+use stop::{RaiseAtEnd, Stop};
+use zone::Zone;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a thread has done.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    received: u64,
+    answered: u64,
+    /// Answers that the system would not send.
+    failed: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.received += other.received;
+        self.answered += other.answered;
+        self.failed += other.failed;
+    }
+}
+
+fn run(args: &Args) -> Result<(), String> {
+    let zone = Zone::load(&args.zone)?;
+    let sockets = net::listen(args.listen, args.threads.into())
+        .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
+    let no_address = |error| format!("the socket has no address: {error}");
+    let addr = sockets[0].local_addr().map_err(no_address)?;
+    let stop = Stop::on_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
+
+    thread::scope(|scope| {
+        let serve = |socket| {
+            let (zone, stop) = (&zone, &stop);
+            scope.spawn(move || {
+                // If one ends, by whatever fault, so do all.
+                let _raise = RaiseAtEnd(stop);
+                serve(socket, addr, args.mode, zone, stop)
+            })
+        };
+        let workers: Vec<_> = sockets.into_iter().map(serve).collect();
+        // The sockets are bound: what is sent from now on waits there, at the worst.
+        let _ = writeln!(io::stdout(), "listening on {addr}");
+        let mut totals = Totals::default();
+        for worker in workers {
+            totals += worker.join().map_err(|_| "a thread of the server failed")??;
+        }
+        let Totals { received, answered, failed } = totals;
+        let totals = format!("total: received {received}, answered {answered}, failed {failed}");
+        let _ = writeln!(io::stdout(), "{totals}");
+        Ok(())
+    })
+}
+
+fn serve(
+    socket: UdpSocket,
+    addr: SocketAddr,
+    mode: Mode,
+    zone: &Zone,
+    stop: &Stop,
+) -> Result<Totals, String> {
+    let failed = |error| format!("cannot serve: {error}");
+    match mode {
+        Mode::Batch => {
+            net::tell_destinations(&socket, addr).map_err(failed)?;
+            Ok(batch::Server::new(&socket, zone, false).run(stop))
+        }
+        Mode::Offload => {
+            net::tell_destinations(&socket, addr).map_err(failed)?;
+            // Queries come from many places, one by one: there is nothing to join on receive.
+            let socket = Offload::builder().gro(false).build(socket).map_err(failed)?;
+            Ok(batch::Server::new(&socket, zone, true).run(stop))
+        }
+        Mode::Tokio => plain::run(socket, zone, stop).map_err(failed),
+    }
+}

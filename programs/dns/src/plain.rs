@@ -1,0 +1,55 @@
+//! The server one datagram at a time on tokio's socket, without this crate: what batches are
+//! measured by.
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use crate::Totals;
+use crate::answer::answer;
+use crate::reply::LARGEST;
+use crate::stop::Stop;
+use crate::zone::Zone;
+
+/// How often it looks whether to stop.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Answers queries until told to stop, on a runtime of this thread.
+pub fn run(socket: UdpSocket, zone: &Zone, stop: &Stop) -> io::Result<Totals> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        socket.set_nonblocking(true)?;
+        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        let mut totals = Totals::default();
+        let stopped = async {
+            while !stop.is_raised() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            () = stopped => {}
+            () = serve(&socket, zone, &mut totals) => {}
+        }
+        Ok(totals)
+    })
+}
+
+async fn serve(socket: &tokio::net::UdpSocket, zone: &Zone, totals: &mut Totals) {
+    let (mut query, mut out) = ([0; 2048], [0; LARGEST]);
+    loop {
+        let (len, from) = match socket.recv_from(&mut query).await {
+            Ok(received) => received,
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+        };
+        totals.received += 1;
+        if let Some(len) = answer(zone, &query[..len], &mut out) {
+            match socket.send_to(&out[..len], from).await {
+                Ok(_) => totals.answered += 1,
+                Err(_) => totals.failed += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! An answer that is being written: header, question, records, EDNS.
+
+use crate::query::{Edns, HEADER, Query, Wrong};
+use crate::zone::RrSet;
+
+/// The longest answer, to whoever says that it can receive so much.
+pub const LARGEST: usize = 4096;
+/// The longest one to who says nothing (RFC 1035, section 4.2.1).
+const WITHOUT_EDNS: usize = 512;
+/// What this server says that it can receive: a datagram that no network cuts to pieces.
+const RECEIVES: u16 = 1232;
+/// Bytes of EDNS's record.
+const OPT: usize = 11;
+
+/// "The answer comes from whoever has authority", in the header's third byte.
+const AUTHORITATIVE: u8 = 0x04;
+const TRUNCATED: u8 = 0x02;
+
+pub enum Section {
+    Answer = 0,
+    Authority = 1,
+    Additional = 2,
+}
+
+pub struct Reply<'b> {
+    out: &'b mut [u8],
+    len: usize,
+    /// Where the question ends.
+    question_end: usize,
+    /// How far it may go, EDNS's record left out.
+    limit: usize,
+    edns: Option<Edns>,
+    counts: [u16; 3],
+}
+
+impl<'b> Reply<'b> {
+    /// Begins an answer with the header and the question.
+    pub fn new(query: &Query<'_>, out: &'b mut [u8; LARGEST]) -> Self {
+        let [id0, id1, flags, ..] = *query.header;
+        out[..HEADER].fill(0);
+        out[..2].copy_from_slice(&[id0, id1]);
+        // An answer, of the same kind, to one who wants recursion or not.
+        out[2] = 0x80 | flags & 0x79;
+        out[5] = u8::from(!query.question.is_empty());
+        let question_end = HEADER + query.question.len();
+        out[HEADER..question_end].copy_from_slice(query.question);
+        let limit = match query.edns {
+            None => WITHOUT_EDNS,
+            Some(edns) => usize::from(edns.size).clamp(WITHOUT_EDNS, LARGEST) - OPT,
+        };
+        Self { out, len: question_end, question_end, limit, edns: query.edns, counts: [0; 3] }
+    }
+
+    pub fn set_authoritative(&mut self) {
+        self.out[2] |= AUTHORITATIVE;
+    }
+
+    pub fn set_name_error(&mut self) {
+        self.out[3] = 3;
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing but the question was written.
+    pub fn has_no_records(&self) -> bool {
+        self.len == self.question_end
+    }
+
+    /// Writes a set of records of the name that stands at `owner` in the message, whole or not at
+    /// all; if not, the answer says that it was cut.
+    pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
+        let start = self.len;
+        for record in &set.records {
+            let end = self.len + 2 + record.len();
+            if end > self.limit {
+                self.len = start;
+                self.truncate(&section);
+                return false;
+            }
+            let pointer = 0xc000 | owner as u16;
+            self.out[self.len..self.len + 2].copy_from_slice(&pointer.to_be_bytes());
+            self.out[self.len + 2..end].copy_from_slice(record);
+            self.len = end;
+        }
+        self.counts[section as usize] += set.records.len() as u16;
+        true
+    }
+
+    /// What was cut is asked for again another way; a half answer is of no use to anyone.
+    fn truncate(&mut self, section: &Section) {
+        self.out[2] |= TRUNCATED;
+        if !matches!(section, Section::Additional) {
+            self.len = self.question_end;
+            self.counts = [0; 3];
+        }
+    }
+
+    /// Completes the answer and gives its length.
+    pub fn finish(mut self, wrong: Option<Wrong>) -> usize {
+        let code = wrong.map(|wrong| wrong as u8);
+        if let Some(code) = code {
+            self.out[3] = code & 0xf;
+        }
+        if let Some(edns) = self.edns {
+            let [s0, s1] = RECEIVES.to_be_bytes();
+            let high = code.unwrap_or_default() >> 4;
+            let flags = if edns.dnssec_ok { 0x80 } else { 0 };
+            let record = [0, 0, 41, s0, s1, high, 0, flags, 0, 0, 0];
+            self.out[self.len..self.len + OPT].copy_from_slice(&record);
+            self.len += OPT;
+            self.counts[Section::Additional as usize] += 1;
+        }
+        for (to, count) in self.out[6..HEADER].chunks_exact_mut(2).zip(self.counts) {
+            to.copy_from_slice(&count.to_be_bytes());
+        }
+        self.len
+    }
+}

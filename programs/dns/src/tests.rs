@@ -1,0 +1,208 @@
+//! The parts that need no socket: what is asked, and what is answered. hickory,
+//! which the server answers without, reads what it writes.
+
+use std::collections::BTreeMap;
+
+use hickory_proto::op::{Edns, Message, MessageType, Query as Question, ResponseCode};
+use hickory_proto::rr::{Name, RecordSet, RecordType, RrKey};
+use hickory_proto::serialize::binary::BinEncodable;
+use hickory_proto::serialize::txt::Parser;
+use proptest::prelude::*;
+
+use crate::answer;
+use crate::query::Query;
+use crate::reply::LARGEST;
+use crate::zone::Zone;
+
+const ZONE: &str = include_str!("../example.zone");
+
+fn zone() -> Zone {
+    Zone::parse(ZONE, None, None).expect("a zone")
+}
+
+/// The zone as hickory has it.
+fn records() -> BTreeMap<RrKey, RecordSet> {
+    Parser::new(ZONE, None, None).parse().expect("a zone").1
+}
+
+/// The answer's bytes; none for silence.
+fn answered(zone: &Zone, datagram: &[u8]) -> Option<Vec<u8>> {
+    let mut out = [0xEE; LARGEST];
+    answer::answer(zone, datagram, &mut out).map(|len| out[..len].to_vec())
+}
+
+fn question(name: &str, kind: RecordType, size: Option<u16>) -> Message {
+    let mut message = Message::new();
+    let name = Name::from_ascii(name).expect("a name");
+    message.set_id(0x1234).add_query(Question::query(name, kind));
+    if let Some(size) = size {
+        let mut edns = Edns::new();
+        edns.set_max_payload(size);
+        message.set_edns(edns);
+    }
+    message
+}
+
+/// Names that are in the zone, near it, and far from it.
+fn names() -> impl Strategy<Value = String> {
+    let label = prop::sample::select(vec![
+        "www", "ftp", "files", "broken", "round", "any", "deep", "empty", "child", "ns", "big",
+        "x", "*", "WWW", "_sip", "_udp", "mail",
+    ]);
+    let end =
+        prop::sample::select(vec!["example.test.", "eXaMple.Test.", "test.", "example.org.", "."]);
+    (prop::collection::vec(label, 0..4), end).prop_map(|(labels, end)| {
+        let labels: String = labels.iter().map(|label| format!("{label}.")).collect();
+        if end == "." && !labels.is_empty() { labels } else { labels + end }
+    })
+}
+
+fn kinds() -> impl Strategy<Value = RecordType> {
+    use RecordType::{A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT};
+    prop::sample::select(vec![A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT])
+}
+
+/// Well-formed questions.
+fn questions() -> impl Strategy<Value = Message> {
+    (names(), kinds(), prop::option::of(any::<u16>()))
+        .prop_map(|(name, kind, size)| question(&name, kind, size))
+}
+
+/// A well-formed question of which some bytes were changed, and which may be cut.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    (questions(), changes, prop::option::of(any::<prop::sample::Index>())).prop_map(
+        |(message, changes, cut)| {
+            let mut bytes = message.to_bytes().expect("it can be written");
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len() + 1)));
+            bytes
+        },
+    )
+}
+
+/// What is true of every answer to whatever it may be.
+fn check_any(datagram: &[u8], back: Option<Vec<u8>>) -> Result<(), TestCaseError> {
+    let Some(back) = back else {
+        prop_assert!(datagram.len() < 12 || datagram[2] & 0x80 != 0, "silence");
+        return Ok(());
+    };
+    prop_assert_eq!(&back[..2], &datagram[..2]);
+    prop_assert!(back[2] & 0x80 != 0, "an answer");
+    prop_assert_eq!(back[2] & 0x79, datagram[2] & 0x79);
+    let message = Message::from_vec(&back);
+    prop_assert!(message.is_ok(), "{:?}: {:?}", message, back);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered_properly_or_not_at_all(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        check_any(&bytes, answered(&zone(), &bytes))?;
+    }
+
+    #[test]
+    fn damaged_questions_are_answered_properly_or_not_at_all(bytes in damaged()) {
+        check_any(&bytes, answered(&zone(), &bytes))?;
+    }
+
+    #[test]
+    fn a_question_is_read_as_hickory_reads_it(message in questions()) {
+        let bytes = message.to_bytes().expect("it can be written");
+        let query = Query::read(&bytes).expect("a question");
+        prop_assert_eq!(query.wrong, None);
+        let asked = &message.queries()[0];
+        let lower = asked.name().to_lowercase().to_bytes().expect("it can be written");
+        prop_assert_eq!(query.name.as_bytes(), &lower[..]);
+        prop_assert_eq!(query.kind, u16::from(asked.query_type()));
+        prop_assert_eq!(query.class, u16::from(asked.query_class()));
+        let size = query.edns.map(|edns| edns.size);
+        prop_assert_eq!(size, message.extensions().as_ref().map(Edns::max_payload));
+    }
+
+    /// Every record of an answer is one of the zone, or of a wildcard in it; what fits and what the
+    /// zone has is there; and the zone's own silence is said as it should be.
+    #[test]
+    fn an_answer_is_what_the_zone_has(message in questions()) {
+        let bytes = message.to_bytes().expect("it can be written");
+        let back = answered(&zone(), &bytes).expect("it is answered");
+        let size = message.extensions().as_ref().map_or(512, Edns::max_payload);
+        prop_assert!(back.len() <= usize::from(size).clamp(512, LARGEST), "{} bytes", back.len());
+        let answer = Message::from_vec(&back).expect("it can be read");
+        prop_assert_eq!(answer.id(), message.id());
+        prop_assert_eq!(answer.message_type(), MessageType::Response);
+        prop_assert_eq!(answer.queries(), message.queries());
+        prop_assert_eq!(answer.extensions().is_some(), message.extensions().is_some());
+
+        let (records, asked) = (records(), &message.queries()[0]);
+        let find = |name: &Name, kind| records.get(&RrKey::new(name.to_lowercase().into(), kind));
+        let sections = [answer.answers(), answer.name_servers(), answer.additionals()];
+        for record in sections.into_iter().flatten() {
+            let wildcard = Name::from_ascii("*.any.example.test.").expect("a name");
+            let set = find(record.name(), record.record_type())
+                .or_else(|| find(&wildcard, record.record_type()));
+            let set = set.unwrap_or_else(|| panic!("{record} is not in the zone"));
+            let known = set.records_without_rrsigs().any(|other| other.data() == record.data());
+            prop_assert!(known, "{} is not in the zone", record);
+        }
+
+        let apex = Name::from_ascii("example.test.").expect("a name");
+        if !apex.zone_of(asked.name()) {
+            prop_assert_eq!(answer.response_code(), ResponseCode::Refused);
+        } else if let Some(set) = find(asked.name(), asked.query_type()) {
+            let below_a_cut = Name::from_ascii("child.example.test.").expect("a name").zone_of(asked.name());
+            if !below_a_cut && !answer.truncated() {
+                prop_assert_eq!(answer.response_code(), ResponseCode::NoError);
+                prop_assert!(answer.authoritative());
+                prop_assert_eq!(answer.answers().len(), set.records_without_rrsigs().count());
+            }
+        }
+        if answer.response_code() == ResponseCode::NXDomain {
+            prop_assert!(answer.name_servers().iter().all(|one| one.record_type() == RecordType::SOA));
+            prop_assert!(answer.truncated() || answer.name_servers().len() == 1);
+        }
+    }
+}
+
+/// Who asks by EDNS is answered by EDNS, whatever else is wrong (RFC 6891, section 6.1.1).
+#[test]
+fn edns_is_answered_with_edns() {
+    let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";
+    // A record of the same name, which is pointed to, and no data.
+    let record = [0xc0, 12, 0, 1, 0, 255, 0, 0, 0, 0, 0, 0];
+    // Version 0, "DNSSEC OK"; and with an option that is cut.
+    let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
+    let cut = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
+    let (query, notify, update) = (0, 4 << 3, 5 << 3);
+    let (form, not_implemented) = (1, 4);
+    type Case<'a> = (u8, [u8; 4], &'a [&'a [u8]], u8);
+    let cases: [Case<'_>; 7] = [
+        (notify, [1, 0, 0, 1], &[www, &opt], not_implemented),
+        (notify, [1, 1, 0, 1], &[www, &record, &opt], not_implemented),
+        (update, [1, 1, 1, 2], &[www, &record, &record, &record, &opt], not_implemented),
+        (query, [0, 0, 0, 1], &[&opt], form),
+        (query, [2, 0, 0, 1], &[www, www, &opt], form),
+        (query, [1, 0, 0, 2], &[www, &opt, &opt], form),
+        (query, [1, 0, 0, 1], &[www, &cut], form),
+    ];
+    for (flags, counts, parts, code) in cases {
+        let mut bytes = vec![0x12, 0x34, flags, 0];
+        bytes.extend(counts.iter().flat_map(|count| [0, *count]));
+        bytes.extend(parts.concat());
+        let back = answered(&zone(), &bytes).expect("it is answered");
+        assert_eq!((back[2], back[3]), (0x80 | flags, code), "{bytes:?}");
+        let message = Message::from_vec(&back).expect("it can be read");
+        let edns = message.extensions().as_ref().expect("EDNS");
+        assert_eq!((edns.version(), edns.flags().dnssec_ok), (0, true), "{bytes:?}");
+
+        // What is cut before it is whole is nobody's EDNS.
+        let last = parts.last().expect("one at least").len();
+        bytes.truncate(bytes.len() - last + 5);
+        let back = answered(&zone(), &bytes).expect("it is answered");
+        let message = Message::from_vec(&back).expect("it can be read");
+        assert_eq!(message.extensions().is_some(), counts == [1, 0, 0, 2], "{bytes:?}");
+    }
+}

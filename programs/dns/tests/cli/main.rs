@@ -1,0 +1,13 @@
+//! `examples/dns` as a user has it before them, asked by programs that know nothing of this crate:
+//! dig and dnsperf (Debian: bind9-dnsutils, dnsperf).
+
+mod dig;
+mod load;
+mod program;
+mod raw;
+#[path = "../../../../tests/common/program.rs"]
+mod running;
+mod wrong;
+
+/// Every way in which the server moves datagrams.
+const MODES: [&str; 3] = ["batch", "offload", "tokio"];

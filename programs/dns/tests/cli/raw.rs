@@ -1,0 +1,110 @@
+//! What no well-behaved client sends, byte by byte.
+
+use std::net::UdpSocket;
+
+use crate::MODES;
+use crate::program::{PATIENCE, Server};
+use crate::running::receive;
+
+/// A header of one question, and the question www.example.test A IN.
+fn query(id: u8) -> Vec<u8> {
+    let mut bytes = vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    bytes.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");
+    bytes
+}
+
+/// EDNS's record, of this version.
+fn opt(version: u8) -> [u8; 11] {
+    [0, 0, 41, 4, 208, 0, version, 0, 0, 0, 0]
+}
+
+/// A query with these changed or further bytes.
+fn changed(id: u8, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = query(id);
+    change(&mut bytes);
+    bytes
+}
+
+#[test]
+fn silence_and_refusals_are_as_the_rfcs_have_them() {
+    let silent = [
+        vec![],
+        vec![0; 11],
+        // An answer: who answers those, answers himself for ever.
+        changed(1, |bytes| bytes[2] = 0x80),
+        changed(2, |bytes| bytes[2] = 0xa8),
+    ];
+    let (form, not_implemented, refused, bad_version) = (1, 4, 5, 0);
+    let wrong = [
+        (changed(10, |bytes| bytes.truncate(12)), form),
+        (changed(11, |bytes| bytes.truncate(20)), form),
+        (changed(12, |bytes| bytes[5] = 0), form),
+        (changed(13, |bytes| bytes[5] = 2), form),
+        // A name that points to itself; one with a label of an undefined kind; one too long.
+        (changed(14, |bytes| bytes[12..14].copy_from_slice(&[0xc0, 12])), form),
+        (changed(15, |bytes| bytes[12] = 0x40), form),
+        (
+            changed(16, |bytes| {
+                bytes.splice(12..12, [1, b'a'].repeat(120));
+            }),
+            form,
+        ),
+        // Two of what there may be one of, and one that is not whole.
+        (
+            changed(17, |bytes| {
+                bytes[11] = 2;
+                bytes.extend(opt(0));
+                bytes.extend(opt(0));
+            }),
+            form,
+        ),
+        (
+            changed(18, |bytes| {
+                bytes[11] = 1;
+                bytes.extend(&opt(0)[..10]);
+            }),
+            form,
+        ),
+        (
+            changed(19, |bytes| {
+                bytes[11] = 1;
+                bytes.extend(opt(1));
+            }),
+            bad_version,
+        ),
+        (changed(20, |bytes| bytes[2] = 0x28), not_implemented),
+        // A transfer of the zone, which needs a stream.
+        (
+            changed(22, |bytes| {
+                let kind = bytes.len() - 3;
+                bytes[kind] = 251;
+            }),
+            refused,
+        ),
+        (changed(21, |bytes| bytes[2] = 0x78), not_implemented),
+    ];
+    for mode in MODES {
+        let server = Server::start("127.0.0.1:0", &["--mode", mode]);
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        client.connect(server.addr).expect("loopback has a route");
+        let mut back = [0; 4096];
+        // What is silent shows by what comes next being of the query after it.
+        for bytes in &silent {
+            client.send(bytes).expect("loopback takes it");
+        }
+        for (bytes, code) in &wrong {
+            client.send(bytes).expect("loopback takes it");
+            let len = receive(&client, &mut back).expect("it is answered");
+            assert_eq!(back[1], bytes[1], "{mode}: the answer to {bytes:?}");
+            assert_eq!(back[2] & 0x80, 0x80, "{mode}: {bytes:?}");
+            assert_eq!(back[3] & 0xf, *code, "{mode}: {bytes:?}");
+            assert!(len >= 12);
+        }
+        client.send(&query(99)).expect("loopback takes it");
+        let len = receive(&client, &mut back).expect("it is answered");
+        assert_eq!((back[1], back[3], back[7]), (99, 0, 2), "{mode}");
+        assert_eq!(len, query(0).len() + 2 * 16);
+        server.stop();
+    }
+}

@@ -1,0 +1,133 @@
+//! The forwarder, its clients and its upstreams.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crate::running::{PATIENCE, Program, receive};
+
+/// A forwarder that runs, and its address, as it says.
+pub struct Forward {
+    pub program: Program,
+    pub addr: SocketAddr,
+}
+
+/// Starts `forward LISTEN UPSTREAMS ARGS`.
+pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Forward {
+    let upstreams = upstreams.iter().map(SocketAddr::to_string);
+    let args = args.iter().map(|arg| (*arg).to_owned());
+    let all = [listen.to_owned()].into_iter().chain(upstreams).chain(args);
+    let program = Program::start(env!("CARGO_BIN_EXE_forward"), all);
+    let line = program.line();
+    let said = line.strip_prefix("listening on ").expect("the first line says where");
+    let addr = said.parse().expect("an address and a port");
+    Forward { program, addr }
+}
+
+/// What the forwarder says when it ends: a line for each direction, and one about sessions.
+#[derive(Debug)]
+pub struct Totals {
+    pub to_upstreams: String,
+    pub to_clients: String,
+    pub sessions: String,
+}
+
+/// Stops the forwarder by SIGTERM.
+pub fn stop(forward: Forward) -> Totals {
+    forward.program.signal(libc::SIGTERM);
+    let ended = forward.program.wait();
+    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+    let [to_upstreams, to_clients, sessions] =
+        ended.out.try_into().unwrap_or_else(|out| panic!("not three lines: {out:?}"));
+    Totals { to_upstreams, to_clients, sessions }
+}
+
+/// The number that follows these words in a line.
+#[track_caller]
+pub fn number(line: &str, words: &str) -> u64 {
+    let at = line.find(words).unwrap_or_else(|| panic!("no {words:?} in {line:?}"));
+    let rest = line[at + words.len()..].trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().unwrap_or_else(|_| panic!("no number after {words:?} in {line:?}"))
+}
+
+/// Checks that nothing was dropped, and that all that was received, so many, went on.
+#[track_caller]
+pub fn assert_all_forwarded(line: &str, count: u64) {
+    let expected = format!(": received {count}, forwarded {count}, dropped 0 (");
+    assert_eq!(number(line, "errors"), 0, "{line}");
+    assert!(line.contains(&expected) && line.contains(", missed 0, "), "{line}");
+}
+
+/// A socket on loopback, of the family of `addr` and connected to it.
+pub fn client(addr: SocketAddr) -> UdpSocket {
+    let local = if addr.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let socket = UdpSocket::bind(local).expect("a loopback socket");
+    socket.connect(addr).expect("loopback has a route");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    socket
+}
+
+/// Sends a datagram and gives what comes back.
+pub fn ask(client: &UdpSocket, data: &[u8]) -> Vec<u8> {
+    client.send(data).expect("loopback takes it");
+    let mut back = vec![0; 65_535];
+    let n = receive(client, &mut back).expect("it comes back");
+    back.truncate(n);
+    back
+}
+
+/// Keeps this thread, and what it starts, to one CPU: datagrams that are sent by turns from two of
+/// them may overtake each other, even those of one thread, and some tests look at their order.
+#[cfg(target_os = "linux")]
+pub fn on_one_cpu() {
+    // SAFETY: a cpu_set_t is a row of bits: zero is a value of it.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: it takes no pointers.
+    let cpu = unsafe { libc::sched_getcpu() };
+    // SAFETY: the number is that of a CPU, which the set has room for.
+    unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
+    // SAFETY: it reads the set, whose size it is told, and concerns this thread (0).
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn on_one_cpu() {}
+
+/// An upstream: answers each datagram with its own mark, the port that it came from, and the same
+/// bytes.
+pub struct Upstream {
+    pub addr: SocketAddr,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upstream {
+    pub fn start(mark: u8) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let addr = socket.local_addr().expect("it is bound");
+        let ends = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&ends);
+        let serve = move || {
+            let mut data = vec![0; 65_535];
+            data[0] = mark;
+            while !theirs.load(Ordering::Relaxed) {
+                let Ok((n, from)) = socket.recv_from(&mut data[3..]) else { continue };
+                data[1..3].copy_from_slice(&from.port().to_be_bytes());
+                let _ = socket.send_to(&data[..n + 3], from);
+            }
+        };
+        Self { addr, ends, thread: Some(thread::spawn(serve)) }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        // A datagram, so that it looks.
+        let _ = client(self.addr).send(b"");
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

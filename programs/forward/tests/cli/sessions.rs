@@ -1,0 +1,221 @@
+//! Who gets to which upstream, and what comes back to whom.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, Offload, SendMsg};
+
+use crate::common::skip;
+use crate::kit::{
+    Forward, Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop,
+};
+use crate::running::{PATIENCE, Program, has_ipv6, loopbacks, receive};
+
+#[test]
+fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
+    let upstreams: Vec<_> = (0..3).map(Upstream::start).collect();
+    let addrs: Vec<_> = upstreams.iter().map(|upstream| upstream.addr).collect();
+    for listen in loopbacks() {
+        let forward = forward(listen, &addrs, &[]);
+        let clients: Vec<_> = (0..30).map(|_| client(forward.addr)).collect();
+        let mut ports = Vec::new();
+        for round in 0..3u8 {
+            for (i, client) in clients.iter().enumerate() {
+                let back = ask(client, &[i as u8, round]);
+                let [mark, port @ .., echo_i, echo_round] = &back[..] else { panic!("{back:?}") };
+                assert_eq!((*echo_i, *echo_round), (i as u8, round));
+                // In turn, and then always the same way.
+                assert_eq!(usize::from(*mark), i % 3);
+                if round == 0 { ports.push(port.to_vec()) } else { assert_eq!(ports[i], port) }
+            }
+        }
+        ports.sort();
+        ports.dedup();
+        assert!(ports.len() >= 10, "each client has a socket of its own: {ports:?}");
+        let totals = stop(forward);
+        assert_all_forwarded(&totals.to_upstreams, 90);
+        assert_all_forwarded(&totals.to_clients, 90);
+        assert_eq!(totals.sessions, "sessions: begun 30, most at once 30, ended idle 0");
+    }
+}
+
+#[test]
+fn every_length_goes_through() {
+    let upstream = Upstream::start(7);
+    let forward = forward("127.0.0.1:0", &[upstream.addr], &[]);
+    let client = client(forward.addr);
+    // The upstream adds three bytes.
+    for len in [0, 1, 1472, 65_504, 0, 9000] {
+        let data: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+        assert!(ask(&client, &data)[3..] == data, "the {len} bytes are the same");
+    }
+    assert_all_forwarded(&stop(forward).to_clients, 6);
+}
+
+#[test]
+fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
+    let upstream = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    upstream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    let to = upstream.local_addr().expect("it is bound");
+    let forward = forward("127.0.0.1:0", &[to], &[]);
+    let client = Offload::new(client(forward.addr)).expect("a loopback socket");
+    let data: Vec<Vec<u8>> = (0..50).map(|i| vec![i; if i == 49 { 3 } else { 900 }]).collect();
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
+    assert_eq!(client.send_batch(&msgs).expect("loopback takes it"), 50);
+    let mut back = [0; 2000];
+    for datagram in &data {
+        let n = receive(&upstream, &mut back).expect("it arrives");
+        assert!(back[..n] == datagram[..], "in order, and whole");
+    }
+    assert_all_forwarded(&stop(forward).to_upstreams, 50);
+}
+
+#[test]
+fn a_wildcard_listener_answers_from_the_address_that_was_asked() {
+    let upstream = Upstream::start(1);
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        if listen == "[::]:0" && !has_ipv6() {
+            continue;
+        }
+        let forward = forward(listen, &[upstream.addr], &[]);
+        for ip in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+            // Other systems have one loopback address.
+            if ip[3] == 2 && !cfg!(target_os = "linux") {
+                continue;
+            }
+            // Connected, it receives from that address alone.
+            let client = client(SocketAddr::from((ip, forward.addr.port())));
+            assert_eq!(ask(&client, b"hello")[3..], *b"hello");
+        }
+    }
+}
+
+#[test]
+fn an_idle_session_ends_and_one_in_use_does_not() {
+    if !cfg!(target_os = "linux") {
+        return skip("idle sessions", "their descriptors are counted in /proc");
+    }
+    let upstream = Upstream::start(1);
+    // A machine that is busy with other things may be late, and late is idle.
+    let in_time = (0..10).any(|_| {
+        let args = ["--idle", &IDLE.as_secs().to_string()];
+        one_of_two_ends(forward("127.0.0.1:0", &[upstream.addr], &args))
+    });
+    assert!(in_time, "no session is in use every {IDLE:?}");
+}
+
+const IDLE: Duration = Duration::from_secs(2);
+
+/// Has two sessions, of which one is used until the other has ended; false if the one that should
+/// be in use was not for too long.
+fn one_of_two_ends(forward: Forward) -> bool {
+    let descriptors = || {
+        let path = format!("/proc/{}/fd", forward.program.child.id());
+        std::fs::read_dir(path).expect("the program runs").count()
+    };
+    let before = descriptors();
+    let (used, idle) = (client(forward.addr), client(forward.addr));
+    let mut used_at = Instant::now();
+    let port = ask(&used, b"")[1..3].to_vec();
+    ask(&idle, b"");
+    let both = descriptors();
+    if used_at.elapsed() >= IDLE {
+        return false;
+    }
+    assert_eq!(both, before + 2);
+    let mut one_has_ended = false;
+    while !one_has_ended {
+        std::thread::sleep(Duration::from_millis(20));
+        // And is used once more then.
+        one_has_ended = descriptors() <= before + 1;
+        let now = Instant::now();
+        let same = ask(&used, b"")[1..3] == port;
+        if used_at.elapsed() >= IDLE {
+            return false;
+        }
+        assert!(same, "the same session");
+        used_at = now;
+    }
+    // Whose session has ended gets another one.
+    ask(&idle, b"");
+    let totals = stop(forward);
+    if used_at.elapsed() >= IDLE {
+        return false;
+    }
+    assert_eq!(totals.sessions, "sessions: begun 3, most at once 2, ended idle 1");
+    true
+}
+
+#[test]
+fn no_more_sessions_than_there_may_be() {
+    on_one_cpu();
+    let upstream = Upstream::start(1);
+    let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "2"]);
+    let clients: Vec<_> = (0..5).map(|_| client(forward.addr)).collect();
+    for client in &clients[..2] {
+        ask(client, b"early");
+    }
+    for client in &clients[2..] {
+        client.send(b"late").expect("loopback takes it");
+    }
+    // What came before is dealt with when this is answered.
+    ask(&clients[0], b"again");
+    let totals = stop(forward);
+    let line = &totals.to_upstreams;
+    assert_eq!((number(line, "received"), number(line, "forwarded")), (6, 3), "{line}");
+    assert_eq!((number(line, "dropped"), number(line, "no session")), (3, 3), "{line}");
+    assert_eq!(totals.sessions, "sessions: begun 2, most at once 2, ended idle 0");
+}
+
+#[test]
+fn an_upstream_that_is_gone_harms_nobody_else() {
+    on_one_cpu();
+    let alive = Upstream::start(1);
+    let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    // Connected to itself, it refuses what others send, and nobody else can get its port.
+    let addr = gone.local_addr().expect("it is bound");
+    gone.connect(addr).expect("loopback has a route");
+    let forward = forward("127.0.0.1:0", &[addr, alive.addr], &[]);
+    let (first, second) = (client(forward.addr), client(forward.addr));
+    for i in 0..20u8 {
+        first.send(&[i]).expect("loopback takes it");
+        assert_eq!(ask(&second, &[i])[3..], [i]);
+    }
+    let totals = stop(forward);
+    let line = &totals.to_upstreams;
+    assert_eq!((number(line, "received"), number(line, "forwarded")), (40, 40), "{line}");
+    assert!(number(line, "errors") > 0, "it was told that nobody is there: {line}");
+}
+
+#[test]
+fn both_signals_end_it() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let upstream = "127.0.0.1:9".parse().expect("an address");
+        let forward = forward("127.0.0.1:0", &[upstream], &[]);
+        forward.program.signal(signal);
+        let ended = forward.program.wait();
+        assert_eq!((ended.status, ended.out.len(), ended.err.len()), (Some(0), 3, 0), "{ended:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let wrong: [(&[&str], i32); 8] = [
+        (&[], 2),
+        (&["127.0.0.1:0"], 2),
+        (&["nonsense", "127.0.0.1:9"], 2),
+        (&["127.0.0.1:0", "127.0.0.1:9", "--idle", "0"], 2),
+        (&["127.0.0.1:0", "127.0.0.1:9", "--sessions", "0"], 2),
+        (&["127.0.0.1:0", "127.0.0.1:9", "--queue", "0"], 2),
+        (&["127.0.0.1:0", "127.0.0.1:9", "--fast"], 2),
+        // An address for documentation, which no machine has (RFC 5737).
+        (&["192.0.2.1:0", "127.0.0.1:9"], 1),
+    ];
+    for (args, status) in wrong {
+        let path = env!("CARGO_BIN_EXE_forward");
+        let ended = Program::start(path, args).wait();
+        assert_eq!((ended.status, ended.out.len()), (Some(status), 0), "{args:?} {ended:#?}");
+        let said = &ended.err[0];
+        assert!(said.starts_with("error: ") && !said.contains("panicked"), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,202 @@
+//! A quinn socket on this crate.
+
+use std::array;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::outbox::Outbox;
+
+/// Datagrams in a train, at most: what every kernel with segmentation takes.
+const SEGMENTS: usize = 64;
+/// Errors of receiving that are passed over, one after another, before the endpoint is told.
+const ERRORS: usize = 16;
+
+#[derive(Debug)]
+pub struct MmsgSocket {
+    outbox: Arc<Outbox>,
+    may_fragment: bool,
+    /// Messages that the last receive brought.
+    last_received: AtomicUsize,
+}
+
+impl MmsgSocket {
+    pub fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
+        // That datagrams must not be fragmented, so that quinn can find out which size the path
+        // takes, is an option (IP_MTU_DISCOVER) without a safe call in std, socket2 or this crate.
+        // Quinn's own socket sets it, and makes the socket non-blocking.
+        let may_fragment = UdpSocketState::new((&socket).into())?.may_fragment();
+        let socket = Offload::new(UdpSocket::from_std(socket)?)?;
+        (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
+        Ok(Self { outbox: Outbox::new(socket), may_fragment, last_received: AtomicUsize::new(0) })
+    }
+
+    /// What its datagrams leave by.
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
+    }
+
+    /// Receives up to `N` messages, or what there are buffers for.
+    fn receive<const N: usize>(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        let most = N.min(bufs.len()).min(metas.len());
+        let mut bufs = bufs.iter_mut();
+        let mut msgs: [_; N] =
+            array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
+        let count = self.outbox.socket().recv_batch(&mut msgs[..most])?;
+        for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
+            *meta = received(msg);
+        }
+        Ok(count)
+    }
+}
+
+/// What quinn is told of a message. It gets nothing of one that was cut.
+fn received(msg: &RecvMsg<'_>) -> RecvMeta {
+    let Some(addr) = msg.addr().filter(|_| !msg.truncated()) else { return RecvMeta::default() };
+    let (len, told) = (msg.len(), msg.meta());
+    RecvMeta {
+        addr,
+        len,
+        stride: told.segment_size.map_or(len, usize::from),
+        ecn: told.tos.and_then(EcnCodepoint::from_bits),
+        dst_ip: told.destination,
+    }
+}
+
+/// What quinn wants the kernel to be asked for.
+fn wishes(transmit: &Transmit<'_>) -> SendMeta {
+    let mut meta = SendMeta::new();
+    if let Some(ecn) = transmit.ecn {
+        meta = meta.with_ecn(match ecn {
+            EcnCodepoint::Ect0 => Ecn::Ect0,
+            EcnCodepoint::Ect1 => Ecn::Ect1,
+            EcnCodepoint::Ce => Ecn::Ce,
+        });
+    }
+    meta.source = transmit.src_ip;
+    meta
+}
+
+impl AsyncUdpSocket for MmsgSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller { socket: self, wait: None })
+    }
+
+    /// A transmit is a datagram, or the bytes of several and where to cut them: which of them go
+    /// together is not for quinn to say here.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let data = transmit.contents;
+        let segment = transmit.segment_size.unwrap_or(data.len());
+        self.outbox.push(transmit.destination, wishes(transmit), data, segment)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut errors = 0;
+        loop {
+            ready!(self.outbox.socket().get_ref().poll_recv_ready(cx))?;
+            let mut count = 0;
+            let result = self.outbox.socket().get_ref().try_io(Interest::READABLE, || {
+                // Room for a message takes time to prepare, and mostly few are there.
+                let room = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
+                count = match room {
+                    4 => self.receive::<4>(bufs, metas)?,
+                    _ => self.receive::<32>(bufs, metas)?,
+                };
+                self.last_received.store(count, Ordering::Relaxed);
+                let room = room.min(bufs.len()).min(metas.len());
+                match count {
+                    // It was shut down, and gives nothing for ever.
+                    0 => Err(io::ErrorKind::NotConnected.into()),
+                    // A batch that is not full ended where nothing was left. What has come since
+                    // is told anew, so readiness can be cleared without another call to hear of it.
+                    n if n < room => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                }
+            });
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            // At "would block" readiness is cleared, and the next look waits. Any other error is
+            // one of an earlier datagram, told once; quinn would end the endpoint.
+            if let Some(error) = result.err().filter(|e| e.kind() != io::ErrorKind::WouldBlock) {
+                errors += 1;
+                if errors == ERRORS {
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.outbox.socket().get_ref().local_addr()
+    }
+
+    /// Fewer from the moment at which the kernel says that the way has no segmentation.
+    fn max_transmit_segments(&self) -> usize {
+        if self.outbox.socket().gso() { SEGMENTS } else { 1 }
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        if self.outbox.socket().gro() { SEGMENTS } else { 1 }
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.may_fragment
+    }
+}
+
+impl Drop for MmsgSocket {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// Waits for room, for one connection. Quinn asks before every send, and mostly there is.
+struct Poller {
+    socket: Arc<MmsgSocket>,
+    wait: Option<Wait>,
+}
+
+impl UdpPoller for Poller {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, wait } = self.get_mut();
+        if wait.is_none() && !socket.outbox.is_full() {
+            return Poll::Ready(Ok(()));
+        }
+        let room = wait.get_or_insert_with(|| {
+            let socket = Arc::clone(socket);
+            Box::pin(async move { socket.outbox.room().await })
+        });
+        ready!(room.as_mut().poll(cx));
+        *wait = None;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,18 @@
+//! A client that moves to another port, and goes on where it was.
+
+use crate::kit::{Folder, PAIRS, get, serve};
+use crate::running::loopbacks;
+
+#[test]
+fn a_client_that_moves_halfway_gets_all_of_it() {
+    for (of_server, of_client) in PAIRS {
+        for addr in loopbacks() {
+            let folder = Folder::new();
+            let data = folder.file("file", 4 << 20);
+            let server = serve(&folder, addr, of_server);
+            get(&server, &folder, "file", &data, &["--rebind", "--socket", of_client]);
+            // One connection all the way.
+            server.stop().assert_served(1, 1);
+        }
+    }
+}

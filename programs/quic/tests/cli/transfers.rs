@@ -1,0 +1,112 @@
+//! Files arrive as they are, and by the means that they are meant to.
+
+use crate::kit::{Figures, Folder, PAIRS, client, get, serve};
+use crate::running::{loopbacks, skip};
+
+#[test]
+fn files_of_every_size_arrive_whole_by_each_pair_of_sockets() {
+    for (of_server, of_client) in PAIRS {
+        for addr in loopbacks() {
+            let folder = Folder::new();
+            let server = serve(&folder, addr, of_server);
+            let sizes = [0, 1, 1200, 65_536, 3 << 20];
+            for len in sizes {
+                let data = folder.file("file", len);
+                get(&server, &folder, "file", &data, &["--socket", of_client]);
+            }
+            let figures = server.stop();
+            figures.assert_served(sizes.len() as u64, sizes.len() as u64);
+            assert_eq!(figures.get("", "bytes "), sizes.iter().sum::<usize>() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_file_in_a_folder_of_the_folder() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("root/deep")).expect("a new folder");
+    let data = folder.file("deep/file", 1000);
+    let server = serve(&folder, "127.0.0.1:0", "mmsg");
+    get(&server, &folder, "deep/file", &data, &[]);
+}
+
+/// The datagrams of a bulk transfer have their marks, and go and come by trains.
+#[track_caller]
+fn assert_at_work(sender: &Figures, receiver: &Figures) {
+    // But those of the handshake, perhaps, until the path is known to keep the marks.
+    let marked = |figures: &Figures, way| {
+        let (all, marked) = (figures.get(way, "datagrams "), figures.get(way, "with ECN "));
+        assert!(marked <= all && all - marked < 10, "{way} {figures:?}");
+    };
+    marked(sender, "sent: ");
+    marked(receiver, "received: ");
+    if sender.get("sent: ", "trains ") == 0 {
+        return skip("trains of QUIC", "this system has no segmentation offload");
+    }
+    let in_each = |figures: &Figures, way| {
+        assert!(figures.get(way, "trains ") > 0, "{way} {figures:?}");
+        let (datagrams, messages) = (figures.get(way, "datagrams "), figures.get(way, "messages "));
+        datagrams / messages
+    };
+    assert!(in_each(sender, "sent: ") >= 2, "{sender:?}");
+    assert!(in_each(receiver, "received: ") >= 2, "{receiver:?}");
+}
+
+#[test]
+fn ecn_and_offload_are_at_work_both_ways() {
+    for (of_server, of_client) in PAIRS {
+        let folder = Folder::new();
+        let data = folder.file("file", 8 << 20);
+        let server = serve(&folder, "127.0.0.1:0", of_server);
+        let receiver = get(&server, &folder, "file", &data, &["--socket", of_client]);
+        let sender = server.stop();
+        sender.assert_served(1, 1);
+        assert_at_work(&sender, &receiver);
+        if of_server == "mmsg" && sender.get("sent: ", "trains ") > 0 {
+            let kernel = |words| sender.get("to the kernel: ", words);
+            assert_eq!(kernel("datagrams "), sender.get("sent: ", "datagrams "), "{sender:?}");
+            // Longer trains than quinn makes, and no more calls.
+            assert!(kernel("in trains ") / kernel(", trains ") >= 2, "{sender:?}");
+            assert!(kernel("system calls ") <= sender.get("sent: ", "calls "), "{sender:?}");
+            assert_eq!(kernel("refused "), 0, "{sender:?}");
+        }
+        // All that was sent has arrived, but what came when the receiver had closed.
+        let sent = sender.get("sent: ", "datagrams ");
+        let received = receiver.get("received: ", "datagrams ");
+        assert!(received <= sent, "{sender:?} {receiver:?}");
+    }
+}
+
+#[test]
+fn fifty_connections_at_once_get_all_of_it() {
+    for (of_server, of_client) in PAIRS {
+        let folder = Folder::new();
+        let len = folder.file("file", 300_000).len();
+        let server = serve(&folder, "127.0.0.1:0", of_server);
+        let args = ["--connections", "50", "--times", "2", "--socket", of_client];
+        let ended = server.client(&folder, "load", "file", &args);
+        assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+        let expected = format!("connections 50, whole 50, bytes {} in ", 100 * len);
+        assert!(ended.out[0].starts_with(&expected), "{ended:?}");
+        server.stop().assert_served(50, 100);
+    }
+}
+
+#[test]
+fn fifty_programs_at_once_get_all_of_it() {
+    let folder = Folder::new();
+    let data = folder.file("file", 100_000);
+    let server = serve(&folder, "127.0.0.1:0", "mmsg");
+    std::thread::scope(|scope| {
+        for i in 0..50 {
+            let (addr, folder, data) = (server.addr, &folder, &data);
+            scope.spawn(move || {
+                let copy = folder.arg(&format!("copy{i}"));
+                let ended = client(folder, addr, "get", "file", &["-o", &copy]);
+                assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+                assert!(crate::kit::same(copy.as_ref(), data), "the copy is the same");
+            });
+        }
+    });
+    server.stop().assert_served(50, 50);
+}
