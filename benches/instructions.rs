@@ -11,7 +11,10 @@ use std::hint::black_box;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{
+    Ancillary, BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg,
+    SendQueue,
+};
 
 /// Datagrams a call.
 const BATCH: usize = 64;
