@@ -95,6 +95,7 @@ mod segment;
 mod send_msg;
 mod send_queue;
 mod socket;
+mod socket_ext;
 mod sys;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -117,6 +118,7 @@ pub use recv_msg::RecvMsg;
 pub use send_msg::SendMsg;
 pub use send_queue::{QueueFull, SendQueue};
 pub use socket::BatchSocket;
+pub use socket_ext::BatchSocketExt;
 pub use sys::Backend;
 
 /// The README's code, compiled; some of it is for the feature.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::ancillary::Told;
 use crate::parts::{Parts, Slices};
 use crate::sys::RawAddrRef;
-use crate::{ControlMessages, RecvMeta};
+use crate::{ControlMessages, RecvMeta, SendMeta, SendMsg};
 
 /// What a receive call tells about one message, its bytes and where they came from aside.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,21 @@ impl Arrival {
     }
 }
 
+/// The answer `data` to what came from `source` with `meta`, if there is somebody to take it.
+pub(crate) fn reply<'d>(
+    source: Option<SocketAddr>,
+    meta: &RecvMeta,
+    data: &'d [u8],
+) -> Option<SendMsg<'d>> {
+    // Nothing can be sent to port 0, and whoever gives it as the source expects no answer (RFC
+    // 768). 0.0.0.0 is a source only and never a destination (RFC 1122, section 3.2.1.3).
+    let answerable =
+        |addr: &SocketAddr| addr.port() != 0 && !addr.ip().to_canonical().is_unspecified();
+    let msg = SendMsg::to(source.filter(answerable)?, data);
+    let meta = meta.reply();
+    Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
+}
+
 /// A received message in a [`RecvBatch`](crate::RecvBatch): a datagram or a train of them, with
 /// all that the system told about it.
 #[derive(Clone, Debug)]
@@ -135,6 +150,18 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta.get()
+    }
+
+    /// The datagram that answers this message with `data`: to where it came from, from the address
+    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
+    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    ///
+    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
+    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
+    /// sent.
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        reply(self.addr(), self.meta.read, data)
     }
 
     /// Whether bytes are missing, or may be: the message was longer than its slot, or its control
@@ -220,6 +247,32 @@ impl<'a> Datagram<'a> {
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta.get()
+    }
+
+    /// The datagram that answers this datagram with `data`: to where it came from, from the address
+    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
+    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    ///
+    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
+    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
+    /// sent.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # client.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let taken = Ancillary::DEST.enable(&socket)?;
+    /// socket.recv_into(&mut batch)?;
+    /// let replies = batch.iter().filter_map(|datagram| datagram.reply(b"thanks"));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # assert_eq!(client.recv(&mut [0; 8])?, 6);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        reply(self.addr(), self.meta.read, data)
     }
 
     /// Whether its end is missing.

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::slice;
 
 use crate::ancillary::Told;
-use crate::message::{Arrival, Cut, Meta};
+use crate::message::{self, Arrival, Cut, Meta};
 use crate::parts::{Parts, Slices};
 use crate::sys::RawAddr;
-use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta};
+use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
 /// Room for one message, and after a receive call the message in it.
 ///
@@ -178,6 +178,18 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.told().get()
+    }
+
+    /// The datagram that answers this message with `data`: to where it came from, from the address
+    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
+    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    ///
+    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
+    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
+    /// sent.
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        message::reply(self.addr(), &self.meta(), data)
     }
 
     /// Whether bytes are missing, or may be: the message was longer than the buffers, or its

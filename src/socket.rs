@@ -3,11 +3,17 @@
 use std::array;
 use std::io;
 
+#[cfg(doc)]
+use crate::BatchSocketExt;
 use crate::send_msg::Outgoing;
 use crate::sys::{self, AsSocket};
 use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 
 /// A datagram socket that moves messages in batches.
+///
+/// The calls that take any iterator and any closure, [`send_iter`](BatchSocketExt::send_iter) and
+/// [`send_each`](BatchSocketExt::send_each), are in [`BatchSocketExt`], which every `BatchSocket`
+/// has: import both.
 ///
 /// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
 /// Windows): the UDP sockets of std, socket2, mio and tokio, Unix datagram sockets, borrowed
@@ -117,30 +123,12 @@ pub trait BatchSocket {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
     }
 
-    /// Sends what an iterator gives, without collecting it first, and returns how many messages
-    /// the kernel has taken.
-    ///
-    /// If they were not all, the iterator has been taken further than that, by at most a batch:
-    /// what is to be sent again must come from where it came from.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvBatch, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # client.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(64, 1500);
-    /// socket.recv_into(&mut batch)?;
-    /// // Back to where each came from, out of the memory it was received into.
-    /// let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-    /// let sent = socket.send_iter(&mut replies)?;
-    /// # assert_eq!(sent, 1);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
+    /// [`BatchSocketExt::send_iter`] in a form that `dyn BatchSocket` can have.
     ///
     /// # Errors
     ///
     /// As [`send_batch`](Self::send_batch).
-    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         const STEP: usize = 32;
         let mut msgs = msgs.fuse();
         let mut sent = 0;
@@ -195,49 +183,56 @@ pub trait BatchSocket {
         Ok(sent)
     }
 
-    /// Sends every message that can be sent: goes on past one that fails, and tells its index and
-    /// its error to `on_error`.
-    ///
-    /// Returns how many messages were dealt with, sent or told of. That is all of them, unless the
-    /// socket takes no more for now: then those from there on are neither sent nor failed.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let too_long = vec![0; 70_000];
-    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
-    /// let mut failed = Vec::new();
-    /// let n = socket.send_each(&msgs, &mut |index, _error| failed.push(index))?;
-    /// assert_eq!((n, &failed[..]), (3, &[1][..]));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
+    /// [`BatchSocketExt::send_each`] in a form that `dyn BatchSocket` can have.
     ///
     /// # Errors
     ///
     /// `WouldBlock` if the socket does not take the first message now. Every other error goes to
     /// `on_error`.
-    fn send_each(
+    fn send_each_dyn<'m>(
         &self,
-        msgs: &[SendMsg<'_>],
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
         on_error: &mut dyn FnMut(usize, io::Error),
     ) -> io::Result<usize> {
-        let mut done = 0;
-        while done < msgs.len() {
-            match self.send_batch(&msgs[done..]) {
-                // Nothing sent and no error: an implementation that will not go on.
-                Ok(0) => break,
-                Ok(sent) => done += sent,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return if done == 0 { Err(error) } else { Ok(done) };
-                }
-                Err(error) => {
-                    on_error(done, error);
-                    done += 1;
-                }
+        // As many as a GSO batch has at most, and still little to have on the stack.
+        const STEP: usize = 64;
+        let mut msgs = msgs.fuse();
+        let mut handled = 0;
+        let mut offer = STEP;
+        loop {
+            let mut step = [SendMsg::new(&[]); STEP];
+            let mut count = 0;
+            for (slot, msg) in step.iter_mut().zip(&mut msgs) {
+                *slot = msg;
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(handled);
+            }
+            let mut left = &step[..count];
+            while !left.is_empty() {
+                let offered = &left[..offer.min(left.len())];
+                let done = match self.send_batch(offered) {
+                    // Nothing sent and no error: an implementation that will not go on.
+                    Ok(0) => return Ok(handled),
+                    Ok(sent) => {
+                        offer = (2 * offer).min(STEP);
+                        sent.min(offered.len())
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return if handled == 0 { Err(error) } else { Ok(handled) };
+                    }
+                    Err(error) => {
+                        // The next one often fails, too. Offered alone, it costs what `send_to` does.
+                        offer = 1;
+                        on_error(handled, error);
+                        1
+                    }
+                };
+                handled += done;
+                left = &left[done..];
             }
         }
-        Ok(done)
     }
 }
 
@@ -269,7 +264,7 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
     }
 
     #[inline]
-    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         pool::with(|arena| arena.send_iter_on(sys::borrow(self), msgs))
     }
 

@@ -16,7 +16,7 @@ use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 use common::sockets;
 use counting::{Counting, Counts, counted};
-use mmsg::{Backend, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -123,7 +123,7 @@ impl Way {
         match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, &mut |index, error| panic!("{index}: {error}")),
+            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
             Self::Flush => {
                 for msg in msgs {
                     queue.push(msg)?;
@@ -225,7 +225,7 @@ fn a_full_socket_allocates_nothing() {
             assert!(common::would_block(result));
             let result = free("send_iter", || near.send_iter(&mut msgs.iter().copied()));
             assert!(common::would_block(result));
-            let result = free("send_each", || near.send_each(&msgs, &mut |_, _| {}));
+            let result = free("send_each", || near.send_each(&msgs, |_, _| {}));
             assert!(common::would_block(result));
             let result = free("flush", || near.flush(&mut queue));
             assert!(common::would_block(result));

@@ -9,8 +9,8 @@ use std::net::UdpSocket;
 
 use ancillary_common::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, ControlBuf, Ecn, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
-    SendMeta, SendMsg, SendQueue, drain_errors,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Event, MmsgBuf, RecvBatch,
+    RecvMsg, Report, SendMeta, SendMsg, SendQueue, drain_errors,
 };
 
 /// The system's allocator, which counts what each thread asks of it.

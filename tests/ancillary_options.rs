@@ -12,7 +12,8 @@ use ancillary_common::{
     addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
 };
 use mmsg::{
-    Ancillary, BatchSocket, RecvMeta, RecvMsg, Report, SendMeta, SendMsg, SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, Report, SendMeta, SendMsg,
+    SendQueue, drain_errors,
 };
 
 #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use ancillary_common::net::{Host, Route, warm_up};
 use ancillary_common::receive::{Way, one, payloads};
 use ancillary_common::{addr, ask, in_error, reports, set_option, told};
-use mmsg::{Ancillary, Backend, BatchSocket, Ecn, Event, MmsgBuf, SendMeta, SendMsg};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, MmsgBuf, SendMeta, SendMsg,
+};
 use socket2::{Domain, SockRef};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -279,7 +281,7 @@ fn where_the_router_knows_no_way_is_unreachable() {
             SendMsg::to(nowhere, b"lost"),
         ];
         for _ in BACKENDS {
-            let sent = from.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+            let sent = from.send_each(&msgs, |index, error| panic!("{index}: {error}"));
             assert_eq!(sent.expect("each of them is taken"), 3);
             assert_eq!(payloads(&to, 1), [b"good"]);
             for report in reports(&from, 2) {

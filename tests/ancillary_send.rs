@@ -9,8 +9,8 @@ use std::net::{SocketAddr, UdpSocket};
 use ancillary_common::receive::{Got, Way, one, payloads};
 use ancillary_common::{addr, ask, at, bind, dual_stack, udp4, udp6};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf, SendMeta, SendMsg,
-    SendQueue, TransmitClock,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf,
+    SendMeta, SendMsg, SendQueue, TransmitClock,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -236,7 +236,7 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
     assert_eq!(from.send_iter(&mut [good, good, bad, good].into_iter()).expect("two are good"), 2);
 
     let mut failed = Vec::new();
-    let done = from.send_each(&[bad, good, bad, bad, good], &mut |index, error| {
+    let done = from.send_each(&[bad, good, bad, bad, good], |index, error| {
         failed.push((index, error.kind()));
     });
     assert_eq!(done.expect("the socket takes datagrams"), 5);

@@ -12,7 +12,10 @@ use std::sync::{Mutex, PoisonError};
 
 use common::{skip, sockets};
 use counting::{Counting, Counts, counted};
-use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
+use mmsg::{
+    Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
+    SendQueue,
+};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -106,7 +109,7 @@ impl Way {
         let sent = match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, &mut |index, error| panic!("{index}: {error}")),
+            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
             Self::Flush => {
                 msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
                 socket.flush(queue)

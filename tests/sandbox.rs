@@ -14,7 +14,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 
 use common::{skip, sockets};
-use mmsg::{Backend, BatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use seccomp::{RECVMMSG, SENDMMSG};
 
 /// Left to the library: that is what is tested.
@@ -64,7 +64,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
         let sent = match way {
             0 => near.send_batch(&msgs),
             1 => near.send_iter(&mut msgs.iter().copied()),
-            2 => near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}")),
+            2 => near.send_each(&msgs, |index, error| panic!("{index}: {error}")),
             _ => {
                 msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
                 near.flush(&mut queue)

@@ -9,7 +9,10 @@ mod common;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::UdpSocket;
 
-use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue};
+use mmsg::{
+    Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg,
+    SendQueue,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -232,7 +235,7 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
     let sent = match way {
         0 => socket.send_batch(&msgs),
         1 => socket.send_iter(&mut msgs.iter().copied()),
-        2 => socket.send_each(&msgs, &mut |index, error| panic!("message {index}: {error}")),
+        2 => socket.send_each(&msgs, |index, error| panic!("message {index}: {error}")),
         _ => {
             let mut queue = SendQueue::new(1 << 20);
             msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));

@@ -4,7 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::Instant;
 
-use mmsg::{RecvBatch, SendMsg};
+use mmsg::{BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::cli::{Mode, Way};
 use crate::counters::Counters;

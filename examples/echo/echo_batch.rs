@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mmsg::{Datagram, Iter, RecvBatch, SendMsg, SendQueue};
+use mmsg::{BatchSocketExt, Datagram, Iter, RecvBatch, SendMsg, SendQueue};
 
 use crate::counters::Counters;
 use crate::echo_std::pause_after;

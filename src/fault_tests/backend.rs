@@ -228,10 +228,10 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
     fault::script([
         (Call::SendMmsg, Fate::AtMost(1)),
         (Call::SendMmsg, Fate::Fail(libc::EPERM)),
-        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
     let mut told = Vec::new();
-    let done = wire.near.send_each(&wire.msgs(&data), &mut |index, error| {
+    let done = wire.near.send_each(&wire.msgs(&data), |index, error| {
         told.push((index, error.raw_os_error()));
     });
     assert_eq!(done.unwrap(), N);

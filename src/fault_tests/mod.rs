@@ -21,7 +21,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::sys::fault::{self, Call, Fate, Made};
-use crate::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use crate::{
+    Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
+};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 

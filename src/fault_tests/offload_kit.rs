@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::{Counters, Offload};
+use crate::{BatchSocketExt, Counters, Offload};
 
 /// One sender with offload and two receivers without.
 pub(super) struct Net {
@@ -165,7 +165,7 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
             Way::Batch => net.near.send_batch(rest),
             Way::Dyn => (&net.near as &dyn BatchSocket).send_batch(rest),
             Way::Iter => net.near.send_iter(&mut rest.iter().copied()),
-            Way::Each => net.near.send_each(rest, &mut |i, error| {
+            Way::Each => net.near.send_each(rest, |i, error| {
                 failed.push((at + i, code(&error)));
             }),
             Way::Flush => net.near.flush(&mut queue),

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use super::offload_kit::Net;
 use super::*;
-use crate::{ControlBuf, SendMeta};
+use crate::{BatchSocketExt, ControlBuf, SendMeta};
 
 const SIZE: u16 = 10;
 

@@ -43,7 +43,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     }
     Backend::Mmsg.select().unwrap();
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-    let done = wire.near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+    let done = wire.near.send_each(&msgs, |index, error| panic!("{index}: {error}"));
     assert_eq!(done.unwrap(), 0);
     assert_eq!(calls(), [(Call::SendMmsg, 3)]);
     assert!(wire.arrived().is_empty());
@@ -143,7 +143,7 @@ fn send_each_waits_for_nobody() {
             let mut fates = if k > 0 { cut_send(backend, N, k, libc::EAGAIN) } else { vec![] };
             fates.push((send_call(backend, N - k), Fate::Fail(libc::EAGAIN)));
             fault::script(fates);
-            let result = wire.near.send_each(&msgs, &mut |index, error| panic!("{index}: {error}"));
+            let result = wire.near.send_each(&msgs, |index, error| panic!("{index}: {error}"));
             match result {
                 Ok(done) => assert_eq!(done, k),
                 Err(error) => assert_eq!((k, error.kind()), (0, io::ErrorKind::WouldBlock)),
@@ -183,17 +183,21 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
         for (first, second) in (0..N).flat_map(|i| (i + 1..N).map(move |j| (i, j))) {
             let codes = [(first, libc::EMSGSIZE), (second, libc::ENETUNREACH)];
             let mut fates = Vec::new();
-            let mut from = 0;
+            // After an error a message is offered alone, and then twice as many each time.
+            let (mut from, mut offer) = (0, N);
             for (bad, code) in codes {
-                if bad > from {
-                    fates.extend(cut_send(backend, N - from, bad - from, libc::EIO));
+                while from < bad {
+                    let offered = offer.min(N - from);
+                    let sent = offered.min(bad - from);
+                    fates.extend(cut_send(backend, offered, sent, libc::EIO));
+                    (from, offer) = (from + sent, 2 * offer);
                 }
-                fates.push((send_call(backend, N - bad), Fate::Fail(code)));
-                from = bad + 1;
+                fates.push((send_call(backend, offer.min(N - bad)), Fate::Fail(code)));
+                (from, offer) = (bad + 1, 1);
             }
             fault::script(fates);
             let mut told = Vec::new();
-            let done = wire.near.send_each(&msgs, &mut |index, error| {
+            let done = wire.near.send_each(&msgs, |index, error| {
                 told.push((index, error.raw_os_error().expect("the system's")));
             });
             assert_eq!(done.unwrap(), N);

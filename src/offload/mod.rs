@@ -231,7 +231,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
         result
     }
 
-    fn send_iter<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         pool::with(|arena| self.send_iter_from(arena, msgs))
     }
 

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 
-use mmsg::{Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{
+    Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg,
+    SendQueue,
+};
 
 use crate::common::recv::{data_of, memory, room};
 use crate::common::sockets::udp4;
@@ -206,7 +209,7 @@ fn a_double_sends_each_and_tells_what_failed() {
     let mut note = |index, _| failed.push(index);
     assert_eq!(double.send_each(&messages(&data), &mut note).expect("ten are taken"), 12);
     assert_eq!(failed, [0, 1]);
-    let nothing = double.send_each(&messages(&data[12..]), &mut |_, _| ());
+    let nothing = double.send_each(&messages(&data[12..]), |_, _| ());
     assert!(would_block(nothing));
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, SendMsg};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
 
 use crate::common::recv::{collect, memory, payloads, room};
 use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
@@ -217,7 +217,7 @@ fn a_full_socket_is_no_error_of_a_message() {
     a.set_nonblocking(true).expect("it can");
     let numbers: Vec<_> = (0u16..2_000).map(u16::to_be_bytes).collect();
     let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
-    let none = &mut |index, error| panic!("message {index}: {error}");
+    let none = |index, error| panic!("message {index}: {error}");
     let done = a.send_each(&msgs, none).expect("some are taken");
     assert!(0 < done && done < 2_000, "a Unix socket's queue is short: {done}");
     assert!(would_block(a.send_each(&msgs[done..], none)));

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::NET;
 use crate::common::recv::{data_of, memory, room};

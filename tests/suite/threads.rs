@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::thread;
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, SendMsg, clear_pool};
+use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg, clear_pool};
 
 use crate::common::payload;
 use crate::common::recv::{data_of, memory, payloads, room};

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::network::{Network, Side};
