@@ -1,88 +1,119 @@
-//! The demonstration: a server and a load generator in one process, in each mode in turn.
+//! The demonstration: for each mode in turn a server, a process of its own, under load from here.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::thread;
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::cli::{Mode, Way};
-use crate::client::{self, BATCH};
-use crate::counters::Counters;
-use crate::load::{self, Report};
-use crate::payload::Payload;
-use crate::serve::Ready;
-use crate::stop::{RaiseAtEnd, Stop};
-use crate::{Failure, figures, net, out};
+use socket2::{Domain, Socket, Type};
 
-/// How long datagrams are sent in each mode.
-const DURATION: Duration = Duration::from_secs(3);
+use crate::load::{self, Report};
+use crate::{Failure, Mode, Way, grouped, outcome, say};
+
+const TIME: Duration = Duration::from_secs(3);
 const SIZE: usize = 1200;
-const WINDOW: usize = 64;
+/// Enough in flight that nobody waits for the other side to be woken up, which on a virtual machine
+/// takes longer than a batch, and as much as receive buffers hold.
+const WINDOW: usize = 512;
+/// What the kernel charges a receive buffer for a datagram of this size.
+const CHARGE: usize = 2304;
 
 /// What is shown, in this order.
-const MODES: [(Mode, &str); 3] = [
-    (Mode::Std, "one at a time (std)"),
-    (Mode::Batch, "in batches (mmsg)"),
-    (Mode::Offload, "with offload (mmsg)"),
+const MODES: [(Mode, &str, &str); 3] = [
+    (Mode::Std, "std", "one at a time (std)"),
+    (Mode::Batch, "batch", "in batches (mmsg)"),
+    (Mode::Offload, "offload", "with offload (mmsg)"),
 ];
 
 struct Row {
     name: &'static str,
     report: Report,
-    /// Datagrams for each system call, of the server and the load generator together.
-    per_call: String,
+    /// Of the server and of the load generator.
+    cpu: Option<[Duration; 2]>,
 }
 
 pub fn run() -> Result<(), Failure> {
-    out::line(format_args!(
-        "An echo server and a load generator on loopback, a thread each: {SIZE} bytes, {WINDOW} in flight, {} s.",
-        DURATION.as_secs_f64(),
+    let window = WINDOW.min(receive_buffer() / CHARGE).max(1);
+    say(format_args!(
+        "An echo server and a load generator on loopback, a process each: {SIZE} bytes, {window} in flight, {} s.",
+        TIME.as_secs(),
     ));
-    let mut rows = Vec::new();
-    for (mode, name) in MODES {
-        rows.push(measure(mode, name)?);
+    let rows: Result<Vec<_>, _> = MODES.iter().map(|mode| measure(*mode, window)).collect();
+    let rows = rows?;
+    say(format_args!(
+        "\n{:<22}{:>14}{:>14}{:>14}{:>8}",
+        "datagrams", "a second", "server's CPU", "client's CPU", "lost"
+    ));
+    for Row { name, report, cpu } in &rows {
+        let cpu = |side: usize| {
+            let each = cpu.map(|cpu| cpu[side].as_nanos() as f64 / report.received.max(1) as f64);
+            each.map_or("-".into(), |ns| format!("{ns:.0} ns each"))
+        };
+        let (rate, lost) = (grouped(report.rate()), grouped(report.lost() as f64));
+        say(format_args!("{name:<22}{rate:>14}{:>14}{:>14}{lost:>8}", cpu(0), cpu(1)));
     }
-    print(&rows);
     rows.iter().try_for_each(|row| row.report.verdict())
 }
 
-fn measure(mode: Mode, name: &'static str) -> Result<Row, Failure> {
-    let cannot = |error| Failure::outcome(format!("loopback does not work: {error}"));
-    let sockets = net::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1).map_err(cannot)?;
-    let client = net::connect(sockets[0].local_addr().map_err(cannot)?).map_err(cannot)?;
-    let (served, loaded) = (Counters::default(), Counters::default());
-    let (payload, stop, never) = (Payload::new(SIZE), Stop::default(), Stop::default());
-    let way = Way::from(mode);
-    let server = Ready::new(&sockets[0], way)?;
-    let mut client = client::new(way, &client, &payload, &loaded).map_err(cannot)?;
-
-    let report = thread::scope(|scope| {
-        let server = scope.spawn(|| server.echo(BATCH, &served, &stop));
-        let report = {
-            let _raise = RaiseAtEnd(&stop);
-            load::shown(&format!("{name:<20}"), &loaded, || {
-                load::generate(&mut *client, &payload, WINDOW, DURATION, &never)
-            })
-        };
-        server.join().map_err(|_| Failure::outcome("the server failed"))??;
-        Ok(report)
-    })?;
-    let totals = served.totals() + loaded.totals();
-    let per_call = figures::each(totals.received + totals.sent, totals.calls);
-    Ok(Row { name, report, per_call })
+fn measure(
+    (mode, argument, name): (Mode, &str, &'static str),
+    window: usize,
+) -> Result<Row, Failure> {
+    let server = Server::start(argument)
+        .map_err(|error| outcome(format!("cannot start a server: {error}")))?;
+    let own = std::process::id();
+    let cpu = || Some([cpu_time(server.child.id())?, cpu_time(own)?]);
+    let before = cpu();
+    let way = Way { mode, no_gso: false, no_gro: false };
+    let report = load::measure(server.addr, way, SIZE, window, TIME, name)?;
+    let cpu = before.zip(cpu()).map(|([s0, c0], [s1, c1])| [s1 - s0, c1 - c0]);
+    Ok(Row { name, report, cpu })
 }
 
-fn print(rows: &[Row]) {
-    out::line(format_args!(
-        "\n{:<22}{:>14}{:>14}{:>18}{:>8}",
-        "datagrams", "to server", "and back", "per system call", "lost"
-    ));
-    for Row { name, report, per_call } in rows {
-        let rate = |n| figures::count(figures::rate(n, report.time)) + "/s";
-        out::line(format_args!(
-            "{name:<22}{:>14}{:>14}{per_call:>18}{:>8}",
-            rate(report.sent),
-            rate(report.received),
-            figures::count(report.lost()),
-        ));
+/// Ends with this.
+struct Server {
+    child: Child,
+    addr: SocketAddr,
+}
+
+impl Server {
+    fn start(mode: &str) -> std::io::Result<Self> {
+        let mut child = Command::new(env::current_exe()?)
+            .args(["serve", "127.0.0.1:0", "--mode", mode])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line)?;
+        let addr = line.trim().trim_start_matches("listening on ").parse();
+        Ok(Self { child, addr: addr.map_err(std::io::Error::other)? })
     }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The time that a process's threads have run for, where /proc tells.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let of_task = |task: fs::DirEntry| -> Option<u64> {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    tasks.map(|task| of_task(task.ok()?)).sum::<Option<u64>>().map(Duration::from_nanos)
+}
+
+/// What a socket gets that asks for as much as ours do.
+fn receive_buffer() -> usize {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None);
+    let size = socket.and_then(|socket| {
+        let _ = socket.set_recv_buffer_size(4 << 20);
+        socket.recv_buffer_size()
+    });
+    size.unwrap_or(1 << 16)
 }

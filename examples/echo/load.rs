@@ -1,245 +1,399 @@
 //! The load generator: keeps datagrams in flight and checks what comes back.
 
+use std::collections::VecDeque;
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::client::{self, BATCH, Client};
-use crate::counters::Counters;
-use crate::flights::{Answer, Flights};
-use crate::out::Live;
-use crate::payload::{Payload, Reading};
-use crate::percentiles::Percentiles;
-use crate::refusal::is_silence;
-use crate::stop::{RaiseAtEnd, Stop};
-use crate::{Failure, cli, figures, net, out};
+use clap::{Args, value_parser};
+use hdrhistogram::Histogram;
+use indicatif::{ProgressBar, ProgressStyle};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+
+use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, say, socket, usage};
+
+#[derive(Args)]
+pub struct Options {
+    /// Address and port of the server.
+    addr: SocketAddr,
+
+    /// Bytes of payload. Each datagram begins with its number.
+    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = value_parser!(u16).range(8..=65507))]
+    size: u16,
+
+    /// How long to send for; what is in flight then is waited for.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Datagrams in flight. One that does not come back gives up its place after half a second.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    window: u32,
+
+    #[command(flatten)]
+    way: Way,
+}
 
 /// How long a datagram may take to come back before it gives up its place in the window.
-const TIMEOUT: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a call waits before the generator looks for those.
+const WAIT: Duration = Duration::from_millis(20);
+/// Datagrams to send, and messages to receive, in one call at most.
+const BATCH: usize = 64;
 
-/// What came of a run.
+/// What came of a load.
 pub struct Report {
     pub sent: u64,
     /// Datagrams that came back as they were sent.
     pub received: u64,
-    /// Replies to datagrams that had come back already.
-    pub duplicates: u64,
+    /// Replies that came twice, or after their datagram had given up its place.
+    repeated: u64,
     /// Replies with something else in them than what was sent.
-    pub changed: u64,
-    /// Errors that the system reported, and the last of them.
-    pub errors: u64,
-    pub last_error: Option<io::Error>,
-    pub round_trips: Percentiles,
-    /// From the first datagram sent to the last one sent or received.
+    changed: u64,
+    errors: u64,
+    last_error: Option<io::Error>,
+    /// Nanoseconds.
+    round_trips: Histogram<u64>,
+    /// From the first datagram sent to the last one received.
     pub time: Duration,
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let way = options.way.check()?;
+    let (size, window) = (options.size.into(), options.window as usize);
+    say(format_args!("{size}-byte datagrams, {window} in flight, to {}", options.addr));
+    let report = measure(options.addr, way, size, window, options.seconds, "")?;
+    report.print();
+    report.verdict()
+}
+
+/// Keeps `window` datagrams in flight for this time. A progress bar begins with `name`.
+pub fn measure(
+    to: SocketAddr,
+    way: Way,
+    size: usize,
+    window: usize,
+    time: Duration,
+    name: &'static str,
+) -> Result<Report, Failure> {
+    let cannot = |error| usage(format!("cannot send to {to}: {error}"));
+    if to.port() == 0 {
+        return Err(usage(format!("cannot send to {to}: the port is 0")));
+    }
+    let local = match to {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = socket(local, false, WAIT).map_err(cannot)?;
+    socket.connect(to).map_err(cannot)?;
+    let payload = Payload::new(size);
+    let report = match way.mode {
+        Mode::Std => generate(&mut Single::new(&socket, &payload), &payload, window, time, name),
+        Mode::Batch => {
+            // A byte more than is sent, so that a longer reply is seen to be longer.
+            let client = Batched::new(&socket, &payload, size + 1);
+            generate(&mut { client }, &payload, window, time, name)
+        }
+        Mode::Offload => {
+            let socket = way.offload().build(&socket).map_err(cannot)?;
+            let client = Batched::new(&socket, &payload, 65_535);
+            let report = generate(&mut { client }, &payload, window, time, name);
+            if name.is_empty() {
+                crate::serve::say_offload(&socket);
+            }
+            report
+        }
+    };
+    Ok(report)
+}
+
+/// Keeps `window` datagrams in flight for `time`, then waits for those that are still on their way.
+fn generate(
+    client: &mut impl Client,
+    payload: &Payload,
+    window: usize,
+    time: Duration,
+    name: &'static str,
+) -> Report {
+    // Drawn where standard error is a terminal, and nowhere else.
+    let bar = ProgressBar::new(time.as_millis() as u64).with_prefix(name);
+    let style = ProgressStyle::with_template("{prefix:20} {bar:30} {msg}");
+    bar.set_style(style.expect("a template"));
+    let start = Instant::now();
+    let (end, mut drawn) = (start + time, start);
+    let mut flights = Flights::default();
+    let mut report = Report::new();
+    loop {
+        let now = Instant::now();
+        flights.give_up(now, PATIENCE);
+        if now - drawn > Duration::from_millis(100) {
+            drawn = now;
+            bar.set_position((now - start).as_millis() as u64);
+            bar.set_message(format!("{} came back", grouped(report.received as f64)));
+        }
+        if now < end {
+            match fill(client, &mut flights, window, now) {
+                Err(error) if !is_timeout(&error) => report.failed(error),
+                _ => {}
+            }
+        } else if flights.count == 0 {
+            break;
+        }
+        let result = client.receive(|data, now| {
+            report.time = now - start;
+            match payload.number(data).map(|number| flights.land(number, now)) {
+                None | Some(Landed::NeverSent) => report.changed += 1,
+                Some(Landed::Again) => report.repeated += 1,
+                Some(Landed::First(time)) => {
+                    report.received += 1;
+                    report.round_trips.saturating_record(time.as_nanos() as u64);
+                }
+            }
+        });
+        match result {
+            Err(error) if !is_timeout(&error) => report.failed(error),
+            _ => {}
+        }
+    }
+    bar.finish_and_clear();
+    report.sent = flights.next();
+    report
+}
+
+/// Sends until the window is full, or the socket takes no more.
+fn fill(c: &mut impl Client, flights: &mut Flights, window: usize, now: Instant) -> io::Result<()> {
+    while flights.count < window {
+        let sent = c.send(flights.next(), (window - flights.count).min(BATCH))?;
+        if sent == 0 {
+            break;
+        }
+        flights.depart(sent, now);
+    }
+    Ok(())
+}
+
+/// A connected socket and the memory to use it with.
+trait Client {
+    /// Sends datagrams from number `first` on, up to `count`, and returns how many.
+    fn send(&mut self, first: u64, count: usize) -> io::Result<usize>;
+
+    /// Waits for replies and hands each to `each`, with the time at which it was there.
+    fn receive(&mut self, each: impl FnMut(&[u8], Instant)) -> io::Result<()>;
+}
+
+/// By the standard library, one datagram a call.
+struct Single<'a> {
+    socket: &'a UdpSocket,
+    payload: &'a Payload,
+    out: Vec<u8>,
+    back: Vec<u8>,
+}
+
+impl<'a> Single<'a> {
+    fn new(socket: &'a UdpSocket, payload: &'a Payload) -> Self {
+        Self { socket, payload, out: vec![0; payload.size], back: vec![0; payload.size + 1] }
+    }
+}
+
+impl Client for Single<'_> {
+    fn send(&mut self, first: u64, _: usize) -> io::Result<usize> {
+        self.payload.write(first, &mut self.out);
+        self.socket.send(&self.out).map(|_| 1)
+    }
+
+    fn receive(&mut self, mut each: impl FnMut(&[u8], Instant)) -> io::Result<()> {
+        let len = self.socket.recv(&mut self.back)?;
+        each(&self.back[..len], Instant::now());
+        Ok(())
+    }
+}
+
+/// By this crate, in batches.
+struct Batched<'a, S> {
+    socket: &'a S,
+    payload: &'a Payload,
+    out: Vec<u8>,
+    back: RecvBatch,
+}
+
+impl<'a, S: BatchSocket> Batched<'a, S> {
+    fn new(socket: &'a S, payload: &'a Payload, slot: usize) -> Self {
+        let out = vec![0; BATCH * payload.size];
+        Self { socket, payload, out, back: RecvBatch::new(BATCH, slot) }
+    }
+}
+
+impl<S: BatchSocket> Client for Batched<'_, S> {
+    fn send(&mut self, first: u64, count: usize) -> io::Result<usize> {
+        let payloads = self.out.chunks_exact_mut(self.payload.size).take(count);
+        payloads.zip(first..).for_each(|(data, number)| self.payload.write(number, data));
+        let payloads = self.out.chunks_exact(self.payload.size).take(count);
+        self.socket.send_iter(payloads.map(SendMsg::new))
+    }
+
+    fn receive(&mut self, mut each: impl FnMut(&[u8], Instant)) -> io::Result<()> {
+        self.socket.recv_into(&mut self.back)?;
+        let now = Instant::now();
+        self.back.iter().for_each(|reply| each(reply.data(), now));
+        Ok(())
+    }
+}
+
+/// Payloads of one size: the number, then bytes that follow from it. The number is multiplied by an
+/// odd constant, so that a change of its bytes gives one that was most likely never sent.
+struct Payload {
+    size: usize,
+    pattern: Vec<u8>,
+}
+
+const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+/// `FACTOR` times this is 1, modulo 2^64.
+const INVERSE: u64 = 0xF1DE_83E1_9937_733D;
+/// Where the pattern may begin: a prime, so that it repeats with no power of two.
+const PLACES: usize = 4093;
+
+impl Payload {
+    fn new(size: usize) -> Self {
+        let byte = |i: usize| ((i as u64).wrapping_mul(FACTOR) >> 40) as u8;
+        Self { size, pattern: (0..PLACES + size).map(byte).collect() }
+    }
+
+    fn write(&self, number: u64, data: &mut [u8]) {
+        data[..8].copy_from_slice(&number.wrapping_mul(FACTOR).to_le_bytes());
+        data[8..].copy_from_slice(self.body(number));
+    }
+
+    /// The number of a payload; none of one that was changed.
+    fn number(&self, data: &[u8]) -> Option<u64> {
+        let (head, body) = data.split_first_chunk()?;
+        let number = u64::from_le_bytes(*head).wrapping_mul(INVERSE);
+        (body == self.body(number)).then_some(number)
+    }
+
+    fn body(&self, number: u64) -> &[u8] {
+        &self.pattern[(number % PLACES as u64) as usize..][..self.size - 8]
+    }
+}
+
+/// When the datagrams in flight were sent, by number.
+#[derive(Default)]
+struct Flights {
+    /// The number of the first in `sent`.
+    oldest: u64,
+    /// `None` for those that came back.
+    sent: VecDeque<Option<Instant>>,
+    count: usize,
+}
+
+enum Landed {
+    First(Duration),
+    Again,
+    NeverSent,
+}
+
+impl Flights {
+    /// The number of the next datagram to be sent.
+    fn next(&self) -> u64 {
+        self.oldest + self.sent.len() as u64
+    }
+
+    fn depart(&mut self, count: usize, now: Instant) {
+        self.sent.extend(std::iter::repeat_n(Some(now), count));
+        self.count += count;
+    }
+
+    fn land(&mut self, number: u64, now: Instant) -> Landed {
+        if number >= self.next() {
+            return Landed::NeverSent;
+        }
+        let place = number.checked_sub(self.oldest).map(|i| i as usize);
+        let Some(sent) = place.and_then(|i| self.sent[i].take()) else { return Landed::Again };
+        self.count -= 1;
+        self.forget_landed();
+        Landed::First(now - sent)
+    }
+
+    /// Gives up those that were sent longer ago: their places are free again.
+    fn give_up(&mut self, now: Instant, patience: Duration) {
+        while self.sent.front().copied().flatten().is_some_and(|sent| now - sent > patience) {
+            self.sent[0] = None;
+            self.count -= 1;
+            self.forget_landed();
+        }
+    }
+
+    /// Keeps one in flight at the front.
+    fn forget_landed(&mut self) {
+        while let Some(None) = self.sent.front() {
+            self.sent.pop_front();
+            self.oldest += 1;
+        }
+    }
 }
 
 impl Report {
     fn new() -> Self {
+        // Two digits: 1 % of a time.
+        let round_trips = Histogram::new(2).expect("two digits are allowed");
+        let (time, last_error) = (Duration::ZERO, None);
         Self {
             sent: 0,
             received: 0,
-            duplicates: 0,
+            repeated: 0,
             changed: 0,
             errors: 0,
-            last_error: None,
-            round_trips: Percentiles::new(),
-            time: Duration::ZERO,
+            last_error,
+            round_trips,
+            time,
         }
     }
 
-    /// Datagrams that never came back, by their numbers.
+    fn failed(&mut self, error: io::Error) {
+        self.errors += 1;
+        self.last_error = Some(error);
+    }
+
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received + self.changed)
+    }
+
+    /// Datagrams that came back each second.
+    pub fn rate(&self) -> f64 {
+        if self.time.is_zero() { 0.0 } else { self.received as f64 / self.time.as_secs_f64() }
     }
 
     /// Whether all is well; if not, why.
     pub fn verdict(&self) -> Result<(), Failure> {
         if self.changed > 0 {
-            let text = format!("{} came back changed", figures::count(self.changed));
-            return Err(Failure::outcome(text));
+            return Err(outcome(format!("{} came back changed", grouped(self.changed as f64))));
         }
         if self.received == 0 {
             let why = self.last_error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
-            return Err(Failure::outcome(format!("nothing came back{why}")));
+            return Err(outcome(format!("nothing came back{why}")));
         }
         Ok(())
     }
 
-    fn fail(&mut self, error: io::Error) {
-        self.errors += 1;
-        self.last_error = Some(error);
+    fn print(&self) {
+        let row = |name: &str, n: u64| say(format_args!("{name:<12}{:>14}", grouped(n as f64)));
+        row("sent", self.sent);
+        row("received", self.received);
+        row("lost", self.lost());
+        row("repeated", self.repeated);
+        row("changed", self.changed);
+        if let Some(error) = &self.last_error {
+            row("errors", self.errors);
+            say(format_args!("the last error: {error}"));
+        }
+        say(format_args!("{} a second came back", grouped(self.rate())));
+        let at = |percent| self.round_trips.value_at_percentile(percent) as f64 / 1000.0;
+        let [p50, p90, p99, max] = [50.0, 90.0, 99.0, 100.0].map(at);
+        say(format_args!(
+            "round trip  p50 {p50:.0} us, p90 {p90:.0} us, p99 {p99:.0} us, max {max:.0} us"
+        ));
     }
 }
 
-/// What is known of the datagrams sent.
-struct Account<'a> {
-    payload: &'a Payload,
-    flights: Flights,
-    report: Report,
-    last_seen: Instant,
-}
-
-impl Account<'_> {
-    fn reply(&mut self, data: &[u8], now: Instant) {
-        self.last_seen = now;
-        let answer = match self.payload.read(data, self.flights.next()) {
-            Reading::Number(number) => self.flights.arrive(number, now),
-            Reading::Empty => self.flights.arrive_any(now),
-            Reading::Changed => {
-                self.report.changed += 1;
-                return;
-            }
-        };
-        match answer {
-            Answer::First(time) => {
-                self.report.received += 1;
-                self.report.round_trips.add(time);
-            }
-            Answer::Again => self.report.duplicates += 1,
-        }
-    }
-
-    /// How many datagrams may be sent now to have `window` of them in flight.
-    fn free(&self, window: usize) -> usize {
-        let numbers = self.payload.reach().saturating_sub(self.flights.span());
-        let places = window.saturating_sub(self.flights.count());
-        places.min(usize::try_from(numbers).unwrap_or(usize::MAX))
-    }
-}
-
-/// Keeps `window` datagrams in flight for `duration`, or until told to stop, and then waits for
-/// those that are still on their way.
-pub fn generate(
-    client: &mut dyn Client,
-    payload: &Payload,
-    window: usize,
-    duration: Duration,
-    stop: &Stop,
-) -> Report {
-    let start = Instant::now();
-    let end = start + duration;
-    let report = Report::new();
-    let mut account = Account { payload, flights: Flights::default(), report, last_seen: start };
-    loop {
-        let now = Instant::now();
-        if let Some(before) = now.checked_sub(TIMEOUT) {
-            account.flights.give_up(before);
-        }
-        if now < end && !stop.is_raised() {
-            fill(client, &mut account, window, now);
-        } else if account.flights.count() == 0 {
-            break;
-        }
-        // Also if nothing is in flight, because nothing can be sent: then this is the pause
-        // before the next attempt.
-        match client.receive(&mut |data, now| account.reply(data, now)) {
-            Err(error) if !is_silence(&error) => account.report.fail(error),
-            _ => {}
-        }
-    }
-    account.report.time = account.last_seen - start;
-    account.report
-}
-
-/// Sends until the window is full, or the socket takes no more.
-fn fill(client: &mut dyn Client, account: &mut Account<'_>, window: usize, now: Instant) {
-    loop {
-        let free = account.free(window).min(BATCH);
-        if free == 0 {
-            return;
-        }
-        match client.send(account.flights.next(), free) {
-            Ok(0) => return,
-            Ok(sent) => {
-                account.flights.depart(sent, now);
-                account.report.sent += sent as u64;
-                account.last_seen = now;
-            }
-            Err(error) => {
-                if !is_silence(&error) {
-                    account.report.fail(error);
-                }
-                return;
-            }
-        }
-    }
-}
-
-pub fn run(args: &cli::Load) -> Result<(), Failure> {
-    let cannot = |error| Failure::usage(format!("cannot send to {}: {error}", args.addr));
-    if args.addr.port() == 0 {
-        return Err(Failure::usage(format!("cannot send to {}: the port is 0", args.addr)));
-    }
-    let socket = net::connect(args.addr).map_err(cannot)?;
-    let stop = Stop::on_signals().map_err(Failure::no_signals)?;
-    let (size, window) = (usize::from(args.size), args.window as usize);
-    let payload = Payload::new(size);
-    let most = payload.reach().min(args.window.into());
-    out::line(format_args!("{size}-byte datagrams, {most} in flight, to {}", args.addr));
-
-    let counters = Counters::default();
-    let mut client = client::new(args.way, &socket, &payload, &counters).map_err(cannot)?;
-    let report =
-        shown("", &counters, || generate(&mut *client, &payload, window, args.duration, &stop));
-    let totals = counters.totals();
-    print(&report, size, figures::each(totals.sent + totals.received, totals.calls));
-    if let Some(offloaded) = client.offloaded() {
-        out::line(offloaded);
-    }
-    report.verdict()
-}
-
-/// Runs `work` on a thread of its own, with a live line of what it counts meanwhile.
-pub fn shown<T: Send>(name: &str, counters: &Counters, work: impl FnOnce() -> T + Send) -> T {
-    let (done, mut live) = (Stop::default(), Live::new());
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let _raise = RaiseAtEnd(&done);
-            work()
-        });
-        let (start, mut before, mut then) = (Instant::now(), counters.totals(), Instant::now());
-        while !done.wait(live.period()) {
-            let (now, at) = (counters.totals(), Instant::now());
-            let (news, time) = (now - before, at - then);
-            live.show(&format!(
-                "{name}{:5.1} s  sent {:>9}/s  back {:>9}/s",
-                start.elapsed().as_secs_f64(),
-                figures::count(figures::rate(news.sent, time)),
-                figures::count(figures::rate(news.received, time)),
-            ));
-            (before, then) = (now, at);
-        }
-        live.clear();
-        match worker.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-fn print(report: &Report, size: usize, per_call: String) {
-    let rate = |n| format!("{:>11}/s", figures::count(figures::rate(n, report.time)));
-    let row = |name: &str, n: u64, rest: &str| {
-        out::line(format_args!("{name:<12}{:>14}{rest}", figures::count(n)));
-    };
-    row("sent", report.sent, &rate(report.sent));
-    row("received", report.received, &rate(report.received));
-    row("lost", report.lost(), "");
-    row("duplicates", report.duplicates, "");
-    row("changed", report.changed, "");
-    if let Some(error) = &report.last_error {
-        row("errors", report.errors, &format!("  the last: {error}"));
-    }
-    let at = |percent| report.round_trips.at(percent).map_or("-".to_owned(), figures::time);
-    out::line(format_args!(
-        "round trip  p50 {}, p90 {}, p99 {}, max {}",
-        at(50.0),
-        at(90.0),
-        at(99.0),
-        at(100.0),
-    ));
-    out::line(format_args!("{per_call} datagrams a system call"));
-    if size == 0 {
-        out::line("empty datagrams have no number: replies are counted, and not told apart");
-    }
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.001..=1e6).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or("not a number of seconds from 0.001 to 1000000")
 }

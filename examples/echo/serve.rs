@@ -1,143 +1,255 @@
-//! The server: its threads, its figures, its end.
+//! The server.
 
-use std::net::UdpSocket;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmsg::Offload;
+use clap::{Args, value_parser};
+use mmsg::{BatchSocket, Offload, RecvBatch, SendQueue};
 
-use crate::cli::{self, Mode, Way};
-use crate::counters::{Counters, Totals};
-use crate::echo_batch::BatchEcho;
-use crate::offloaded::{EchoSocket, Offloaded};
-use crate::stop::{RaiseAtEnd, Stop};
-use crate::{Failure, echo_std, figures, net, out};
+use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, say, socket, usage};
 
-pub fn run(args: &cli::Serve) -> Result<(), Failure> {
-    if let Some(backend) = args.backend() {
-        backend.select().map_err(|_| Failure::usage("this system has no recvmmsg and sendmmsg"))?;
-    }
-    let sockets = net::listen(args.addr, args.threads.into())
-        .map_err(|error| Failure::usage(format!("cannot listen on {}: {error}", args.addr)))?;
-    let addr = sockets[0]
-        .local_addr()
-        .map_err(|error| Failure::outcome(format!("the socket has no address: {error}")))?;
-    // Both before the line that says so: who has read it may send datagrams or a signal at once.
-    let ready = sockets.iter().map(|socket| Ready::new(socket, args.way));
-    let ready = ready.collect::<Result<Vec<_>, _>>()?;
-    let stop = Stop::on_signals().map_err(Failure::no_signals)?;
-    let counters: Vec<_> = sockets.iter().map(|_| Counters::default()).collect();
+#[derive(Args)]
+pub struct Options {
+    /// Address and port to listen on; with port 0 the system picks one.
+    addr: SocketAddr,
 
+    /// Messages to receive in one call at most, not in mode std; a coalesced message is one.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
+    batch: u16,
+
+    /// Threads, each with a socket of its own on the same port; the system spreads the clients.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    threads: u16,
+
+    #[command(flatten)]
+    way: Way,
+}
+
+/// How long a thread waits in a call before it looks whether to stop.
+const WAIT: Duration = Duration::from_millis(200);
+/// Holds any datagram and any coalesced message. Pages that no datagram reaches take no memory.
+const LARGEST: usize = 65_535;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static COUNTERS: Counters = Counters::new();
+
+/// What all threads have done.
+struct Counters {
+    received: AtomicU64,
+    sent: AtomicU64,
+    /// Errors that the system returned, and replies given up for them.
+    errors: AtomicU64,
+    /// Datagrams that cannot be sent back: truncated, or without a source that takes replies.
+    ignored: AtomicU64,
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let way = options.way.check()?;
+    let cannot = |error| usage(format!("cannot listen on {}: {error}", options.addr));
+    let sockets = listen(options.addr, options.threads).map_err(cannot)?;
+    let addr = sockets[0].local_addr().map_err(cannot)?;
+    let main = thread::current();
+    ctrlc::set_handler(move || {
+        STOP.store(true, Relaxed);
+        main.unpark();
+    })
+    .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
     thread::scope(|scope| {
-        let mut workers = Vec::new();
-        for (socket, counters) in ready.iter().zip(&counters) {
-            let work = || {
-                // If one ends, by whatever fault, so do all.
-                let _raise = RaiseAtEnd(&stop);
-                socket.echo(args.batch.into(), counters, &stop)
-            };
-            match thread::Builder::new().spawn_scoped(scope, work) {
-                Ok(worker) => workers.push(worker),
-                Err(error) => {
-                    stop.raise();
-                    return Err(Failure::outcome(format!("cannot start a thread: {error}")));
-                }
+        let serve = |socket| scope.spawn(move || serve(socket, way, options.batch.into()));
+        let workers: Vec<_> = sockets.into_iter().map(serve).collect();
+        say(format_args!("listening on {addr}"));
+        let start = Instant::now();
+        let (mut before, mut then) = (COUNTERS.totals(), start);
+        // A thread that ends before that has failed.
+        while !STOP.load(Relaxed) && !workers.iter().any(|worker| worker.is_finished()) {
+            thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
+            if then.elapsed() >= Duration::from_secs(1) {
+                say_rates(before, COUNTERS.totals(), then.elapsed());
+                (before, then) = (COUNTERS.totals(), Instant::now());
             }
         }
-        out::line(format_args!("listening on {addr}"));
-        let start = Instant::now();
-        tell_each_second(&counters, start, &stop);
+        STOP.store(true, Relaxed);
         for worker in workers {
-            worker.join().map_err(|_| Failure::outcome("a thread of the server failed"))??;
+            worker
+                .join()
+                .map_err(|_| outcome("a thread of the server failed"))?
+                .map_err(|error| outcome(format!("cannot serve: {error}")))?;
         }
-        if let Some(all) = ready.iter().filter_map(Ready::offloaded).reduce(Offloaded::and) {
-            out::line(all);
-        }
-        tell_totals(sum(&counters), start.elapsed());
+        let [received, sent, errors, ignored] = COUNTERS.totals();
+        let time = start.elapsed().as_secs_f64();
+        say(format_args!(
+            "total: received {received}, sent {sent}, errors {errors}, ignored {ignored}, in {time:.1} s"
+        ));
         Ok(())
     })
 }
 
-/// A socket in the way that it is to be served.
-pub enum Ready<'a> {
-    Std(&'a UdpSocket),
-    Batch(&'a UdpSocket),
-    Offload(Offload<&'a UdpSocket>),
+/// Sockets on one port. The first one does not share the port while it binds, so that a second
+/// server is rejected.
+fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
+    if count == 1 {
+        return Ok(vec![socket(addr, false, WAIT)?]);
+    }
+    let addr = socket(addr, false, WAIT)?.local_addr()?;
+    (0..count).map(|_| socket(addr, true, WAIT)).collect()
 }
 
-impl<'a> Ready<'a> {
-    pub fn new(socket: &'a UdpSocket, way: Way) -> Result<Self, Failure> {
-        Ok(match way.mode {
-            Mode::Std => Self::Std(socket),
-            Mode::Batch => Self::Batch(socket),
-            Mode::Offload => Self::Offload(
-                way.offload()
-                    .build(socket)
-                    .map_err(|error| Failure::outcome(format!("cannot set up offload: {error}")))?,
-            ),
-        })
+fn serve(socket: UdpSocket, way: Way, slots: usize) -> io::Result<()> {
+    match way.mode {
+        Mode::Std => single(&socket),
+        Mode::Batch => Batched::new(&socket, slots)?.run(),
+        Mode::Offload => {
+            let socket = way.offload().build(&socket)?;
+            Batched::new(&socket, slots)?.run();
+            say_offload(&socket);
+        }
     }
+    Ok(())
+}
 
-    /// Serves it until told to stop.
-    pub fn echo(&self, batch: usize, counters: &Counters, stop: &Stop) -> Result<(), Failure> {
-        let no_memory = |error| Failure::outcome(format!("no memory for a batch: {error}"));
-        match self {
-            Self::Std(socket) => echo_std::run(socket, counters, stop),
-            Self::Batch(socket) => {
-                BatchEcho::new(*socket, batch, counters).map_err(no_memory)?.run(stop);
+/// `recv_from` and `send_to`.
+fn single(socket: &UdpSocket) {
+    let mut buffer = vec![0; LARGEST];
+    while !STOP.load(Relaxed) {
+        let (len, source) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) => {
+                receive_failed(&error);
+                continue;
             }
-            Self::Offload(socket) => {
-                BatchEcho::new(socket, batch, counters).map_err(no_memory)?.run(stop);
+        };
+        COUNTERS.received.fetch_add(1, Relaxed);
+        if source.port() == 0 {
+            COUNTERS.ignored.fetch_add(1, Relaxed);
+            continue;
+        }
+        let sent = loop {
+            match socket.send_to(&buffer[..len], source) {
+                Err(error) if is_timeout(&error) && !STOP.load(Relaxed) => {}
+                result => break result.is_ok(),
+            }
+        };
+        let counter = if sent { &COUNTERS.sent } else { &COUNTERS.errors };
+        counter.fetch_add(1, Relaxed);
+    }
+}
+
+/// The same in batches. Nothing is received while replies wait, so the queue holds one batch.
+struct Batched<'a, S> {
+    socket: &'a S,
+    batch: RecvBatch,
+    replies: SendQueue,
+}
+
+impl<'a, S: BatchSocket> Batched<'a, S> {
+    fn new(socket: &'a S, slots: usize) -> io::Result<Self> {
+        let batch = RecvBatch::try_new(slots, LARGEST)?;
+        Ok(Self { socket, batch, replies: SendQueue::new(usize::MAX) })
+    }
+
+    fn run(&mut self) {
+        while !STOP.load(Relaxed) {
+            match self.socket.recv_into(&mut self.batch) {
+                Ok(_) => self.reply(),
+                Err(error) => receive_failed(&error),
+            }
+            self.send();
+        }
+    }
+
+    fn reply(&mut self) {
+        let (mut received, mut ignored) = (0, 0);
+        for message in self.batch.messages() {
+            // One whose segment size was lost has no datagrams.
+            received += message.datagrams().len().max(1) as u64;
+            ignored += u64::from(message.datagrams().len() == 0);
+        }
+        for datagram in &self.batch {
+            let reply = datagram.reply(datagram.data()).filter(|_| !datagram.truncated());
+            match reply.map(|reply| self.replies.push(&reply)) {
+                Some(Ok(())) => {}
+                _ => ignored += 1,
             }
         }
-        Ok(())
+        COUNTERS.received.fetch_add(received, Relaxed);
+        COUNTERS.ignored.fetch_add(ignored, Relaxed);
     }
 
-    fn offloaded(&self) -> Option<Offloaded> {
-        match self {
-            Self::Std(_) | Self::Batch(_) => None,
-            Self::Offload(socket) => socket.offloaded(),
+    /// Sends the replies in order. An error is about the first one: it is dropped, and the others go
+    /// on; but "connection refused" may be about a datagram sent before, so that one is tried again.
+    fn send(&mut self) {
+        let mut refused = false;
+        while !self.replies.is_empty() {
+            match self.socket.flush(&mut self.replies) {
+                Ok(sent) => {
+                    COUNTERS.sent.fetch_add(sent as u64, Relaxed);
+                    refused = false;
+                }
+                Err(error) if is_timeout(&error) => {
+                    if STOP.load(Relaxed) {
+                        COUNTERS.errors.fetch_add(self.replies.len() as u64, Relaxed);
+                        return;
+                    }
+                }
+                Err(error) => {
+                    COUNTERS.errors.fetch_add(1, Relaxed);
+                    if error.kind() == io::ErrorKind::ConnectionRefused && !refused {
+                        refused = true;
+                        continue;
+                    }
+                    refused = false;
+                    self.replies.pop_front();
+                }
+            }
         }
     }
 }
 
-fn sum(counters: &[Counters]) -> Totals {
-    counters.iter().map(Counters::totals).fold(Totals::default(), |sum, one| sum + one)
-}
-
-/// Prints a line of figures each second in which there was something to tell, until told to stop.
-fn tell_each_second(counters: &[Counters], start: Instant, stop: &Stop) {
-    let second = Duration::from_secs(1);
-    let (mut before, mut then, mut next) = (Totals::default(), start, start + second);
-    while !stop.wait(next.saturating_duration_since(Instant::now())) {
-        let (now, at) = (sum(counters), Instant::now());
-        let (news, time) = (now - before, at - then);
-        if news != Totals::default() {
-            out::line(format_args!(
-                "{:5} s  received {:>9}/s  sent {:>9}/s  {:>6} a system call  errors {}  ignored {}",
-                start.elapsed().as_secs(),
-                figures::count(figures::rate(news.received, time)),
-                figures::count(figures::rate(news.sent, time)),
-                figures::each(news.received + news.sent, news.calls),
-                figures::count(news.errors),
-                figures::count(news.ignored),
-            ));
-        }
-        (before, then) = (now, at);
-        // A second that was slept through, on a machine that was halted, is not made up for.
-        next = (next + second).max(at);
+/// A receive's error is about no datagram at hand. One that comes again and again takes no core.
+fn receive_failed(error: &io::Error) {
+    if !is_timeout(error) {
+        COUNTERS.errors.fetch_add(1, Relaxed);
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn tell_totals(totals: Totals, time: Duration) {
-    out::line(format_args!(
-        "total: received {}, sent {}, system calls {} ({} datagrams each), errors {}, ignored {}, in {}",
-        figures::count(totals.received),
-        figures::count(totals.sent),
-        figures::count(totals.calls),
-        figures::each(totals.received + totals.sent, totals.calls),
-        figures::count(totals.errors),
-        figures::count(totals.ignored),
-        figures::time(time),
+impl Counters {
+    const fn new() -> Self {
+        let [received, sent, errors, ignored] = [const { AtomicU64::new(0) }; 4];
+        Self { received, sent, errors, ignored }
+    }
+
+    fn totals(&self) -> [u64; 4] {
+        [&self.received, &self.sent, &self.errors, &self.ignored].map(|n| n.load(Relaxed))
+    }
+}
+
+/// Prints what changed, if anything did.
+fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
+    if before != now {
+        let rate = |i: usize| grouped((now[i] - before[i]) as f64 / time.as_secs_f64());
+        let (received, sent) = (rate(0), rate(1));
+        let [.., errors, ignored] = now;
+        say(format_args!(
+            "received {received:>9}/s  sent {sent:>9}/s  errors {errors}  ignored {ignored}"
+        ));
+    }
+}
+
+pub fn say_offload(socket: &Offload<&UdpSocket>) {
+    let counters = socket.counters();
+    let on = |on| if on { "on" } else { "off" };
+    say(format_args!(
+        "GSO {}, batches sent {} ({} segments), rejected {}; GRO {}, coalesced messages received {} ({} segments)",
+        on(socket.gso()),
+        counters.sent_trains,
+        counters.sent_segments,
+        counters.fallbacks_unsupported + counters.fallbacks_size,
+        on(socket.gro()),
+        counters.received_trains,
+        counters.received_segments,
     ));
 }

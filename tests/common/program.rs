@@ -18,13 +18,13 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
 /// `.../PROFILE/deps/TEST-HASH`. None, with a word about it, on a machine to which only test
-/// binaries were brought. A test binary asks for one example only.
+/// binaries were brought. For a test binary of one example; [`find`] is for several.
 pub fn example(name: &str) -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| find(name)).as_deref()
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
     let path = profile.join("examples").join(name);

@@ -16,7 +16,7 @@ mod net;
 mod plain;
 mod query;
 mod reply;
-#[path = "../../../examples/echo/stop.rs"]
+#[path = "stop.rs"]
 mod stop;
 #[cfg(test)]
 mod tests;

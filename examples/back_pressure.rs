@@ -1,0 +1,67 @@
+//! A socket that takes no more: what waits, waits in a bounded `SendQueue`.
+//!
+//! ```text
+//! cargo run --release --example back_pressure
+//! ```
+//!
+//! The receiver reads nothing until the queue has overflowed. What was queued then arrives in order;
+//! what did not fit is dropped and counted. A pair of Unix sockets stands in for a slow network: on
+//! loopback the kernel drops datagrams for a full receiver without holding up the sender.
+
+#[cfg(unix)]
+fn main() -> std::io::Result<()> {
+    use std::io::ErrorKind::WouldBlock;
+    use std::os::unix::net::UnixDatagram;
+
+    use mmsg::{BatchSocket, RecvBatch, SendMsg, SendQueue};
+
+    let (sender, receiver) = UnixDatagram::pair()?;
+    sender.set_nonblocking(true)?;
+    receiver.set_nonblocking(true)?;
+    let mut queue = SendQueue::new(64 << 10);
+    let (mut queued, mut dropped) = (0u32, 0u32);
+    while dropped < 10 {
+        let payload = (queued + dropped).to_be_bytes().repeat(100);
+        match queue.push(&SendMsg::new(&payload)) {
+            Ok(()) => queued += 1,
+            Err(_) => dropped += 1,
+        }
+        // Takes what it can. From `WouldBlock` on a program waits for readiness to write; this one
+        // goes on pushing.
+        match sender.flush(&mut queue) {
+            Err(error) if error.kind() != WouldBlock => return Err(error),
+            _ => {}
+        }
+    }
+    println!(
+        "{queued} queued or sent, {dropped} dropped, {} wait in {} bytes",
+        queue.len(),
+        queue.bytes()
+    );
+
+    let mut batch = RecvBatch::new(64, 1500);
+    let mut received = 0u32;
+    while received < queued {
+        match receiver.recv_into(&mut batch) {
+            Err(error) if error.kind() != WouldBlock => return Err(error),
+            _ => {}
+        }
+        for datagram in &batch {
+            assert_eq!(datagram.data()[..4], received.to_be_bytes(), "in order");
+            received += 1;
+        }
+        match sender.flush(&mut queue) {
+            Err(error) if error.kind() != WouldBlock => return Err(error),
+            _ => {}
+        }
+    }
+    // A burst's memory is not kept for good.
+    queue.shrink_to_fit();
+    println!("{received} received in order, {} wait", queue.len());
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn main() {
+    println!("this example needs Unix sockets");
+}

@@ -1,0 +1,43 @@
+//! ICMP errors, each with the destination that it is about (`drain_errors`).
+//!
+//! ```text
+//! cargo run --release --example error_queue
+//! ```
+//!
+//! Sends to a port where nobody listens, and to one where somebody does. Without the error queue a
+//! socket that is not connected never learns of the first.
+
+use std::net::UdpSocket;
+
+use mmsg::{Ancillary, BatchSocketExt, Report, SendMsg, drain_errors};
+
+fn main() -> std::io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    if !Ancillary::ERRORS.enable(&socket)?.contains(Ancillary::ERRORS) {
+        println!("this system has no error queue");
+        return Ok(());
+    }
+    let listening = UdpSocket::bind("127.0.0.1:0")?;
+    let closed = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    let dests = [closed, listening.local_addr()?, closed];
+    // Goes on past a message that fails.
+    let msgs = dests.map(|to| SendMsg::to(to, b"anybody?"));
+    socket.send_each(&msgs, |i, error| println!("to {}: {error}", dests[i]))?;
+
+    // On loopback the errors are there when the send returns; elsewhere they come later, and a
+    // poll for errors (POLLERR) says when. Drain until nothing is left: until then poll reports it.
+    let mut reports = [Report::default(); 16];
+    loop {
+        let count = drain_errors(&socket, &mut reports)?;
+        for report in &reports[..count] {
+            let error = std::io::Error::from_raw_os_error(report.errno);
+            println!("{:?} about {:?}: {error}", report.event, report.dest);
+        }
+        if count < reports.len() {
+            break;
+        }
+    }
+    listening.recv(&mut [0; 16])?;
+    println!("the one that listens has its datagram");
+    Ok(())
+}

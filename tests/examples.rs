@@ -1,0 +1,55 @@
+//! The small examples: each runs to its end and prints what it promises.
+
+#![cfg(unix)]
+
+#[path = "common/program.rs"]
+mod running;
+
+use running::{Program, find};
+
+/// Runs an example and returns what it prints; none where it is not there.
+fn run(name: &str) -> Option<String> {
+    let ended = Program::start(find(name)?, [""; 0]).wait();
+    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{name}: {ended:#?}");
+    Some(ended.out.join("\n"))
+}
+
+#[track_caller]
+fn assert_prints(name: &str, all: &[&str]) {
+    let Some(out) = run(name) else { return };
+    for text in all {
+        assert!(out.contains(text), "{name} prints no {text:?}: {out}");
+    }
+}
+
+#[test]
+fn offload() {
+    assert_prints("offload", &["1000 datagrams came back whole", "sender: 1000 datagrams in "]);
+}
+
+#[test]
+fn metadata() {
+    let linux = ["marked: ECN Some(Ect0), to Some(127.0.0.1)", "reply from Some(127.0.0.1): ECN "];
+    assert_prints("metadata", if cfg!(target_os = "linux") { &linux } else { &[] });
+}
+
+#[test]
+fn error_queue() {
+    let linux = ["refused", "the one that listens has its datagram"];
+    assert_prints("error_queue", if cfg!(target_os = "linux") { &linux } else { &[] });
+}
+
+#[test]
+fn back_pressure() {
+    assert_prints("back_pressure", &["10 dropped", "received in order, 0 wait"]);
+}
+
+#[test]
+fn socket_per_core() {
+    assert_prints("socket_per_core", &["64 datagrams over "]);
+}
+
+#[test]
+fn test_double() {
+    assert_prints("test_double", &["five sent, one failed: [192.0.2.1:4]"]);
+}
