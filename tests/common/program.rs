@@ -24,7 +24,8 @@ pub fn example(name: &str) -> Option<&'static Path> {
     FOUND.get_or_init(|| find(name)).as_deref()
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+/// The same, for a test binary that asks for several.
+pub fn find(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
     let path = profile.join("examples").join(name);
