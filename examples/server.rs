@@ -10,7 +10,7 @@
 use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
 use std::{io, net::UdpSocket};
 
-fn echo(socket: &UdpSocket) -> io::Result<()> {
+pub fn echo(socket: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
     let mut batch = RecvBatch::new(64, 1500);
     loop {

@@ -11,6 +11,7 @@ mod attack;
 #[path = "../common/mod.rs"]
 mod common;
 mod documented;
+mod errors;
 mod measure;
 mod requests;
 #[path = "../common/program.rs"]
