@@ -5,18 +5,30 @@
 //! has them, and `recvmsg` and `sendmsg` where it has not.
 //!
 //! ```no_run
-//! use mmsg::{BatchSocket, RecvBatch, SendMsg};
+//! use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+//! use std::{io, net::UdpSocket};
 //!
-//! let socket = std::net::UdpSocket::bind("[::]:7")?;
-//! let mut batch = RecvBatch::new(64, 1500);
-//! loop {
-//!     socket.recv_into(&mut batch)?;
-//!     let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-//!     socket.send_iter(&mut replies)?;
+//! fn echo(socket: &UdpSocket) -> io::Result<()> {
+//!     Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+//!     let mut batch = RecvBatch::new(64, 1500);
+//!     loop {
+//!         if let Err(error) = socket.recv_into(&mut batch) {
+//!             eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+//!         }
+//!         let whole = batch.iter().filter(|d| !d.truncated());
+//!         let replies = whole.filter_map(|d| d.reply(d.data()));
+//!         socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+//!     }
 //! }
-//! # #[allow(unreachable_code)]
-//! # Ok::<(), std::io::Error>(())
+//!
+//! fn main() -> io::Result<()> {
+//!     echo(&UdpSocket::bind("[::]:7")?)
+//! }
 //! ```
+//!
+//! No error ends this server: [`send_each`](BatchSocketExt::send_each) goes on past a reply that fails,
+//! [`reply`](Datagram::reply) is `None` where there is nobody to answer, and a receive that fails is made
+//! again. The [`guide`] says [which errors there are](guide::errors).
 //!
 //! # Which type for what
 //!
@@ -24,8 +36,9 @@
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
 //! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
-//! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocket::send_iter) |
-//! | send all that can be sent, whatever fails | [`send_each`](BatchSocket::send_each) |
+//! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
+//! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
+//! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
 //! | let the kernel carry many datagrams at once | [`Offload`] around the socket |
 //! | ask for ECN, destinations, timestamps ... | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |

@@ -18,21 +18,26 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 /// [`UdpSocket`] and on an [`Offload`] around one. Needs the feature `tokio`.
 ///
 /// ```
-/// use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg, SendQueue};
+/// use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendQueue};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
+/// Ancillary::DEST.enable(&socket)?; // Replies leave from the address that was asked.
 /// let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
 /// loop {
-///     socket.recv_into_async(&mut batch).await?;
-///     for datagram in &batch {
-///         if let Some(source) = datagram.addr() {
-///             queue.push(&SendMsg::to(source, datagram.data()))?;
-///         }
+///     if let Err(error) = socket.recv_into_async(&mut batch).await {
+///         eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
 ///     }
-///     socket.flush_async(&mut queue).await?;
+///     let whole = batch.iter().filter(|d| !d.truncated());
+///     for reply in whole.filter_map(|d| d.reply(d.data())) {
+///         queue.push(&reply)?; // It is empty, and a batch fits.
+///     }
+///     while let Err(error) = socket.flush_async(&mut queue).await {
+///         eprintln!("reply: {error}"); // About the first in the queue: the others go on.
+///         queue.pop_front();
+///     }
 /// #   break;
 /// }
 /// # assert_eq!(client.recv(&mut [0; 8]).await?, 5);

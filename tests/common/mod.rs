@@ -14,6 +14,8 @@ pub mod threads;
 pub mod firewall;
 #[cfg(target_os = "linux")]
 pub mod linux;
+#[cfg(target_os = "linux")]
+pub mod raw;
 
 use std::io::{self, Write};
 use std::sync::Once;

@@ -18,22 +18,29 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
 /// `.../PROFILE/deps/TEST-HASH`. None, with a word about it, on a machine to which only test
-/// binaries were brought. For a test binary of one example; [`find`] is for several.
+/// binaries were brought. A test binary asks for one example only.
 pub fn example(name: &str) -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| find(name)).as_deref()
 }
 
+/// The same, for a test binary that asks for several, and for programs of other packages, which are
+/// in `.../PROFILE/`. None, with a word about it, of a program that was not built.
 pub fn find(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("it is in PROFILE/deps");
-    let path = profile.join("examples").join(name);
-    let build = format!(
-        "`cargo test` builds it, and so does `cargo build --example {name}` (with the options of this test)"
-    );
+    let is_program = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).is_dir();
+    let path = if is_program { profile.join(name) } else { profile.join("examples").join(name) };
+    let build = if is_program {
+        format!("`cargo test --workspace` builds it, and so does `cargo build -p {name}`")
+    } else {
+        format!(
+            "`cargo test` builds it, and so does `cargo build --example {name}` (with the options of this test)"
+        )
+    };
     let Ok(built) = path.metadata().and_then(|meta| meta.modified()) else {
-        if std::env::var_os("CROSS_RUN").is_some() {
-            skip(name, format_args!("the example is not on this machine: {}", path.display()));
+        if is_program || std::env::var_os("CROSS_RUN").is_some() {
+            skip(name, format_args!("the program is not there: {}; {build}", path.display()));
             return None;
         }
         panic!("the example is not there: {}\n{build}", path.display());
@@ -44,7 +51,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .filter_map(|path| Path::new(path).metadata().ok()?.modified().ok());
     assert!(
         changed.max() <= Some(built),
-        "the example is older than its source: {}\n{build}",
+        "the program is older than its source: {}\n{build}",
         path.display()
     );
     Some(path)

@@ -8,6 +8,7 @@ mod families;
 mod memory;
 mod own_sockets;
 mod queue;
+mod replies;
 mod sizes;
 mod threads;
 mod truncation;

@@ -1,0 +1,31 @@
+//! The echo server of the README as a program, until it is ended by a signal.
+//!
+//! ```text
+//! cargo run --release --example server -- 127.0.0.1:7777
+//! ```
+//!
+//! What it meets on the Internet is sent to it by `tests/servers`, which also checks that `echo` is the
+//! one that the documentation shows.
+
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+use std::{io, net::UdpSocket};
+
+pub fn echo(socket: &UdpSocket) -> io::Result<()> {
+    Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+    let mut batch = RecvBatch::new(64, 1500);
+    loop {
+        if let Err(error) = socket.recv_into(&mut batch) {
+            eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+        }
+        let whole = batch.iter().filter(|d| !d.truncated());
+        let replies = whole.filter_map(|d| d.reply(d.data()));
+        socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    }
+}
+
+fn main() -> io::Result<()> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let socket = UdpSocket::bind(address)?;
+    println!("listening on {}", socket.local_addr()?);
+    echo(&socket)
+}

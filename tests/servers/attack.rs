@@ -1,0 +1,153 @@
+//! The attack, step by step; after each, the server must answer.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, BatchSocketExt, SendMsg};
+
+use crate::common::payload;
+use crate::measure;
+use crate::running::PATIENCE;
+use crate::target::{Server, Target};
+
+/// How much of it.
+pub struct Strength {
+    pub icmp_errors: u64,
+    /// How long to send as fast as can be, and how many datagrams at most.
+    pub flood: Duration,
+    pub most: u64,
+}
+
+/// Growth of resident memory that is no leak: parts of batches that no datagram has reached before,
+/// and what the allocator keeps. A leaked datagram of ten would come to more.
+const SLACK_KIB: u64 = 8 << 10;
+
+/// Attacks a server twice, and compares what it takes after the second time with after the first.
+pub fn run(server: &Server, strength: &Strength) {
+    let Some(mut target) = Target::start(server) else { return };
+    if !server.listen.starts_with("127.") {
+        let other = target.client_of(Ipv4Addr::new(127, 0, 0, 2));
+        target.assert_answers(&other, "a request to another address of this host");
+    }
+    let warm_up = Strength { flood: strength.flood / 5, ..*strength };
+    let (descriptors, memory) = attack(&mut target, &warm_up, None);
+    let (_, after) = attack(&mut target, strength, Some(descriptors));
+    let name = target.name;
+    assert!(after <= memory + SLACK_KIB, "{name}: {after} KiB of memory, {memory} before");
+}
+
+/// One attack; the descriptors, which must come down to those of `before`, and the memory that the
+/// server has at its end.
+fn attack(target: &mut Target, strength: &Strength, before: Option<usize>) -> (usize, u64) {
+    let client = target.client();
+    target.assert_answers(&client, "its start");
+    unanswerable(target, &client);
+    sizes(target, &client);
+    signals(target, &client);
+    icmp_errors(target, &client, strength.icmp_errors);
+    flood(target, strength);
+    target.assert_answers(&client, "a flood");
+    drop(client);
+
+    let (name, pid) = (target.name, target.pid());
+    measure::wait_for_rest(name, pid);
+    if let Some(before) = before {
+        measure::wait_for_descriptors(name, pid, before);
+    }
+    (measure::descriptors(pid), measure::memory(pid))
+}
+
+/// A datagram from port 0 alone; then such and empty ones among good ones, in one batch: the good ones
+/// are answered.
+fn unanswerable(target: &mut Target, client: &UdpSocket) {
+    let raw = target.raw();
+    let requests = [1, 2, 3].map(|number| target.request(number));
+    if let Some(raw) = &raw {
+        raw.send_from(0, &requests[0]).expect("loopback takes it");
+        target.assert_answers(client, "a datagram from port 0");
+    }
+    // While it is stopped, all of them come together.
+    target.program.signal(libc::SIGSTOP);
+    client.send(&requests[0]).expect("loopback takes it");
+    if let Some(raw) = &raw {
+        raw.send_from(0, &requests[1]).expect("loopback takes it");
+        raw.send_from(0, b"").expect("loopback takes it");
+    }
+    client.send(&requests[1]).expect("loopback takes it");
+    client.send(b"").expect("loopback takes it");
+    client.send(&requests[2]).expect("loopback takes it");
+    target.program.signal(libc::SIGCONT);
+    let end = Instant::now() + PATIENCE;
+    let mut unheard = requests.to_vec();
+    while !unheard.is_empty() {
+        unheard = target.unheard(client, &unheard).into_iter().map(<[u8]>::to_vec).collect();
+        let status = target.program.child.try_wait().expect("a child can be asked");
+        assert_eq!(status, None, "{}: ended by what has no answer", target.name);
+        let name = target.name;
+        assert!(Instant::now() < end, "{name}: {} innocents are not answered", unheard.len());
+    }
+}
+
+/// Datagrams longer than a slot, and as long as can be.
+fn sizes(target: &mut Target, client: &UdpSocket) {
+    for len in [1_501, 2_049, 9_000, 65_507] {
+        client.send(&payload(len, len)).expect("loopback takes it");
+        target.assert_answers(client, &format!("a datagram of {len} bytes"));
+    }
+}
+
+/// Calls that are interrupted, or made again.
+fn signals(target: &mut Target, client: &UdpSocket) {
+    for _ in 0..10 {
+        target.program.signal(libc::SIGSTOP);
+        target.program.signal(libc::SIGCONT);
+    }
+    target.assert_answers(client, "signals");
+}
+
+/// Requests from a port that takes no answers, since its socket is connected to itself: each answer
+/// meets "port unreachable".
+fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
+    let refusing = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback socket");
+    let own = refusing.local_addr().expect("it is bound");
+    refusing.connect(own).expect("connecting does nothing but remember");
+    let requests: Vec<_> = (0..50).map(|number| target.request(number)).collect();
+    let to = target.addr().into();
+    let before = port_unreachable();
+    let end = Instant::now() + 2 * PATIENCE;
+    while port_unreachable() - before < count {
+        let msgs = requests.iter().map(|request| SendMsg::to(to, request));
+        // Its own socket is told of ICMP errors as well, if the server is not there.
+        let _ = refusing.send_iter(msgs);
+        target.assert_answers(client, "ICMP errors");
+        assert!(Instant::now() < end, "{}: no ICMP errors", target.name);
+    }
+}
+
+/// ICMP messages that this host has sent because nobody listened: of every test that runs.
+fn port_unreachable() -> u64 {
+    let snmp = fs::read_to_string("/proc/self/net/snmp").expect("the host's counts");
+    let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Icmp: "));
+    let (names, numbers) = (rows.next().expect("the names"), rows.next().expect("the counts"));
+    let mut pairs = names.split(' ').zip(numbers.split(' '));
+    let (_, number) = pairs.find(|(name, _)| *name == "OutDestUnreachs").expect("it is counted");
+    number.parse().expect("a number")
+}
+
+/// As many datagrams as can be sent: requests, noise, and empty ones, from four clients who do not
+/// listen.
+fn flood(target: &Target, strength: &Strength) {
+    let clients: Vec<_> = (0..4).map(|_| target.client()).collect();
+    let noise: Vec<_> = (0..32).map(|seed| payload(seed, 45 * seed)).collect();
+    let requests: Vec<_> = (0..32).map(|number| target.request(number)).collect();
+    let msgs: Vec<_> = noise.iter().chain(&requests).map(|data| SendMsg::new(data)).collect();
+    let (end, mut sent) = (Instant::now() + strength.flood, 0);
+    for client in clients.iter().cycle() {
+        if Instant::now() >= end || sent >= strength.most {
+            return;
+        }
+        // Errors tell of the server's end, which is asked about afterwards.
+        sent += client.send_batch(&msgs).unwrap_or(1) as u64;
+    }
+}

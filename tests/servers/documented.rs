@@ -1,0 +1,94 @@
+//! The servers that the documentation shows are those that are attacked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::skip;
+
+/// The loops of the servers that are attacked.
+fn attacked() -> Vec<String> {
+    let sources =
+        [include_str!("../../examples/server.rs"), include_str!("../../examples/server_tokio.rs")];
+    sources.into_iter().flat_map(loops).collect()
+}
+
+/// Every loop in these lines, without its indentation.
+fn loops(text: &str) -> Vec<String> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(indent) = line.strip_suffix("loop {").filter(|before| before.trim().is_empty())
+        else {
+            continue;
+        };
+        let end = format!("{indent}}}");
+        let body = lines[at..].iter().take_while(|line| **line != end);
+        found.push(
+            body.map(|line| format!("{}\n", line.strip_prefix(indent).unwrap_or(line))).collect(),
+        );
+    }
+    found
+}
+
+/// The code in a page of documentation, without what rustdoc hides.
+fn code_in(page: &str) -> String {
+    let (mut code, mut inside) = (String::new(), false);
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if inside && !line.starts_with("# ") && line != "#" {
+            code += line;
+            code.push('\n');
+        }
+    }
+    code
+}
+
+/// A page of documentation as it is, or that in a source file's comments.
+fn page(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("a readable file");
+    if path.extension().is_some_and(|extension| extension == "md") {
+        return text;
+    }
+    let comment = |line: &str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("//!").or(line.strip_prefix("///"))?;
+        Some(format!("{}\n", text.strip_prefix(' ').unwrap_or(text)))
+    };
+    text.lines().filter_map(comment).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the source") {
+        let path = entry.expect("an entry of it").path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn d3_every_documented_server_is_one_that_is_attacked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if !root.join("README.md").is_file() {
+        return skip("d3_every_documented_server", "the source is not here");
+    }
+    let mut pages = vec![root.join("README.md")];
+    pages.extend(files(&root.join("docs/guide")));
+    pages.extend(files(&root.join("src")));
+    let attacked = attacked();
+    assert_eq!(attacked.len(), 2, "{attacked:#?}");
+    let mut shown = 0;
+    for path in pages {
+        // What receives and sends in a loop is a server.
+        let is_server = |code: &String| {
+            code.contains("recv_") && ["send", "flush"].iter().any(|call| code.contains(call))
+        };
+        for server in loops(&code_in(&page(&path))).into_iter().filter(is_server) {
+            assert!(attacked.contains(&server), "{}: not attacked:\n{server}", path.display());
+            shown += 1;
+        }
+    }
+    // The README's two, the crate page's, and that of `AsyncBatchSocket`.
+    assert!(shown >= 4, "{shown} servers in the documentation");
+}

@@ -1,0 +1,100 @@
+//! Errors of the system that the README's servers go past: a firewall's, and those of a connected
+//! socket whose peer is gone.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Instant;
+
+use mmsg::{BatchSocketExt, SendMsg};
+use socket2::{Domain, Socket, Type};
+
+use crate::common::{NET, firewall, linux::in_namespace, skip};
+use crate::requests;
+use crate::running::PATIENCE;
+use crate::target::{Server, Target};
+
+/// The README's server itself, to be run on a socket of the test's choice.
+#[allow(dead_code)] // Its `main`.
+#[path = "../../examples/server.rs"]
+mod readme;
+
+/// `EPERM` for one reply of a batch.
+fn behind_a_firewall(program: &'static str) {
+    in_namespace(program, || {
+        let args = |listen, _| vec![listen];
+        let server = Server { program, args, listen: "0.0.0.0:0", request: requests::ECHO };
+        let Some(mut target) = Target::start(&server) else { return };
+        let (open, closed) = (target.client(), target.client());
+        let port = closed.local_addr().expect("it is bound").port();
+        if let Err(error) = firewall::refuse_port(port) {
+            return skip(program, format_args!("no firewall rule: {error}"));
+        }
+        target.assert_answers(&open, "its start");
+        let requests = [1, 2, 3].map(|number| target.request(number));
+        // While it is stopped, all of them come together.
+        target.program.signal(libc::SIGSTOP);
+        for request in &requests {
+            closed.send(request).expect("the other way is open");
+            open.send(request).expect("loopback takes it");
+        }
+        target.program.signal(libc::SIGCONT);
+        let end = Instant::now() + PATIENCE;
+        let mut unheard = requests.to_vec();
+        while !unheard.is_empty() {
+            unheard = target.unheard(&open, &unheard).into_iter().map(<[u8]>::to_vec).collect();
+            assert!(Instant::now() < end, "{program}: {} innocents not answered", unheard.len());
+        }
+    });
+}
+
+#[test]
+fn d3_a_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
+    behind_a_firewall("server");
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn d3_a_tokio_reply_that_a_firewall_rejects_costs_nobody_the_answer() {
+    behind_a_firewall("server_tokio");
+}
+
+/// A socket on this port of loopback, which others may have as well.
+fn bind_shared(addr: SocketAddr) -> UdpSocket {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("an IPv4 socket");
+    socket.set_reuse_address(true).expect("it can");
+    socket.bind(&addr.into()).expect("a loopback address");
+    socket.into()
+}
+
+/// On a connected socket ICMP errors come out of receives and sends.
+#[test]
+fn d3_the_readme_s_server_goes_past_connection_refused() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let to = server.local_addr().expect("it is bound");
+    // Connected to itself, it takes no answers.
+    let refusing = bind_shared("127.0.0.1:0".parse().expect("an address"));
+    let peer = refusing.local_addr().expect("it is bound");
+    refusing.connect(peer).expect("connecting does nothing but remember");
+    server.connect(peer).expect("connecting does nothing but remember");
+    // It serves until the process ends.
+    thread::spawn(move || readme::echo(&server));
+    for number in 0..1_000u32 {
+        let data = number.to_be_bytes();
+        let sent = refusing.send_each([SendMsg::to(to, &data)], |_, error| panic!("{error}"));
+        assert_eq!(sent.expect("loopback takes it"), 1);
+    }
+    let client = bind_shared(peer);
+    client.connect(to).expect("loopback has a route");
+    client.set_read_timeout(Some(NET / 100)).expect("a timeout");
+    let (end, mut buffer) = (Instant::now() + PATIENCE, [0; 16]);
+    loop {
+        client.send(b"still there?").expect("loopback takes it");
+        // Of the thousand some may be answered only now.
+        while let Ok(len) = client.recv(&mut buffer) {
+            if &buffer[..len] == b"still there?" {
+                return;
+            }
+        }
+        assert!(Instant::now() < end, "no answer after ICMP errors");
+    }
+}

@@ -1,0 +1,47 @@
+//! What the servers are asked, and how an answer is known.
+
+use crate::common::payload;
+
+/// A kind of request.
+#[derive(Clone, Copy)]
+pub struct Request {
+    /// The request of this number.
+    pub make: fn(u32) -> Vec<u8>,
+    /// Whether these bytes answer this request and no other.
+    pub is_answer: fn(&[u8], &[u8]) -> bool,
+}
+
+pub const ECHO: Request = Request {
+    make: |number| payload(number as usize, 64),
+    is_answer: |request, answer| answer == request,
+};
+
+/// www.example.test A IN, by the last 16 bits of the number.
+pub const DNS: Request = Request {
+    make: |number| {
+        let mut bytes = number.to_be_bytes()[2..].to_vec();
+        bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");
+        bytes
+    },
+    is_answer: |request, answer| answer.len() > 12 && answer[..2] == request[..2],
+};
+
+/// A packet of a version that there is not, which a server answers by those that it has (RFC 9000,
+/// section 6.1): no connection, and no cryptography.
+pub const QUIC: Request = Request {
+    make: |number| {
+        let mut bytes = vec![0xc0, 0x0a, 0x0a, 0x0a, 0x0a];
+        for id in [number, !number] {
+            bytes.push(8);
+            bytes.extend([id, id].map(u32::to_be_bytes).concat());
+        }
+        bytes.resize(1200, 0);
+        bytes
+    },
+    is_answer: |request, answer| {
+        // Version 0, then the two connection IDs, the sender's own first.
+        let ids = [&request[14..23], &request[5..14]].concat();
+        answer.get(1..5) == Some(&[0; 4]) && answer.get(5..23) == Some(&ids)
+    },
+};

@@ -1,0 +1,124 @@
+//! A server that runs, and clients that ask it.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::common::raw::RawSender;
+use crate::common::skip;
+use crate::requests::Request;
+use crate::running::{PATIENCE, Program, find, has_ipv6};
+use crate::upstream;
+
+/// A row of the table.
+pub struct Server {
+    /// The example's name. It prints "listening on ADDRESS" first.
+    pub program: &'static str,
+    /// Its arguments, to listen on an address, with another server behind it if it needs one.
+    pub args: fn(String, SocketAddr) -> Vec<String>,
+    /// Where it is to listen; if on every address, it must answer from the one that was asked.
+    pub listen: &'static str,
+    pub request: Request,
+}
+
+/// A file of the source.
+pub fn file(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    path.to_str().expect("a plain path").to_owned()
+}
+
+/// A file of the test's own, to be written to.
+pub fn scratch(name: &str) -> String {
+    let name = format!("{}-{name}", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("a plain path").to_owned()
+}
+
+pub struct Target {
+    pub name: &'static str,
+    pub program: Program,
+    request: Request,
+    port: u16,
+}
+
+impl Target {
+    /// Starts the server; none where the program is not there.
+    pub fn start(server: &Server) -> Option<Self> {
+        let path = find(server.program)?;
+        let mut listen = server.listen.to_owned();
+        if !has_ipv6() {
+            listen = listen.replace("[::]", "0.0.0.0");
+        }
+        let args = (server.args)(listen, upstream::start());
+        let program = Program::start(&path, args);
+        let line = program.line();
+        let said = line.strip_prefix("listening on ").expect("the first line says where");
+        let addr: SocketAddr = said.parse().expect("an address and a port");
+        let (name, request, port) = (server.program, server.request, addr.port());
+        Some(Self { name, program, request, port })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.program.child.id()
+    }
+
+    /// Where it is, by the usual address of this host.
+    pub fn addr(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    pub fn request(&self, number: u32) -> Vec<u8> {
+        (self.request.make)(number)
+    }
+
+    /// A socket that hears this address of the server alone.
+    pub fn client_of(&self, host: Ipv4Addr) -> UdpSocket {
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback socket");
+        client.connect((host, self.port)).expect("loopback has a route");
+        client.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        client
+    }
+
+    pub fn client(&self) -> UdpSocket {
+        self.client_of(Ipv4Addr::LOCALHOST)
+    }
+
+    /// A sender of datagrams from port 0; none, and a word about it, where there may be none.
+    pub fn raw(&self) -> Option<RawSender> {
+        RawSender::to(self.addr()).inspect_err(|error| skip("datagrams from port 0", error)).ok()
+    }
+
+    /// The requests whose answers do not come, in any order, before 200 ms pass without a datagram.
+    pub fn unheard<'r>(&self, client: &UdpSocket, requests: &'r [Vec<u8>]) -> Vec<&'r [u8]> {
+        let mut unheard: Vec<_> = requests.iter().map(Vec::as_slice).collect();
+        let mut buffer = [0; 65_535];
+        while !unheard.is_empty() {
+            match client.recv(&mut buffer) {
+                Ok(len) => {
+                    unheard.retain(|request| !(self.request.is_answer)(request, &buffer[..len]))
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Interrupted, or the news that the server was not there.
+                Err(_) => {}
+            }
+        }
+        unheard
+    }
+
+    /// Asks until it answers: while it is busy with what came before, requests may be lost.
+    #[track_caller]
+    pub fn assert_answers(&mut self, client: &UdpSocket, after: &str) {
+        let end = Instant::now() + PATIENCE;
+        for number in 0x5eed_0000.. {
+            let request = self.request(number);
+            // An ICMP error is told by a send, too.
+            let sent = client.send(&request).is_ok();
+            if sent && self.unheard(client, &[request]).is_empty() {
+                return;
+            }
+            let status = self.program.child.try_wait().expect("a child can be asked");
+            assert!(status.is_none(), "{}: ended after {after}: {status:?}", self.name);
+            assert!(Instant::now() < end, "{}: no answer after {after}", self.name);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Answers: to whom there is one, from where it leaves, and that none holds up another.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg};
+
+use crate::common::recv::{collect, payloads};
+use crate::common::sockets::{addr, udp4, unix_pair};
+use crate::common::{code, numbered, would_block};
+
+/// The reply to a datagram from `source`.
+fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAddr>, SendMeta)> {
+    let mut buffer = [0; 8];
+    let mut msg = RecvMsg::new(&mut buffer);
+    msg.fill(b"question", source, meta);
+    let told = msg.reply(b"answer").map(|reply| {
+        assert_eq!(reply.slices().collect::<Vec<_>>(), [b"answer"]);
+        (reply.dest(), reply.meta())
+    });
+    let of_datagram = msg.datagrams().next().expect("it is one").reply(b"answer");
+    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), told);
+    told
+}
+
+#[test]
+fn d3_nobody_is_answered_who_gives_no_address_or_port() {
+    let none = RecvMeta::default();
+    let unanswerable =
+        ["192.0.2.1:0", "[2001:db8::1]:0", "[::ffff:192.0.2.1]:0", "0.0.0.0:68", "[::]:546"];
+    for source in unanswerable.into_iter().chain(["[::ffff:0.0.0.0]:68"]) {
+        assert_eq!(reply(Some(source.parse().expect("an address")), none), None, "{source}");
+    }
+    assert_eq!(reply(None, none), None);
+    let source = "[2001:db8::1]:7".parse().ok();
+    assert_eq!(reply(source, none), Some((source, SendMeta::new())));
+}
+
+#[test]
+fn d3_a_reply_asks_to_leave_from_the_address_that_was_asked() {
+    let source = "192.0.2.1:7".parse().ok();
+    let asked = "192.0.2.9".parse().expect("an address");
+    let mut meta = RecvMeta::default();
+    meta.destination = Some(asked);
+    assert_eq!(reply(source, meta), Some((source, SendMeta::new().with_source(asked))));
+}
+
+#[test]
+fn d3_a_message_of_a_batch_is_answered_as_its_datagrams_are() {
+    let (server, client) = (udp4(), udp4());
+    client.send_to(b"question", addr(&server)).expect("loopback takes it");
+    let mut batch = RecvBatch::new(4, 16);
+    server.recv_into(&mut batch).expect("it is there");
+    let message = batch.messages().next().expect("it is there");
+    let replies = [message.reply(b"one"), message.datagrams().next().and_then(|d| d.reply(b"two"))];
+    assert_eq!(server.send_each(replies.iter().flatten(), no_error).expect("they are taken"), 2);
+    assert_eq!(payloads(&client, 2), [b"one", b"two"]);
+}
+
+fn no_error(index: usize, error: io::Error) {
+    panic!("message {index}: {error}");
+}
+
+/// Sends these three in every form that an iterator has, 21 messages in all.
+fn every_form<S: BatchSocket + ?Sized>(socket: &S, msgs: [SendMsg<'_>; 3]) -> usize {
+    let mut failed = Vec::new();
+    let mut note = |index, error: io::Error| failed.push((index, error));
+    let sent = [
+        socket.send_each(msgs, no_error),
+        socket.send_each(&msgs, &mut note),
+        socket.send_each(msgs.iter().filter(|msg| !msg.is_empty()), &mut note),
+        socket.send_each(msgs.to_vec(), |_, _| ()),
+        socket.send_iter(msgs),
+        socket.send_iter(&msgs[..]),
+        socket.send_iter(&mut msgs.iter().copied()),
+    ];
+    assert!(failed.is_empty(), "{failed:?}");
+    sent.into_iter().map(|sent| sent.expect("they are taken")).sum()
+}
+
+fn by_value<S: BatchSocket>(socket: S, msgs: [SendMsg<'_>; 3]) -> usize {
+    every_form(&socket, msgs)
+}
+
+fn by_dyn(socket: &dyn BatchSocket, msgs: [SendMsg<'_>; 3]) -> usize {
+    every_form(socket, msgs)
+}
+
+#[test]
+fn d3_every_form_of_a_socket_sends_every_form_of_an_iterator() {
+    let to = udp4();
+    let offload = || Offload::new(udp4()).expect("a socket that is one");
+    let boxed: Box<dyn BatchSocket> = Box::new(offload());
+    let shared = Arc::new(offload());
+    let msgs = [b"a", b"b", b"c"].map(|data| SendMsg::to(addr(&to), data));
+    let socket = udp4();
+    let sent = [
+        by_value(&socket, msgs),
+        by_value(offload(), msgs),
+        by_dyn(&socket, msgs),
+        by_dyn(&offload(), msgs),
+        by_dyn(&*boxed, msgs),
+        by_dyn(&*shared, msgs),
+        boxed.send_each(msgs, no_error).expect("they are taken"),
+        shared.send_each(msgs, no_error).expect("they are taken"),
+        (&offload()).send_each(msgs, no_error).expect("they are taken"),
+        (&socket as &dyn BatchSocket).send_each(msgs, no_error).expect("they are taken"),
+    ];
+    let total = 6 * 21 + 4 * 3;
+    assert_eq!(sent.iter().sum::<usize>(), total);
+    let received = payloads(&to, total);
+    assert!(received.chunks(3).all(|three| three == [b"a", b"b", b"c"]));
+}
+
+#[test]
+fn d3_each_message_of_an_iterator_is_sent_or_reported() {
+    let (from, to) = (udp4(), udp4());
+    let (good, too_long) = (numbered(200, 32), vec![0; 70_000]);
+    let sockets: [&dyn BatchSocket; 2] = [&from, &Offload::new(udp4()).expect("a socket")];
+    // Alone, in pairs, at the border of what is taken from an iterator at a time, and all of a step.
+    let bad = |i: usize| [0, 9, 10, 63, 64].contains(&i) || (128..192).contains(&i) || i == 199;
+    for socket in sockets {
+        let msgs = good
+            .iter()
+            .enumerate()
+            .map(|(i, data)| SendMsg::to(addr(&to), if bad(i) { &too_long[..] } else { data }));
+        let mut failed = Vec::new();
+        let handled = socket.send_each(msgs, |index, error| {
+            assert_eq!(code::<()>(Err(error)), libc::EMSGSIZE);
+            failed.push(index);
+        });
+        assert_eq!(handled.expect("the socket takes datagrams"), 200);
+        assert!(failed.into_iter().eq((0..200).filter(|i| bad(*i))));
+        let expected = (0..200).filter(|i| !bad(*i)).map(|i| &good[i]);
+        assert!(payloads(&to, 200 - 70).iter().eq(expected));
+    }
+}
+
+/// What was taken from the iterator and not sent can be had from its source again: the count says
+/// from where on.
+#[test]
+fn d3_a_full_socket_ends_an_iterator_at_the_count() {
+    let (a, b) = unix_pair();
+    a.set_nonblocking(true).expect("it can");
+    let data = numbered(2_000, 4);
+    let handled = a.send_each(data.iter().map(|data| SendMsg::new(data)), no_error);
+    let handled = handled.expect("some are taken");
+    assert!(0 < handled && handled < 2_000, "a Unix socket's queue is short: {handled}");
+    let mut rest = data[handled..].iter().map(|data| SendMsg::new(data));
+    assert!(would_block(a.send_each(&mut rest, no_error)));
+    let got = collect(&b, handled);
+    assert!(got.iter().map(|got| &got.data).eq(&data[..handled]));
+    let one = data[handled..].iter().take(1).map(|data| SendMsg::new(data));
+    assert_eq!(a.send_each(one, no_error).expect("there is room again"), 1);
+    assert_eq!(payloads(&b, 1), [&data[handled][..]]);
+}
+
+/// A datagram from port 0 has no answer, and costs those around it nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn d3_a_datagram_from_port_0_costs_nobody_the_answer() {
+    use crate::common::{raw::RawSender, skip};
+    use std::net::SocketAddr::V4;
+
+    let (server, client) = (udp4(), udp4());
+    let V4(to) = addr(&server) else { panic!("an IPv4 socket") };
+    let raw = match RawSender::to(to) {
+        Ok(raw) => raw,
+        Err(error) => return skip("d3_a_datagram_from_port_0_costs_nobody_the_answer", error),
+    };
+    for data in [b"0", b"1", b"2"] {
+        raw.send_from(0, data).expect("loopback takes it");
+        client.send_to(data, to).expect("loopback takes it");
+    }
+    crate::common::sockets::settle();
+    let mut batch = RecvBatch::new(8, 16);
+    let mut left = 6;
+    while left > 0 {
+        left -= server.recv_into(&mut batch).expect("they are there");
+        let replies = batch.iter().filter_map(|datagram| datagram.reply(datagram.data()));
+        server.send_each(replies, no_error).expect("loopback takes them");
+    }
+    assert_eq!(payloads(&client, 3), [b"0", b"1", b"2"]);
+}
