@@ -17,7 +17,8 @@
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
-//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
+//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries;
+//!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
@@ -36,6 +37,8 @@ mod addr;
 #[cfg(unix)]
 mod cmsg;
 #[cfg(unix)]
+mod domain;
+#[cfg(unix)]
 mod headers;
 #[cfg(all(unix, mmsg_calls))]
 mod mmsg;
@@ -49,11 +52,12 @@ mod zeroed;
 pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
     cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
+    domain::{families, has_error_queue, has_transmit_times},
     headers::{Headers, Singles, Slots},
     msg::wait_writable,
     unix::{
-        AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
-        segmentation_refused, send_plain, socket_id,
+        AsSocket, BorrowedSocket, RawSocket, borrow, has_segmentation, raw, segmentation_refused,
+        send_plain, socket_id,
     },
 };
 
@@ -62,9 +66,9 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawAddr, RawAddrRef, RawSocket, Singles,
-    Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
-    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
-    wait_writable,
+    Slots, borrow, families, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, option, raw, segmentation_refused, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_id, wait_writable,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -10,7 +10,7 @@ pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, Raw
 
 use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Families, Refusal, Step, cmsg, kinds, msg, option};
+use super::{Backend, Refusal, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -204,15 +204,6 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-}
-
-/// Which Internet families the socket carries. A Unix socket carries none.
-#[cold]
-pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
-    let socket = SockRef::from(&socket);
-    let local = socket.local_addr()?;
-    let v6 = local.is_ipv6();
-    Ok(Families { v4: local.is_ipv4() || (v6 && !socket.only_v6()?), v6 })
 }
 
 /// The socket's number in this process, to find it again by.

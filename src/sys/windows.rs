@@ -342,6 +342,14 @@ pub(crate) fn families(_: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: false, v6: false })
 }
 
+pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(crate) fn has_transmit_times(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
 pub(crate) fn option(_: BorrowedSocket<'_>, _: Kind) -> io::Result<i32> {
     Err(io::ErrorKind::Unsupported.into())
 }
