@@ -32,7 +32,7 @@ pub struct Ancillary(u16);
 impl Ancillary {
     /// Nothing.
     pub const NONE: Self = Self(0);
-    /// Destination address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
+    /// Destination address, own address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
     /// `IP_RECVDSTADDR`).
     pub const DEST: Self = Self(1);
     /// TOS byte or traffic class, and so the congestion bits (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
