@@ -110,6 +110,9 @@ mod platform {
         libc::EPROTO,
     ];
 
+    pub(crate) const RIGHTS: Kind = (SOCKET, libc::SCM_RIGHTS);
+    /// `SCM_PIDFD`, include/linux/socket.h (Linux 6.5)
+    pub(crate) const PIDFD: Kind = (SOCKET, 4);
     pub(crate) const PROTOCOL: Kind = (SOCKET, libc::SO_PROTOCOL);
     /// Protocols that read their error queue where `MSG_ERRQUEUE` asks for it; raw sockets do,
     /// too. (ip_recv_error and inet_recv_error in the kernel, by their callers.)
@@ -192,6 +195,8 @@ mod platform {
     pub(crate) const ERROR_V4: Kind = ABSENT;
     pub(crate) const ERROR_V6: Kind = absent(15);
     pub(crate) const COOKIE: Kind = absent(16);
+    pub(crate) const RIGHTS: Kind = (SOCKET, libc::SCM_RIGHTS);
+    pub(crate) const PIDFD: Kind = absent(18);
     pub(crate) const PROTOCOL: Kind = absent(17);
     pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
     pub(crate) const PACKET_DOMAIN: i32 = -1;
@@ -312,6 +317,7 @@ mod platform {
     pub(crate) const TXTIME: Kind = ABSENT;
     pub(crate) const ERROR_V4: Kind = ABSENT;
     pub(crate) const ERROR_V6: Kind = absent(17);
+    pub(crate) const RIGHTS: Kind = absent(18);
     /// `WSAEMSGSIZE` (winsock2.h)
     pub(crate) const EMSGSIZE: i32 = 10040;
     pub(crate) const TOS_IS_A_BYTE: bool = false;

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use libc::c_int;
 use socket2::SockRef;
 
-pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
+pub(crate) use std::os::fd::{
+    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
+};
 
 use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
@@ -157,10 +159,10 @@ fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
 
 #[inline]
 fn native_flags(flags: RecvFlags) -> c_int {
-    // Descriptors that come unasked for must not reach programs that this one starts.
-    #[cfg(linux_like)]
+    // Descriptors that come must not reach programs that this one starts.
+    #[cfg(not(target_vendor = "apple"))]
     let mut native = libc::MSG_CMSG_CLOEXEC;
-    #[cfg(not(linux_like))]
+    #[cfg(target_vendor = "apple")]
     let mut native = 0;
     if flags.is_empty() {
         return native;

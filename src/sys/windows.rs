@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::option;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
+pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
@@ -257,6 +257,21 @@ impl Slots {
         let arrivals = vec![(Arrival::NONE, RawAddr::NONE); slots];
         Self { payload: vec![0; slots * slot_len], arrivals, slot_len }
     }
+
+    /// No descriptor comes with a message here.
+    pub(crate) fn accept_fds(&mut self, _: bool) {}
+
+    pub(crate) fn accepts_fds(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn take_fds(&mut self, _: usize) -> impl Iterator<Item = OwnedSocket> {
+        [].into_iter()
+    }
+
+    pub(crate) fn add_fds(&mut self, _: usize, _: impl Iterator<Item = OwnedSocket>) {}
+
+    pub(crate) fn close_fds(&mut self) {}
 
     pub(crate) fn recv(
         &mut self,
