@@ -6,6 +6,8 @@
 //! other code, can leak one or close one twice.
 
 #![allow(unsafe_code)]
+// The lengths in C's structs are narrower elsewhere.
+#![allow(clippy::unnecessary_cast)]
 
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
