@@ -98,16 +98,18 @@ impl Default for Report {
 ///
 /// # Errors
 ///
-/// What the system says of the socket. `Unsupported` where there is no error queue: it is Linux's
-/// and Android's.
+/// What the system says of the socket. `Unsupported`, and nothing is taken from the socket, where
+/// there is no error queue: Linux and Android have it, for UDP, TCP, ICMP and raw sockets.
 pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Result<usize> {
     /// Few, since they are on the stack; a queue is rarely longer.
     const STEP: usize = 8;
 
-    if kinds::ERROR_V4 == kinds::ABSENT {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
     let socket = sys::borrow(socket);
+    // Asked before anything is received: a socket without the queue would give up its data.
+    if !sys::has_error_queue(socket)? {
+        let reason = "the socket has no error queue";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
     let mut done = 0;
     while done < reports.len() {
         let room = &mut reports[done..];

@@ -177,7 +177,8 @@ impl<'a> Message<'a> {
         self.arrival.control_truncated()
     }
 
-    /// All control messages, as they came.
+    /// All control messages, as they came, but for the numbers of descriptors, which read as -1
+    /// (see [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
         ControlMessages::new(self.meta.raw)

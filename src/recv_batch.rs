@@ -9,7 +9,7 @@ use crate::ancillary::Told;
 use crate::message::{Arrival, Train};
 use crate::pending;
 use crate::progress::{Direction, Progress};
-use crate::sys::{BorrowedSocket, MAX_BATCH, RawAddr, Singles, Slots};
+use crate::sys::{BorrowedSocket, MAX_BATCH, OwnedSocket, RawAddr, Singles, Slots};
 use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
@@ -149,10 +149,51 @@ impl RecvBatch {
         Iter { batch: self, singles, next: 0, train: None }
     }
 
-    /// Forgets the messages.
+    /// Whether descriptors that come with messages (`SCM_RIGHTS`, on Unix sockets) are kept for
+    /// [`take_fds`](Self::take_fds). They are closed on arrival otherwise, as at first.
+    ///
+    /// Until then, those of all messages of a batch are open at once, so a peer can make a receive
+    /// meet the process's limit of descriptors for a moment: those beyond it do not come, and the
+    /// message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
+    /// are always closed.
+    pub fn accept_fds(&mut self, on: bool) {
+        self.slots.accept_fds(on);
+    }
+
+    /// Takes the descriptors that came with message `index` of [`messages`](Self::messages), in
+    /// order; the second time there are none left. Needs [`accept_fds`](Self::accept_fds). The next
+    /// receive closes those that are not taken.
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, ControlBuf, RecvBatch, SendMsg};
+    /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
+    ///
+    /// let (near, far) = UnixDatagram::pair()?;
+    /// let file = std::fs::File::open("/dev/null")?;
+    /// let mut control = ControlBuf::new();
+    /// control.push_fds(&[file.as_fd()])?;
+    /// near.send_batch(&[SendMsg::new(b"a file").with_control(&control)])?;
+    ///
+    /// let mut batch = RecvBatch::new(8, 1500);
+    /// batch.accept_fds(true);
+    /// far.recv_into(&mut batch)?;
+    /// for i in 0..batch.len() {
+    ///     let files: Vec<_> = batch.take_fds(i).map(std::fs::File::from).collect();
+    ///     # assert_eq!(files.len(), 1);
+    /// }
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn take_fds(&mut self, index: usize) -> impl Iterator<Item = OwnedSocket> {
+        self.slots.take_fds(index)
+    }
+
+    /// Forgets the messages, and closes descriptors that came with them and were not taken.
     pub fn clear(&mut self) {
         self.len = 0;
         self.arrivals.clear();
+        self.slots.close_fds();
     }
 
     /// The message in slot `i`, if it has one.
@@ -236,11 +277,21 @@ impl RecvBatch {
         const MOST: usize = 32;
         self.clear();
         let most = self.count.min(MOST);
-        let mut buffers = self.slots.buffers();
-        let mut msgs: [_; MOST] =
-            array::from_fn(|_| RecvMsg::new(buffers.next().unwrap_or_default()));
+        let accepts_fds = self.slots.accepts_fds();
+        let mut fds: [Vec<OwnedSocket>; MOST] = array::from_fn(|_| Vec::new());
+        let (mut buffers, mut each) = (self.slots.buffers(), fds.iter_mut());
+        let mut msgs: [_; MOST] = array::from_fn(|_| {
+            let msg = RecvMsg::new(buffers.next().unwrap_or_default());
+            match each.next().filter(|_| accepts_fds) {
+                Some(fds) => msg.with_fds(fds),
+                None => msg,
+            }
+        });
         let count = recv(&mut msgs[..most])?.min(most);
         self.arrivals.extend(msgs[..count].iter().map(RecvMsg::known));
+        drop((buffers, msgs));
+        let of_messages = fds[..count].iter_mut().enumerate();
+        of_messages.for_each(|(i, fds)| self.slots.add_fds(i, fds.drain(..)));
         self.len = count;
         Ok(count)
     }

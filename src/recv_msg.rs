@@ -5,10 +5,10 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::slice;
 
-use crate::ancillary::Told;
+use crate::ancillary::{ControlRoom, Told};
 use crate::message::{self, Arrival, Cut, Meta};
 use crate::parts::{Parts, Slices};
-use crate::sys::RawAddr;
+use crate::sys::{OwnedSocket, RawAddr};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
 /// Room for one message, and after a receive call the message in it.
@@ -66,7 +66,11 @@ enum Room<'a> {
     /// One buffer and nothing else.
     Plain(IoSliceMut<'a>),
     /// Whatever there may be.
-    Full { buffers: RecvBuffers<'a>, control: Option<&'a mut ControlBuf> },
+    Full {
+        buffers: RecvBuffers<'a>,
+        control: Option<&'a mut ControlRoom>,
+        fds: Option<&'a mut Vec<OwnedSocket>>,
+    },
 }
 
 /// One buffer, or several that are filled in order.
@@ -95,7 +99,11 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        Self::with_room(Room::Full { buffers: RecvBuffers::Many(buffers), control: None })
+        Self::with_room(Room::Full {
+            buffers: RecvBuffers::Many(buffers),
+            control: None,
+            fds: None,
+        })
     }
 
     #[inline]
@@ -108,13 +116,51 @@ impl<'a> RecvMsg<'a> {
     /// Needed only for those that [`RecvMeta`] has no field for. Stays empty on Windows.
     #[must_use]
     #[inline]
-    pub fn with_control(mut self, control: &'a mut ControlBuf) -> Self {
+    pub fn with_control(mut self, control: &'a mut ControlBuf<'_>) -> Self {
         control.clear();
-        let buffers = match self.room {
-            Room::Plain(buffer) => RecvBuffers::One(buffer),
-            Room::Full { buffers, .. } => buffers,
+        let (buffers, fds) = match self.room {
+            Room::Plain(buffer) => (RecvBuffers::One(buffer), None),
+            Room::Full { buffers, fds, .. } => (buffers, fds),
         };
-        self.room = Room::Full { buffers, control: Some(control) };
+        self.room = Room::Full { buffers, control: Some(control.room()), fds };
+        self
+    }
+
+    /// The same room, and `fds` for the descriptors that come with the message (`SCM_RIGHTS`, on a
+    /// Unix socket). They are closed on arrival otherwise.
+    ///
+    /// A receive that fills this message closes what `fds` still holds, and puts the new ones into
+    /// it. Up to [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data come with a message,
+    /// which is room for over 100 descriptors; if there are more, the kernel closes them, and
+    /// [`control_truncated`](Self::control_truncated) says so. Descriptors of `SCM_PIDFD` are
+    /// always closed.
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, ControlBuf, RecvMsg, SendMsg};
+    /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
+    ///
+    /// let (near, far) = UnixDatagram::pair()?;
+    /// let file = std::fs::File::open("/dev/null")?;
+    /// let mut control = ControlBuf::new();
+    /// control.push_fds(&[file.as_fd()])?;
+    /// near.send_batch(&[SendMsg::new(b"a file").with_control(&control)])?;
+    ///
+    /// let (mut buffer, mut fds) = ([0; 16], Vec::new());
+    /// far.recv_batch(&mut [RecvMsg::new(&mut buffer).with_fds(&mut fds)])?;
+    /// let file = std::fs::File::from(fds.pop().expect("one came"));
+    /// # drop(file);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_fds(mut self, fds: &'a mut Vec<OwnedSocket>) -> Self {
+        fds.clear();
+        let (buffers, control) = match self.room {
+            Room::Plain(buffer) => (RecvBuffers::One(buffer), None),
+            Room::Full { buffers, control, .. } => (buffers, control),
+        };
+        self.room = Room::Full { buffers, control, fds: Some(fds) };
         self
     }
 
@@ -249,6 +295,7 @@ impl<'a> RecvMsg<'a> {
         self.full_room().0.iter_mut().for_each(|buffer| copy(buffer));
         let cut = Cut { data: !rest.is_empty(), control: false };
         self.read_control(&[]);
+        self.clear_fds();
         self.source = RawAddr::new(addr.as_ref());
         self.told = meta.into();
         let segment_size = meta.segment_size.filter(|size| *size > 0);
@@ -284,14 +331,29 @@ impl<'a> RecvMsg<'a> {
     pub(crate) fn full_room(&mut self) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
         let (buffers, control) = match &mut self.room {
             Room::Plain(buffer) => (slice::from_mut(buffer), None),
-            Room::Full { buffers: RecvBuffers::One(buffer), control } => {
+            Room::Full { buffers: RecvBuffers::One(buffer), control, .. } => {
                 (slice::from_mut(buffer), control.as_deref_mut())
             }
-            Room::Full { buffers: RecvBuffers::Many(buffers), control } => {
+            Room::Full { buffers: RecvBuffers::Many(buffers), control, .. } => {
                 (&mut **buffers, control.as_deref_mut())
             }
         };
-        (buffers, control.map(ControlBuf::room), &mut self.source)
+        (buffers, control.map(ControlRoom::bytes_mut), &mut self.source)
+    }
+
+    /// Closes the descriptors that came before.
+    pub(crate) fn clear_fds(&mut self) {
+        if let Room::Full { fds: Some(fds), .. } = &mut self.room {
+            fds.clear();
+        }
+    }
+
+    /// Takes a descriptor that came, or closes it.
+    #[cfg_attr(one_by_one, allow(dead_code))] // None comes there.
+    pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
+        if let Room::Full { fds: Some(fds), .. } = &mut self.room {
+            fds.push(fd);
+        }
     }
 
     /// The address that came.

@@ -132,7 +132,7 @@ impl<'a> SendMsg<'a> {
     /// [`Unsupported`](std::io::ErrorKind::Unsupported).
     #[must_use]
     #[inline]
-    pub fn with_control(self, control: &'a ControlBuf) -> Self {
+    pub fn with_control(self, control: &'a ControlBuf<'_>) -> Self {
         self.with_control_bytes(control.as_bytes())
     }
 

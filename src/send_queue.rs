@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 
+use crate::ancillary::has_fds;
 use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
 use crate::sys::{RawAddr, RawAddrRef};
 use crate::{SendMeta, SendMsg};
@@ -57,7 +58,8 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`] where it does not fit; the queue is as before. Whether the system will take
+    /// [`QueueFull`] where it does not fit, and for a message with descriptors, which would have to
+    /// stay open for as long as it waits; the queue is as before. Whether the system will take
     /// the datagram at all is not looked at here: that shows when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), QueueFull> {
@@ -66,6 +68,9 @@ impl SendQueue {
             Content::Plain(_) => (&[][..], false),
             Content::Full { control, meta, .. } => (control, meta != SendMeta::new()),
         };
+        if has_fds(control) {
+            return Err(QueueFull(()));
+        }
         let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
         let bytes = len
             .checked_add(extra + Self::OVERHEAD)

@@ -90,6 +90,7 @@ fn each_wish_fills_its_fields_and_no_other() {
     let full = |to: SocketAddr| {
         let mut full = RecvMeta::default();
         (full.destination, full.interface) = (Some(to.ip()), Some(loopback()));
+        full.local = full.destination;
         (full.tos, full.hop_limit) = (Some(0xb9), Some(9));
         (full.timestamp, full.original_dest, full.mark) = (Some(here), Some(to), Some(0));
         full
@@ -106,6 +107,7 @@ fn each_wish_fills_its_fields_and_no_other() {
             match wish {
                 Ancillary::DEST => {
                     (expected.destination, expected.interface) = (full.destination, full.interface);
+                    expected.local = full.local;
                 }
                 Ancillary::TOS => expected.tos = full.tos,
                 Ancillary::HOP_LIMIT => expected.hop_limit = full.hop_limit,
@@ -163,6 +165,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         let mut expected = RecvMeta::default();
         expected.destination = Some(told_as);
+        expected.local = Some(told_as);
         expected.interface = Some(loopback());
         (expected.tos, expected.hop_limit) = (Some(tos), Some(hops));
         expected.timestamp = Some(stamp);

@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 
 use super::{CONTROL_SPACE, ControlMessages, Layout, encode};
+use crate::sys::kinds::{self, Kind};
+use crate::sys::{self, BorrowedSocket};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
@@ -21,68 +24,149 @@ use super::{CONTROL_SPACE, ControlMessages, Layout, encode};
 /// assert_eq!((message.level, message.kind, message.data), (1, 2, &b"payload"[..]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// Descriptors to be sent over a Unix socket are borrowed for as long as the buffer is used:
+///
+/// ```compile_fail,E0505
+/// use std::os::fd::AsFd;
+/// let file = std::fs::File::open("/dev/null")?;
+/// let mut control = mmsg::ControlBuf::new();
+/// control.push_fds(&[file.as_fd()])?;
+/// drop(file);
+/// println!("{control:?}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone)]
-#[repr(C, align(8))]
-pub struct ControlBuf {
-    bytes: [u8; CONTROL_SPACE],
-    len: usize,
+pub struct ControlBuf<'fd> {
+    room: ControlRoom,
+    /// The descriptors whose numbers are in it.
+    fds: PhantomData<BorrowedSocket<'fd>>,
 }
 
-impl ControlBuf {
+impl<'fd> ControlBuf<'fd> {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: [0; CONTROL_SPACE], len: 0 }
+        Self { room: ControlRoom { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
     }
 
     /// Appends a control message: `level` (`cmsg_level`), `kind` (`cmsg_type`) and its payload.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` where it does not fit in what is left of [`CONTROL_SPACE`]; nothing is
-    /// written then.
+    /// `InvalidInput` where it does not fit in what is left of [`CONTROL_SPACE`], and for
+    /// `SCM_RIGHTS`, whose numbers must be those of descriptors that live long enough:
+    /// [`push_fds`](Self::push_fds) is for them. Nothing is written then.
     pub fn push(&mut self, level: i32, kind: i32, payload: &[u8]) -> io::Result<()> {
-        self.len =
-            encode::append(Layout::NATIVE, &mut self.bytes, self.len, (level, kind), payload)
-                .ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(())
+        if (level, kind) == kinds::RIGHTS {
+            let reason = "descriptors are pushed by ControlBuf::push_fds";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        self.room.push((level, kind), payload)
+    }
+
+    /// Appends descriptors, for the receiver of a message on a Unix socket to have copies of
+    /// (`SCM_RIGHTS`). A message may have one such list.
+    ///
+    /// A [`SendQueue`](crate::SendQueue) does not take messages that have descriptors: it keeps
+    /// messages for longer than it borrows them.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` where they do not fit in what is left of [`CONTROL_SPACE`]; `Unsupported` on
+    /// Windows. Nothing is written then.
+    pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
+        if kinds::RIGHTS.0 == kinds::ABSENT.0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut numbers = [0; CONTROL_SPACE];
+        let mut len = 0;
+        for fd in fds {
+            let number = sys::raw(*fd).to_ne_bytes();
+            let room = numbers.get_mut(len..len + number.len()).ok_or_else(no_room)?;
+            room.copy_from_slice(&number);
+            len += number.len();
+        }
+        self.room.push(kinds::RIGHTS, &numbers[..len])
     }
 
     /// Forgets all messages.
     pub fn clear(&mut self) {
-        self.len = 0;
+        self.room.len = 0;
     }
 
     /// The messages, in order.
+    ///
+    /// Descriptors that came with a received message are not among them: their numbers read as -1
+    /// (see [`RecvMsg::with_fds`](crate::RecvMsg::with_fds)).
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {
-        ControlMessages::new(self.as_bytes())
+        self.room.messages()
     }
 
     /// The messages as bytes, in this platform's layout.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
+        self.room.as_bytes()
+    }
+
+    /// Its memory, for the kernel to write into.
+    pub(crate) fn room(&mut self) -> &mut ControlRoom {
+        &mut self.room
+    }
+}
+
+/// Whether there are descriptors among these control messages.
+pub(crate) fn has_fds(control: &[u8]) -> bool {
+    ControlMessages::new(control).any(|message| (message.level, message.kind) == kinds::RIGHTS)
+}
+
+/// The memory of a [`ControlBuf`], whatever is in it.
+#[derive(Clone)]
+#[repr(C, align(8))]
+pub(crate) struct ControlRoom {
+    bytes: [u8; CONTROL_SPACE],
+    len: usize,
+}
+
+impl ControlRoom {
+    fn push(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+        self.len = encode::append(Layout::NATIVE, &mut self.bytes, self.len, kind, payload)
+            .ok_or_else(no_room)?;
+        Ok(())
+    }
+
+    pub(crate) fn messages(&self) -> ControlMessages<'_> {
+        ControlMessages::new(self.as_bytes())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// All the room there is, for the kernel to write into.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    /// All of it, for the kernel to write into.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Takes the first `len` bytes of the room as written by the kernel.
+    /// Takes the first `len` bytes as written by the kernel.
     pub(crate) fn set_len(&mut self, len: usize) {
         self.len = len.min(CONTROL_SPACE);
     }
 }
 
-impl Default for ControlBuf {
+fn no_room() -> io::Error {
+    let reason = "the control messages do not fit CONTROL_SPACE";
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+impl Default for ControlBuf<'_> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for ControlBuf {
+impl fmt::Debug for ControlBuf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ControlBuf").field(&self.messages()).finish()
     }

@@ -74,7 +74,7 @@ impl<'a> Iterator for ControlMessages<'a> {
 
 /// The first message in `bytes`, and what follows it; the last message may lack its padding.
 #[inline(always)]
-pub(super) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessage<'_>, &[u8])> {
+pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessage<'_>, &[u8])> {
     let (header, _) = bytes.split_at_checked(layout.data_offset)?;
     let len = layout.read_len(header)?;
     let level = layout.read_int(header, layout.len_bytes)?;

@@ -3,7 +3,7 @@
 //! [`Ancillary`] asks a socket for it, [`RecvMeta`] holds what the crate understands of a received
 //! message, and [`SendMeta`] what a message to be sent asks for. [`ControlMessages`] walks over all
 //! control messages as they came, and [`ControlBuf`] is the room they are written into, by the
-//! kernel on receive and by [`ControlBuf::push`] for a send.
+//! kernel on receive and by [`ControlBuf::push`] and [`ControlBuf::push_fds`] for a send.
 
 mod control_buf;
 mod decode;
@@ -18,12 +18,16 @@ mod tests;
 mod told;
 
 pub use control_buf::ControlBuf;
+pub(crate) use control_buf::{ControlRoom, has_fds};
 pub use decode::{ControlMessage, ControlMessages};
 pub use ecn::Ecn;
 pub use options::{Ancillary, TransmitClock};
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 
+pub(crate) use decode::split_first;
+#[cfg(test)]
+pub(crate) use encode::append;
 pub(crate) use layout::Layout;
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_meta::Refused;

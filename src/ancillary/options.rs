@@ -5,7 +5,7 @@ use std::io;
 use std::ops::{BitOr, BitOrAssign, Sub};
 
 use crate::sys::kinds::{self, Family, SocketOption};
-use crate::sys::{self, AsSocket};
+use crate::sys::{self, AsSocket, BorrowedSocket};
 
 /// A set of things that the kernel can be asked to tell about messages.
 ///
@@ -32,7 +32,7 @@ pub struct Ancillary(u16);
 impl Ancillary {
     /// Nothing.
     pub const NONE: Self = Self(0);
-    /// Destination address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
+    /// Destination address, own address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
     /// `IP_RECVDSTADDR`).
     pub const DEST: Self = Self(1);
     /// TOS byte or traffic class, and so the congestion bits (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
@@ -93,11 +93,11 @@ impl Ancillary {
         self.0 == 0
     }
 
-    /// Turns these on for `socket`, and returns which of them the platform took: all options that
-    /// one of them stands for, for each family that the socket carries.
+    /// Turns these on for `socket`, and returns which of them are on: one is if all options that
+    /// it stands for are, for each family that the socket carries.
     ///
-    /// What the platform does not know, or does not permit to this process, is left out and is no
-    /// error.
+    /// What the platform does not know or does not permit to this process, or what this kind of
+    /// socket does not have, is left out, left as it was, and is no error.
     ///
     /// # Errors
     ///
@@ -106,15 +106,14 @@ impl Ancillary {
         self.apply(socket, |option, now| now | option.on)
     }
 
-    /// Turns these off for `socket`, and returns which of them the platform knows.
+    /// Turns these off for `socket`, and returns which of them it has, and so are off now.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| {
-            // A mere switch may be read back as another number than it is set by.
-            if option.on == 1 {
+            if option.is_switch() {
                 return 0;
             }
             // Bits that another option of the same name still needs stay, and those of others.
@@ -133,26 +132,49 @@ impl Ancillary {
     ) -> io::Result<Self> {
         let socket = sys::borrow(socket);
         let families = sys::families(socket)?;
-        let (mut taken, mut refused) = (Self::NONE, Self::NONE);
-        for option in kinds::OPTIONS.iter().filter(|option| self.contains(option.asks)) {
-            let applies = match option.family {
-                Family::V4 => families.v4,
-                Family::V6 => families.v6,
-                Family::Any => true,
-            };
-            if !applies {
-                continue;
-            }
-            // What cannot be read back (UDP_GRO before Linux 5.12) has one bit only: set it and see.
-            let now = sys::option(socket, option.kind).unwrap_or(0);
-            match sys::set_option(socket, option.kind, value(option, now)) {
-                Ok(()) => taken |= option.asks,
-                Err(error) if sys::is_about_the_option(&error) => refused |= option.asks,
-                Err(error) => return Err(error),
+        let has_error_queue = sys::has_error_queue(socket)?;
+        let applies = |option: &&SocketOption| match option.family {
+            Family::V4 => families.v4,
+            Family::V6 => families.v6,
+            Family::ErrorQueue => has_error_queue,
+            Family::Any => true,
+        };
+        let mut taken = Self::NONE;
+        for (asked, _) in Self::NAMES.into_iter().filter(|(asked, _)| self.contains(*asked)) {
+            let of_it = kinds::OPTIONS.iter().filter(|option| option.asks == asked);
+            let mut options = of_it.filter(applies).peekable();
+            if options.peek().is_some() && set_all(socket, &mut options, &value)? {
+                taken |= asked;
             }
         }
-        Ok(taken - refused)
+        Ok(taken)
     }
+}
+
+/// Sets each of the options to what `value` makes of its present one. If the system does not take
+/// one of them, those before it are set back, and the result is false.
+fn set_all(
+    socket: BorrowedSocket<'_>,
+    options: &mut dyn Iterator<Item = &SocketOption>,
+    value: &dyn Fn(&SocketOption, i32) -> i32,
+) -> io::Result<bool> {
+    let Some(option) = options.next() else { return Ok(true) };
+    // What cannot be read back (UDP_GRO before Linux 5.12) has one bit only: set it and see.
+    let before = sys::option(socket, option.kind).unwrap_or(0);
+    let wanted = value(option, before);
+    match sys::set_option(socket, option.kind, wanted) {
+        Ok(()) => {}
+        Err(error) if sys::is_about_the_option(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let is_set = sys::option(socket, option.kind)
+        .map_or(true, |now| option.is_on(now) == option.is_on(wanted));
+    let all = is_set && set_all(socket, options, value)?;
+    if !all {
+        // Best effort: the value was the socket's own.
+        let _ = sys::set_option(socket, option.kind, before);
+    }
+    Ok(all)
 }
 
 impl BitOr for Ancillary {
@@ -207,12 +229,18 @@ impl TransmitClock {
     ///
     /// # Errors
     ///
-    /// `Unsupported` where the platform has no such thing; else what the system says.
+    /// `Unsupported` where the platform or this kind of socket has no such thing; else what the
+    /// system says.
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
+        let socket = sys::borrow(socket);
+        if !sys::has_transmit_times(socket)? {
+            let reason = "the socket does not send by transmit times";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
         let clock = match self {
             Self::Monotonic => 1,
             Self::Tai => 11,
         };
-        sys::set_transmit_clock(sys::borrow(socket), clock)
+        sys::set_transmit_clock(socket, clock)
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel tells about a received message.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use super::{ControlMessage, ControlMessages, Ecn, SendMeta, Told};
@@ -14,10 +14,15 @@ use crate::sys::{self, kinds};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvMeta {
-    /// The address that the message was sent to, of this host or a multicast or broadcast group.
-    /// On an IPv6 socket that takes IPv4 it is IPv4-mapped, as the source is.
+    /// The destination address in the message's IP header: this host's, or a multicast or
+    /// broadcast address. On an IPv6 socket that receives IPv4 it is IPv4-mapped, as the source is.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs.
     pub destination: Option<IpAddr>,
+    /// This host's own address that the message came to: the same as `destination`, or for IPv4
+    /// multicast and broadcast the address of this host that a reply is to be sent from
+    /// (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS and the BSDs.
+    pub local: Option<IpAddr>,
     /// Index of the interface that it came in by.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, and the BSDs for IPv6.
     pub interface: Option<u32>,
@@ -59,6 +64,7 @@ impl RecvMeta {
     /// Nothing told.
     pub(crate) const NONE: Self = Self {
         destination: None,
+        local: None,
         interface: None,
         tos: None,
         hop_limit: None,
@@ -77,23 +83,64 @@ impl RecvMeta {
         self.tos.map(Ecn::from_tos)
     }
 
-    /// What an answer must ask for to leave from the address that the message was sent to.
+    /// Options of a reply that leaves from the address that the message was sent to.
     ///
-    /// Its source is [`destination`](Self::destination), unless that is a multicast or broadcast
-    /// address, which nothing can be sent from; of a link-local one, the interface is needed, too.
-    /// A network's own broadcast address, such as 192.0.2.255, does not show that it is one: a
-    /// socket that receives by it must take the source out.
+    /// Its source is [`local`](Self::local), so that replies to broadcast and multicast messages
+    /// leave from this host's own address. Where the system does not tell `local`, the source is
+    /// [`destination`](Self::destination) unless it is a multicast address or 255.255.255.255;
+    /// there a network's own broadcast address, such as 192.0.2.255, does not show that it is one,
+    /// and a socket that receives by it must take the source out. With a link-local source goes
+    /// the interface.
     #[must_use]
     pub fn reply(&self) -> SendMeta {
-        let source = self.destination.filter(|ip| {
-            let ip = ip.to_canonical();
-            !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
+        let source = self.local.or_else(|| {
+            self.destination.filter(|ip| {
+                let ip = ip.to_canonical();
+                !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
+            })
         });
         let interface = match source {
             Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => self.interface,
             _ => None,
         };
         SendMeta { source, interface, ..SendMeta::new() }
+    }
+
+    /// Reads a `struct in_pktinfo`: interface, address of this host, address in the header (ip(7)).
+    /// The interface and this host's address are 0 of a message that was queued before they were
+    /// asked for. `twice` says that the destination was already told of this message, which an
+    /// IPv6 socket does of an IPv4 one: its form stays, IPv4-mapped, to look like the source.
+    #[inline(always)]
+    pub(super) fn read_pktinfo_v4(&mut self, info: &[u8; 12], twice: bool) {
+        let [i0, i1, i2, i3, l0, l1, l2, l3, destination @ ..] = *info;
+        let local = Ipv4Addr::new(l0, l1, l2, l3);
+        let local = (!local.is_unspecified()).then_some(local);
+        self.interface = index([i0, i1, i2, i3]);
+        match self.destination.filter(|_| twice) {
+            None => {
+                self.destination = Some(Ipv4Addr::from(destination).into());
+                self.local = local.map(IpAddr::V4);
+            }
+            Some(IpAddr::V4(_)) => self.local = local.map(IpAddr::V4),
+            Some(IpAddr::V6(ip)) if is_mapped(ip) => {
+                self.local = local.map(|ip| IpAddr::V6(ip.to_ipv6_mapped()));
+            }
+            Some(IpAddr::V6(_)) => {}
+        }
+    }
+
+    /// Reads a `struct in6_pktinfo`: address in the header, interface (RFC 3542, section 6.1).
+    #[inline(always)]
+    pub(super) fn read_pktinfo_v6(&mut self, info: &[u8; 20], twice: bool) {
+        let [ip @ .., i0, i1, i2, i3] = *info;
+        let ip = Ipv6Addr::from(ip);
+        self.interface = index([i0, i1, i2, i3]);
+        self.destination = Some(ip.into());
+        self.local = match self.local.filter(|_| twice) {
+            // Of an IPv4 message, `in_pktinfo` alone tells which address is this host's.
+            Some(IpAddr::V4(local)) if is_mapped(ip) => Some(local.to_ipv6_mapped().into()),
+            _ => Some(ip).filter(|ip| !ip.is_multicast() && !is_mapped(*ip)).map(IpAddr::V6),
+        };
     }
 
     /// Reads one control message of those that [`Told`] leaves to this. One of an
@@ -127,6 +174,17 @@ impl RecvMeta {
         self.timestamp = software.and_then(system_time).or(self.timestamp);
         self.hardware_timestamp = hardware;
     }
+}
+
+/// The index of an interface; 0 is none (if_nametoindex(3)).
+#[inline(always)]
+fn index(bytes: [u8; 4]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes)).filter(|index| *index > 0)
+}
+
+#[inline(always)]
+fn is_mapped(ip: Ipv6Addr) -> bool {
+    ip.to_ipv4_mapped().is_some()
 }
 
 /// The software and hardware stamp of a `struct scm_timestamping`.

@@ -2,7 +2,7 @@
 
 #![cfg_attr(one_by_one, allow(dead_code))] // No control messages there.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
 use super::decode::{Header, Row, header, split_first};
 use super::{CONTROL_SPACE, ControlMessage, Layout, RecvMeta};
@@ -23,6 +23,7 @@ pub(crate) struct Told {
 
 /// Bits of `has`.
 mod field {
+    /// Of both addresses, `destination` and `local`.
     pub(super) const DESTINATION: u32 = 1;
     pub(super) const INTERFACE: u32 = 1 << 1;
     pub(super) const TOS: u32 = 1 << 2;
@@ -61,12 +62,12 @@ impl Told {
         match len {
             USUAL_V4 => {
                 let Some((info, tos)) = usual_v4(room) else { return false };
-                (self.meta.destination, self.meta.interface) = pktinfo_v4(info);
+                self.meta.read_pktinfo_v4(info, false);
                 self.meta.tos = Some(tos);
             }
             USUAL_V6 => {
                 let Some((info, class)) = usual_v6(room) else { return false };
-                (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
+                self.meta.read_pktinfo_v6(info, false);
                 self.meta.tos = Some(class);
             }
             _ => return false,
@@ -86,15 +87,14 @@ impl Told {
             has |= field::SEGMENT_SIZE;
         }
         if let Some(info) = row.next::<12, SPACE_12>(&PKTINFO_V4) {
-            (self.meta.destination, self.meta.interface) = pktinfo_v4(info);
+            self.meta.read_pktinfo_v4(info, false);
             has |= field::DESTINATION | field::INTERFACE;
         } else if let Some(info) = row.next::<20, SPACE_20>(&PKTINFO_V6) {
-            (self.meta.destination, self.meta.interface) = pktinfo_v6(info);
+            self.meta.read_pktinfo_v6(info, false);
             has |= field::DESTINATION | field::INTERFACE;
-            // An IPv6 socket tells the destination of an IPv4 message twice; the mapped form
-            // stays, to look like the source.
+            // An IPv6 socket tells the destination of an IPv4 message twice.
             if let Some(info) = row.next::<12, SPACE_12>(&PKTINFO_V4) {
-                (_, self.meta.interface) = pktinfo_v4(info);
+                self.meta.read_pktinfo_v4(info, true);
             }
         }
         if let Some([tos]) = row.next::<1, SPACE_1>(&TOS) {
@@ -135,6 +135,7 @@ impl Told {
         let has_field = |field| has & field != 0;
         self.meta = RecvMeta {
             destination: old.destination.filter(|_| has_field(field::DESTINATION)),
+            local: old.local.filter(|_| has_field(field::DESTINATION)),
             interface: old.interface.filter(|_| has_field(field::INTERFACE)),
             tos: old.tos.filter(|_| has_field(field::TOS)),
             hop_limit: old.hop_limit.filter(|_| has_field(field::HOP_LIMIT)),
@@ -152,22 +153,17 @@ impl Told {
         match (message.level, message.kind) {
             kinds::PKTINFO_V4 => {
                 let Ok(info) = data.try_into() else { return 0 };
-                let (destination, interface) = pktinfo_v4(info);
-                meta.interface = interface;
-                // As in `read`.
-                if has & field::DESTINATION == 0 {
-                    meta.destination = destination;
-                }
+                meta.read_pktinfo_v4(info, has & field::DESTINATION != 0);
                 field::DESTINATION | field::INTERFACE
             }
             kinds::PKTINFO_V6 => {
                 let Ok(info) = data.try_into() else { return 0 };
-                (meta.destination, meta.interface) = pktinfo_v6(info);
+                meta.read_pktinfo_v6(info, has & field::DESTINATION != 0);
                 field::DESTINATION | field::INTERFACE
             }
             kinds::DSTADDR_V4 => {
                 let Ok(ip) = <[u8; 4]>::try_from(data) else { return 0 };
-                meta.destination = Some(Ipv4Addr::from(ip).into());
+                (meta.destination, meta.local) = (Some(Ipv4Addr::from(ip).into()), None);
                 field::DESTINATION
             }
             kinds::TOS | kinds::TCLASS => {
@@ -194,9 +190,17 @@ impl Told {
     fn take_rarer(&mut self, level: i32, kind: i32, data: &[u8], has: u32) -> u32 {
         if has & field::RARER == 0 {
             // The first one: those of an earlier message go.
-            let RecvMeta { destination, interface, tos, hop_limit, segment_size, .. } = self.meta;
-            self.meta =
-                RecvMeta { destination, interface, tos, hop_limit, segment_size, ..RecvMeta::NONE };
+            let RecvMeta { destination, local, interface, tos, hop_limit, segment_size, .. } =
+                self.meta;
+            self.meta = RecvMeta {
+                destination,
+                local,
+                interface,
+                tos,
+                hop_limit,
+                segment_size,
+                ..RecvMeta::NONE
+            };
         }
         self.meta.read_rarer(ControlMessage { level, kind, data });
         field::RARER
@@ -226,21 +230,6 @@ fn usual_v6(room: &[u8; CONTROL_SPACE]) -> Option<(&[u8; 20], u8)> {
     let mut row = Row::new(&room[..USUAL_V6]);
     let info = row.next::<20, SPACE_20>(&PKTINFO_V6)?;
     row.next::<4, SPACE_4>(&TCLASS).and_then(small).map(|class| (info, class))
-}
-
-/// `struct in_pktinfo`: interface, address of this host, address in the header. The last one is
-/// where the datagram was sent to (ip(7)).
-#[inline(always)]
-fn pktinfo_v4(info: &[u8; 12]) -> (Option<IpAddr>, Option<u32>) {
-    let [i0, i1, i2, i3, _, _, _, _, ip @ ..] = *info;
-    (Some(Ipv4Addr::from(ip).into()), Some(u32::from_ne_bytes([i0, i1, i2, i3])))
-}
-
-/// `struct in6_pktinfo`: address, interface (RFC 3542, section 6.1).
-#[inline(always)]
-fn pktinfo_v6(info: &[u8; 20]) -> (Option<IpAddr>, Option<u32>) {
-    let (ip, interface) = (info.first_chunk::<16>(), info.last_chunk());
-    (ip.map(|ip| Ipv6Addr::from(*ip).into()), interface.copied().map(u32::from_ne_bytes))
 }
 
 /// A C int (udp_cmsg_recv in the kernel's include/linux/udp.h). Nothing longer than a datagram and

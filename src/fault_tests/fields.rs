@@ -28,7 +28,7 @@ fn came(socket: &UdpSocket) -> Came {
     (msg.data().to_vec(), msg.addr(), tos)
 }
 
-fn tos(level: i32, kind: i32, value: i32) -> ControlBuf {
+fn tos(level: i32, kind: i32, value: i32) -> ControlBuf<'static> {
     let mut control = ControlBuf::new();
     control.push(level, kind, &value.to_ne_bytes()).expect("an int fits");
     control

@@ -59,9 +59,6 @@ pub(super) fn option_bytes<const N: usize>(
 /// Sets the clock of a socket's transmit times: `struct sock_txtime` of a clock and no flags
 /// (include/uapi/linux/net_tstamp.h).
 pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
-    if kinds::TXTIME.0 == kinds::ABSENT.0 {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
     let mut value = [0; 8];
     value[..4].copy_from_slice(&clock.to_ne_bytes());
     set_bytes(socket, kinds::TXTIME, &value)

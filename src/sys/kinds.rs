@@ -25,6 +25,8 @@ const fn absent(n: i32) -> Kind {
 pub(crate) enum Family {
     V4,
     V6,
+    /// Sockets with an error queue.
+    ErrorQueue,
     Any,
 }
 
@@ -36,6 +38,19 @@ pub(crate) struct SocketOption {
     pub(crate) kind: Kind,
     /// Its value, or the bits of it, when it is on.
     pub(crate) on: i32,
+}
+
+impl SocketOption {
+    /// Whether it is on or off and has no bits. Some systems read a switch back as another number
+    /// than it is set by.
+    pub(crate) const fn is_switch(&self) -> bool {
+        self.on == 1
+    }
+
+    /// Whether it is on where its value is this.
+    pub(crate) const fn is_on(&self, value: i32) -> bool {
+        if self.is_switch() { value != 0 } else { value & self.on == self.on }
+    }
 }
 
 #[cfg_attr(windows, allow(dead_code))]
@@ -95,6 +110,21 @@ mod platform {
         libc::EPROTO,
     ];
 
+    pub(crate) const RIGHTS: Kind = (SOCKET, libc::SCM_RIGHTS);
+    /// `SCM_PIDFD`, include/linux/socket.h (Linux 6.5)
+    pub(crate) const PIDFD: Kind = (SOCKET, 4);
+    pub(crate) const PROTOCOL: Kind = (SOCKET, libc::SO_PROTOCOL);
+    /// Protocols that read their error queue where `MSG_ERRQUEUE` asks for it; raw sockets do,
+    /// too. (ip_recv_error and inet_recv_error in the kernel, by their callers.)
+    pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
+        libc::IPPROTO_UDP,
+        libc::IPPROTO_UDPLITE,
+        libc::IPPROTO_TCP,
+        libc::IPPROTO_ICMP,
+        libc::IPPROTO_ICMPV6,
+    ];
+    pub(crate) const PACKET_DOMAIN: i32 = libc::AF_PACKET;
+
     /// `SO_COOKIE`, include/uapi/asm-generic/socket.h
     pub(crate) const COOKIE: Kind = (SOCKET, 57);
     /// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
@@ -128,7 +158,7 @@ mod platform {
         },
         SocketOption {
             asks: Ancillary::SEND_TIMESTAMP,
-            family: Family::Any,
+            family: Family::ErrorQueue,
             kind: TIMESTAMPING,
             on: SEND_STAMPS,
         },
@@ -165,6 +195,11 @@ mod platform {
     pub(crate) const ERROR_V4: Kind = ABSENT;
     pub(crate) const ERROR_V6: Kind = absent(15);
     pub(crate) const COOKIE: Kind = absent(16);
+    pub(crate) const RIGHTS: Kind = (SOCKET, libc::SCM_RIGHTS);
+    pub(crate) const PIDFD: Kind = absent(18);
+    pub(crate) const PROTOCOL: Kind = absent(17);
+    pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
+    pub(crate) const PACKET_DOMAIN: i32 = -1;
     pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
     pub(crate) const REPORTED: &[i32] = &[];
 
@@ -282,6 +317,7 @@ mod platform {
     pub(crate) const TXTIME: Kind = ABSENT;
     pub(crate) const ERROR_V4: Kind = ABSENT;
     pub(crate) const ERROR_V6: Kind = absent(17);
+    pub(crate) const RIGHTS: Kind = absent(18);
     /// `WSAEMSGSIZE` (winsock2.h)
     pub(crate) const EMSGSIZE: i32 = 10040;
     pub(crate) const TOS_IS_A_BYTE: bool = false;

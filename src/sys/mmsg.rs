@@ -13,6 +13,7 @@ use libc::{c_int, c_uint};
 
 #[cfg(test)]
 use super::fault::{self, Call};
+use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
 use super::unix::retry;
 
@@ -56,8 +57,8 @@ pub(super) fn recvmmsg(
     wired: &mut RecvHeaders<'_>,
     flags: c_int,
 ) -> io::Result<usize> {
-    let headers = wired.as_mut();
-    retry(|| {
+    let (headers, mut fds) = wired.as_mut();
+    let received = retry(|| {
         let len = headers.len();
         #[cfg(test)]
         let len = fault::next(Call::RecvMmsg, len)?;
@@ -72,7 +73,12 @@ pub(super) fn recvmmsg(
             )
         };
         count(n as isize)
-    })
+    })?;
+    for (i, header) in headers[..received].iter().enumerate() {
+        // SAFETY: the call has just filled it.
+        unsafe { fds::own(header, i, fds.as_deref_mut()) };
+    }
+    Ok(received)
 }
 
 /// Sends messages from the first on, at least one.

@@ -2,8 +2,8 @@
 //!
 //! # What a target must bring
 //!
-//! - `AsSocket`, `BorrowedSocket`, `borrow`: the standard library's trait and type of a lent
-//!   socket.
+//! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
+//!   types of a lent and an owned socket; on Unix those of any descriptor.
 //! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
 //!   `reserve` and gives back by `shrink_to`, with `recv` and `send`:
 //!   - they take messages in order, at most as many as there is room for, and say in a [`Step`]
@@ -12,12 +12,15 @@
 //!     once a message was moved; any other must be in the step: nothing is lost;
 //!   - a receive waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
 //!   - an interrupted call (`EINTR`) is made again;
-//!   - every field of a received message is set from what this call returned.
+//!   - every field of a received message is set from what this call returned;
+//!   - descriptors that come with a message are owned before the call returns: the message's, the
+//!     slots', or closed.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
-//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
+//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries;
+//!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
@@ -36,6 +39,10 @@ mod addr;
 #[cfg(unix)]
 mod cmsg;
 #[cfg(unix)]
+mod domain;
+#[cfg(unix)]
+mod fds;
+#[cfg(unix)]
 mod headers;
 #[cfg(all(unix, mmsg_calls))]
 mod mmsg;
@@ -49,10 +56,11 @@ mod zeroed;
 pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
     cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
+    domain::{families, has_error_queue, has_transmit_times},
     headers::{Headers, Singles, Slots},
     msg::wait_writable,
     unix::{
-        AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
+        AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, has_segmentation, raw,
         segmentation_refused, send_plain, socket_id,
     },
 };
@@ -61,10 +69,10 @@ pub(crate) use self::{
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawAddr, RawAddrRef, RawSocket, Singles,
-    Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
-    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
-    wait_writable,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, OwnedSocket, RawAddr, RawAddrRef, RawSocket,
+    Singles, Slots, borrow, families, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, option, raw, segmentation_refused, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_id, wait_writable,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -11,6 +11,7 @@ use libc::c_int;
 use super::Step;
 #[cfg(test)]
 use super::fault::{self, Call};
+use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
 use super::unix::{retry, unless_innocent};
 
@@ -46,7 +47,8 @@ pub(super) fn recv_one(
     i: usize,
     flags: c_int,
 ) -> io::Result<()> {
-    let header = &mut wired.as_mut()[i];
+    let (headers, fds) = wired.as_mut();
+    let header = &mut headers[i];
     let len = retry(|| {
         #[cfg(test)]
         fault::next(Call::RecvMsg, 1)?;
@@ -55,6 +57,8 @@ pub(super) fn recv_one(
         usize::try_from(len).map_err(|_| io::Error::last_os_error())
     })?;
     header.msg_len = len as _;
+    // SAFETY: the call has just filled it.
+    unsafe { fds::own(header, i, fds) };
     Ok(())
 }
 

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use libc::c_int;
 use socket2::SockRef;
 
-pub(crate) use std::os::fd::{AsFd as AsSocket, BorrowedFd as BorrowedSocket, RawFd as RawSocket};
+pub(crate) use std::os::fd::{
+    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
+};
 
 use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Families, Refusal, Step, cmsg, kinds, msg, option};
+use super::{Backend, Refusal, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -157,10 +159,10 @@ fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
 
 #[inline]
 fn native_flags(flags: RecvFlags) -> c_int {
-    // Descriptors that come unasked for must not reach programs that this one starts.
-    #[cfg(linux_like)]
+    // Descriptors that come must not reach programs that this one starts.
+    #[cfg(not(target_vendor = "apple"))]
     let mut native = libc::MSG_CMSG_CLOEXEC;
-    #[cfg(not(linux_like))]
+    #[cfg(target_vendor = "apple")]
     let mut native = 0;
     if flags.is_empty() {
         return native;
@@ -204,15 +206,6 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-}
-
-/// Which Internet families the socket carries. A Unix socket carries none.
-#[cold]
-pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
-    let socket = SockRef::from(&socket);
-    let local = socket.local_addr()?;
-    let v6 = local.is_ipv6();
-    Ok(Families { v4: local.is_ipv4() || (v6 && !socket.only_v6()?), v6 })
 }
 
 /// The socket's number in this process, to find it again by.

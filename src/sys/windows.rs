@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::option;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, RawSocket};
+pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
@@ -258,6 +258,21 @@ impl Slots {
         Self { payload: vec![0; slots * slot_len], arrivals, slot_len }
     }
 
+    /// No descriptor comes with a message here.
+    pub(crate) fn accept_fds(&mut self, _: bool) {}
+
+    pub(crate) fn accepts_fds(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn take_fds(&mut self, _: usize) -> impl Iterator<Item = OwnedSocket> {
+        [].into_iter()
+    }
+
+    pub(crate) fn add_fds(&mut self, _: usize, _: impl Iterator<Item = OwnedSocket>) {}
+
+    pub(crate) fn close_fds(&mut self) {}
+
     pub(crate) fn recv(
         &mut self,
         _: Backend,
@@ -340,6 +355,14 @@ pub(crate) fn socket_id(_: BorrowedSocket<'_>) -> u64 {
 /// No option of [`super::kinds`] is for Windows, so that nobody asks.
 pub(crate) fn families(_: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: false, v6: false })
+}
+
+pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(crate) fn has_transmit_times(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
 }
 
 pub(crate) fn option(_: BorrowedSocket<'_>, _: Kind) -> io::Result<i32> {

@@ -11,6 +11,8 @@ pub mod sockets;
 pub mod threads;
 
 #[cfg(target_os = "linux")]
+pub mod descriptors;
+#[cfg(target_os = "linux")]
 pub mod firewall;
 #[cfg(target_os = "linux")]
 pub mod linux;

@@ -19,6 +19,8 @@ mod control;
 #[cfg(target_os = "linux")]
 mod control_reuse;
 #[cfg(target_os = "linux")]
+mod descriptors;
+#[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod refusals;

@@ -117,7 +117,7 @@ fn word(data: &[u8]) -> u32 {
 /// The naive twin: the obvious reading of each message on its own.
 fn naive(messages: &[(Kind, Vec<u8>)]) -> RecvMeta {
     let mut meta = RecvMeta::NONE;
-    let (mut v4, mut v6) = (None, None);
+    let (mut v4, mut v6, mut local) = (None, None, None);
     for (kind, data) in messages {
         let small = |data: &[u8]| match data.len() {
             1 => Some(data[0]),
@@ -127,11 +127,12 @@ fn naive(messages: &[(Kind, Vec<u8>)]) -> RecvMeta {
         match (*kind, data.len()) {
             (kinds::PKTINFO_V4, 12) => {
                 v4 = v4.or(Some(IpAddr::from(<[u8; 4]>::try_from(&data[8..]).expect("four"))));
-                meta.interface = Some(word(&data[..4]));
+                local = Some(IpAddr::from(<[u8; 4]>::try_from(&data[4..8]).expect("four")));
+                meta.interface = Some(word(&data[..4])).filter(|index| *index > 0);
             }
             (kinds::PKTINFO_V6, 20) => {
                 v6 = Some(IpAddr::from(<[u8; 16]>::try_from(&data[..16]).expect("sixteen")));
-                meta.interface = Some(word(&data[16..]));
+                meta.interface = Some(word(&data[16..])).filter(|index| *index > 0);
             }
             (kinds::TOS | kinds::TCLASS, _) => meta.tos = small(data).or(meta.tos),
             (kinds::TTL | kinds::HOP_LIMIT, _) => meta.hop_limit = small(data).or(meta.hop_limit),
@@ -163,6 +164,11 @@ fn naive(messages: &[(Kind, Vec<u8>)]) -> RecvMeta {
         }
     }
     meta.destination = v6.or(v4);
+    // (No IPv4-mapped address is among these; they have a test of their own.)
+    meta.local = match v6 {
+        Some(ip) => Some(ip).filter(|ip| !ip.is_multicast() && ip.to_canonical() == *ip),
+        None => local.filter(|ip| !ip.is_unspecified()),
+    };
     meta
 }
 
@@ -307,6 +313,12 @@ fn a1_an_answer_is_sent_from_the_address_that_was_asked_if_one_can_send_from_it(
         assert_eq!(reply(ip), (None, None), "{ip}");
     }
     assert_eq!(RecvMeta::NONE.reply(), crate::SendMeta::new());
+
+    // This host's own address goes before the one in the header.
+    let mut meta = RecvMeta::NONE;
+    meta.destination = "192.0.2.255".parse().ok();
+    meta.local = "192.0.2.1".parse().ok();
+    assert_eq!(meta.reply().source, meta.local);
 }
 
 #[test]
@@ -321,13 +333,23 @@ fn congestion_bits_are_the_low_two() {
 
 #[test]
 fn a_mapped_destination_stays_mapped_in_either_order() {
-    let v4 = [7u32.to_ne_bytes(), [0; 4], [192, 0, 2, 1]].concat();
-    let mapped = Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped();
+    let v4 = [7u32.to_ne_bytes(), [192, 0, 2, 9], [192, 0, 2, 255]].concat();
+    let mapped = Ipv4Addr::new(192, 0, 2, 255).to_ipv6_mapped();
+    let local = Ipv4Addr::new(192, 0, 2, 9).to_ipv6_mapped();
     let v6 = [&mapped.octets()[..], &7u32.to_ne_bytes()].concat();
     let (v4, v6) = ((kinds::PKTINFO_V4, v4), (kinds::PKTINFO_V6, v6));
-    for messages in [[v4.clone(), v6.clone()], [v6, v4]] {
+    for messages in [[v4.clone(), v6.clone()], [v6.clone(), v4.clone()]] {
         let meta = read(&messages);
         assert_eq!((meta.destination, meta.interface), (Some(IpAddr::V6(mapped)), Some(7)));
+        assert_eq!(meta.local, Some(IpAddr::V6(local)));
+        assert_eq!(meta.reply().source, Some(IpAddr::V6(local)));
+    }
+    // Told once, this host's own address is not known; neither is it of a message that was queued
+    // before it was asked for.
+    let (v6, v4) = ((v6.0, v6.1), (v4.0, [[0; 8].as_slice(), &v4.1[8..]].concat()));
+    for messages in [vec![v6.clone()], vec![v6.clone(), v4.clone()], vec![v4, v6]] {
+        let meta = read(&messages);
+        assert_eq!((meta.destination, meta.local), (Some(IpAddr::V6(mapped)), None));
     }
 }
 

@@ -36,6 +36,7 @@ use std::slice;
 use libc::iovec;
 
 use super::addr::Name;
+use super::fds::ReceivedFds;
 use super::zeroed::Zeroed;
 use super::{Backend, MAX_BATCH, Step, unix};
 use crate::ancillary::CONTROL_SPACE;
@@ -70,6 +71,8 @@ pub(crate) struct Headers {
     rows: Zeroed<Row>,
     controls: Zeroed<Control>,
     trains: Trains,
+    /// Descriptors that came with the messages of a receive, until the messages have them.
+    fds: ReceivedFds,
 }
 
 impl Headers {
@@ -79,6 +82,7 @@ impl Headers {
             rows: Zeroed::empty(),
             controls: Zeroed::empty(),
             trains: Trains::new(),
+            fds: ReceivedFds::new(),
         }
     }
 
@@ -151,6 +155,9 @@ impl Headers {
         if let Some(count) = seen.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE)) {
             step = Step { count, error: None, ended: true, ..step };
         }
+        if !plain_room {
+            hand_out(&mut self.fds, &mut msgs[..step.count]);
+        }
         let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
         if !plain_room || seen.cut {
             arrived.for_each(|((header, control), msg)| arrive(header, control, msg));
@@ -173,11 +180,15 @@ impl Headers {
         let (header, control) = (&mut self.headers[0], &mut self.controls[0]);
         let plain_room = wire_room(header, msg, control);
         let buffers = PhantomData;
-        let mut wired = RecvHeaders { headers: slice::from_mut(header), buffers };
+        let fds = (!plain_room).then(|| self.fds.begin(0));
+        let mut wired = RecvHeaders { headers: slice::from_mut(header), fds, buffers };
         unix::recv_one(socket, &mut wired, flags)?;
         // (The error queue, where that is ordinary, is read by `recv`.)
         if is_end(header) && unix::is_inet(socket) {
             return Ok(false);
+        }
+        if !plain_room {
+            hand_out(&mut self.fds, slice::from_mut(msg));
         }
         let hdr = &header.msg_hdr;
         if plain_room && hdr.msg_controllen == 0 && !is_cut(hdr.msg_flags) {
@@ -252,7 +263,18 @@ impl Headers {
                 plain = false;
             }
         }
-        (RecvHeaders { headers: &mut self.headers[..count], buffers: PhantomData }, plain)
+        let fds = (!plain).then(|| self.fds.begin(0));
+        (RecvHeaders { headers: &mut self.headers[..count], fds, buffers: PhantomData }, plain)
+    }
+}
+
+/// Gives each message the descriptors that came with it; a message that takes none closes them.
+fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
+    msgs.iter_mut().for_each(RecvMsg::clear_fds);
+    for (i, fd) in fds.drain() {
+        if let Some(msg) = msgs.get_mut(i) {
+            msg.push_fd(fd);
+        }
     }
 }
 
@@ -306,6 +328,8 @@ impl SendHeaders<'_> {
 /// the pointers.
 pub(super) struct RecvHeaders<'a> {
     headers: &'a mut [Header],
+    /// Where descriptors go that come with messages; without it they are closed.
+    fds: Option<&'a mut ReceivedFds>,
     buffers: PhantomData<&'a mut [u8]>,
 }
 
@@ -314,9 +338,9 @@ impl RecvHeaders<'_> {
         self.headers.len()
     }
 
-    /// For the system call.
-    pub(super) fn as_mut(&mut self) -> &mut [Header] {
-        self.headers
+    /// For the system call, after which the descriptors that came are to be owned.
+    pub(super) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
+        (self.headers, self.fds.as_deref_mut())
     }
 }
 

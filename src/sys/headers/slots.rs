@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::slice;
 
 use libc::iovec;
@@ -15,6 +15,7 @@ use crate::ancillary::Told;
 use crate::message::{Arrival, Message, Meta};
 use crate::parts::Parts;
 use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
+use crate::sys::fds::ReceivedFds;
 use crate::sys::zeroed::{Beside, Zeroed};
 use crate::sys::{Backend, Step, unix};
 use crate::{Datagram, RecvFlags};
@@ -38,6 +39,8 @@ pub(crate) struct Slots {
     controls: Zeroed<Control>,
     /// What the control data of a slot means; set where there is any.
     told: Vec<Told>,
+    /// Descriptors that came, if they were asked for.
+    fds: Option<ReceivedFds>,
     /// Bytes of a slot: [`NAME_LEN`] and the payload.
     stride: usize,
     /// Slots from the start that the kernel may have written to since they were armed.
@@ -56,6 +59,7 @@ impl Slots {
             slots: Zeroed::new(slots * stride),
             controls: Zeroed::new(slots),
             told: vec![Told::NOTHING; slots],
+            fds: None,
             stride,
             touched: slots,
             single: true,
@@ -91,8 +95,9 @@ impl Slots {
             self.rearm();
         }
         let Range { start, end } = range;
-        let mut wired =
-            RecvHeaders { headers: &mut self.headers[start..end], buffers: PhantomData };
+        let headers = &mut self.headers[start..end];
+        let fds = self.fds.as_mut().map(|fds| fds.begin(start));
+        let mut wired = RecvHeaders { headers, fds, buffers: PhantomData };
         let mut step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
@@ -117,7 +122,8 @@ impl Slots {
         self.rearm();
         self.touched = 1;
         let headers = &mut self.headers[..1];
-        unix::recv_one(socket, &mut RecvHeaders { headers, buffers: PhantomData }, flags)?;
+        let fds = self.fds.as_mut().map(|fds| fds.begin(0));
+        unix::recv_one(socket, &mut RecvHeaders { headers, fds, buffers: PhantomData }, flags)?;
         let seen = look_over(socket, &self.headers[..1]);
         self.single = !seen.cut;
         if seen.control {
@@ -189,6 +195,36 @@ impl Slots {
         let (_, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
         let data = &payload[..payload.len().min(arrival.reported)];
         Message::new(Parts::one(data), source, arrival, Meta::new(Some(told), &[]))
+    }
+
+    /// Whether descriptors that come with messages are kept, rather than closed. Closes those that
+    /// are there.
+    pub(crate) fn accept_fds(&mut self, on: bool) {
+        self.fds = on.then(ReceivedFds::new);
+    }
+
+    pub(crate) fn accepts_fds(&self) -> bool {
+        self.fds.is_some()
+    }
+
+    /// Takes the descriptors that came with message `i`.
+    pub(crate) fn take_fds(&mut self, i: usize) -> impl Iterator<Item = OwnedFd> {
+        self.fds.as_mut().into_iter().flat_map(move |fds| fds.take(i))
+    }
+
+    /// Adds descriptors that came with message `i`, if they were asked for.
+    pub(crate) fn add_fds(&mut self, i: usize, add: impl Iterator<Item = OwnedFd>) {
+        if let Some(fds) = &mut self.fds {
+            fds.extend(i, add);
+        }
+    }
+
+    /// Closes the descriptors that are there.
+    #[inline]
+    pub(crate) fn close_fds(&mut self) {
+        if let Some(fds) = &mut self.fds {
+            fds.clear();
+        }
     }
 
     /// The payload memory of each slot, for those who fill it themselves.

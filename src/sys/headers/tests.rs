@@ -37,7 +37,7 @@ fn r2_what_a_call_overwrites_is_set_anew() {
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     for _ in 0..2 {
         let (mut wired, _) = headers.wire_recv(&mut msgs);
-        for header in wired.as_mut() {
+        for header in wired.as_mut().0 {
             let hdr = &mut header.msg_hdr;
             assert_eq!(hdr.msg_namelen, NAME_LEN as _);
             assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);

@@ -1,0 +1,123 @@
+//! Ten thousand messages of a hundred descriptors each leave the process's descriptors as they were.
+//!
+//! The only test of its binary, since it counts what the whole process has open.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::descriptors::{Watched, pass};
+use common::recv::{memory, room};
+use mmsg::{Backend, BatchSocket, ControlBuf, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
+
+/// Chosen by the test.
+const BACKEND: Option<Backend> = None;
+
+const MESSAGES: usize = 10_000;
+const DESCRIPTORS: usize = 100;
+/// Messages that wait at once: the kernel's bound for a Unix datagram socket is 10 at first, and
+/// their descriptors are below the usual limit of a process.
+const ROUND: usize = 8;
+
+/// Descriptors that this process has open.
+fn open() -> Option<usize> {
+    Some(fs::read_dir("/proc/self/fd").ok()?.count())
+}
+
+/// What is used again in each round.
+struct Receiver {
+    socket: UnixDatagram,
+    offload: Offload<OwnedFd>,
+    batch: RecvBatch,
+    accepting: RecvBatch,
+    fds: Vec<OwnedFd>,
+    arena: MmsgBuf,
+}
+
+impl Receiver {
+    /// Receives all of a round, in the way of this number.
+    fn receive(&mut self, way: usize) {
+        let Self { socket, offload, batch, accepting, fds, arena } = self;
+        let mut memory = memory(ROUND, 16);
+        match way {
+            0 => assert_eq!(socket.recv_batch(&mut room(&mut memory)).expect("there"), ROUND),
+            1 => assert_eq!(socket.recv_into(batch).expect("there"), ROUND),
+            2 => assert_eq!(offload.recv_batch(&mut room(&mut memory)).expect("there"), ROUND),
+            3 => {
+                let mut batch = RecvBatch::for_trains(ROUND);
+                assert_eq!(offload.recv_into(&mut batch).expect("there"), ROUND);
+            }
+            4 => {
+                for flags in [RecvFlags::PEEK; ROUND] {
+                    assert_eq!(socket.recv_into_with(batch, flags).expect("there"), 1);
+                    assert_eq!(socket.recv_into(&mut RecvBatch::new(1, 1)).expect("there"), 1);
+                }
+            }
+            5 => {
+                let mut controls: [ControlBuf; ROUND] = Default::default();
+                let msgs = room(&mut memory).into_iter().zip(&mut controls);
+                let mut msgs: Vec<_> = msgs.map(|(m, control)| m.with_control(control)).collect();
+                assert_eq!(arena.recv(socket, &mut msgs).expect("there"), ROUND);
+            }
+            6 => {
+                // Into one message, by turns; the caller's vector keeps the last one's.
+                let mut msgs = [RecvMsg::new(&mut memory[0]).with_fds(fds)];
+                for _ in 0..ROUND {
+                    assert_eq!(socket.recv_batch(&mut msgs).expect("there"), 1);
+                }
+                assert_eq!(fds.len(), DESCRIPTORS);
+                fds.clear();
+            }
+            7 => {
+                assert_eq!(socket.recv_into(accepting).expect("there"), ROUND);
+                assert_eq!(accepting.take_fds(3).count(), DESCRIPTORS);
+                accepting.clear();
+            }
+            _ => {
+                let panicked = catch_unwind(AssertUnwindSafe(|| {
+                    let mut batch = RecvBatch::new(ROUND, 16);
+                    batch.accept_fds(true);
+                    assert_eq!(socket.recv_into(&mut batch).expect("there"), ROUND);
+                    let _some: Vec<_> = batch.take_fds(1).take(3).collect();
+                    std::panic::resume_unwind(Box::new("in between"));
+                }));
+                assert!(panicked.is_err());
+            }
+        }
+        // What meets an error has nothing to keep open either.
+        let nothing = socket.recv_into_with(batch, RecvFlags::DONT_WAIT);
+        assert!(nothing.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    }
+}
+
+#[test]
+fn d10_ten_thousand_messages_leave_no_descriptor_open() {
+    let (sender, socket) = UnixDatagram::pair().expect("a pair");
+    let copy = OwnedFd::from(socket.try_clone().expect("a descriptor is left"));
+    let mut receiver = Receiver {
+        socket,
+        offload: Offload::new(copy).expect("a socket"),
+        batch: RecvBatch::new(ROUND + 3, 16),
+        accepting: RecvBatch::new(ROUND, 16),
+        fds: Vec::new(),
+        arena: MmsgBuf::with_backend(Backend::Mmsg),
+    };
+    receiver.accepting.accept_fds(true);
+    let watched = Watched::new();
+    let before = open();
+    for i in 0..MESSAGES / ROUND {
+        let backend = [Backend::Mmsg, Backend::Msg][i % 2];
+        backend.select().expect("Linux has both");
+        for _ in 0..ROUND {
+            pass(&sender, b"data", &watched.as_fd(), DESCRIPTORS);
+        }
+        // Each way with each backend: nine ways, two backends.
+        receiver.receive(i % 9);
+    }
+    assert_eq!(open(), before);
+    assert!(watched.all_closed());
+}

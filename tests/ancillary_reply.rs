@@ -1,0 +1,191 @@
+//! Which address a datagram was sent to, which of this host's it came to, and which one the reply
+//! leaves from.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use ancillary_common::net::{Host, warm_up};
+use ancillary_common::receive::{Got, Way, one};
+use ancillary_common::{addr, any6, ask, at, bind, dual_stack, udp4, udp6};
+use mmsg::{Ancillary, BatchSocket, SendMsg};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Answers what was received, and checks that the client hears it from `source`.
+#[track_caller]
+fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
+    let to = got.addr.expect("it has a source");
+    let reply = SendMsg::to(to, b"answer").with_meta(got.meta.reply());
+    assert_eq!(server.send_batch(&[reply]).expect("the reply can be sent"), 1);
+    let mut bytes = [0; 16];
+    let (n, from) = client.recv_from(&mut bytes).expect("it arrives");
+    assert_eq!((&bytes[..n], from), (&b"answer"[..], at(source, server)));
+}
+
+/// Sockets on every address, IPv4 alone and of both families, that are told the destination; with
+/// the form of an IPv4 address there.
+fn servers() -> [(UdpSocket, fn(&str) -> IpAddr); 2] {
+    let servers: [(UdpSocket, fn(&str) -> IpAddr); 2] = [
+        (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
+        (dual_stack(), |text| ip(&format!("::ffff:{text}"))),
+    ];
+    servers.iter().for_each(|(server, _)| ask(server, Ancillary::DEST));
+    servers
+}
+
+#[test]
+fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
+    for (server, seen) in servers() {
+        let client = udp4();
+        client.set_broadcast(true).expect("it is a flag");
+        for way in Way::ALL {
+            client.send_to(b"who is there?", at("127.255.255.255", &server)).expect("it is taken");
+            let got = way.receive(&server, 1).remove(0);
+            assert_eq!(got.meta.destination, Some(seen("127.255.255.255")), "{way:?}");
+            assert_eq!(got.meta.local, Some(seen("127.0.0.1")), "{way:?}");
+            answer(&server, &got, &client, "127.0.0.1");
+        }
+    }
+}
+
+#[test]
+fn d32_of_a_datagram_to_this_host_both_addresses_are_the_same() {
+    for (server, seen) in servers() {
+        let client = udp4();
+        for text in ["127.0.0.1", "127.0.0.7"] {
+            client.send_to(b"hello", at(text, &server)).expect("it is taken");
+            let got = one(&server);
+            assert_eq!(
+                (got.meta.destination, got.meta.local),
+                (Some(seen(text)), Some(seen(text)))
+            );
+            answer(&server, &got, &client, text);
+        }
+    }
+    let (client, server) = (udp6(), any6(true));
+    ask(&server, Ancillary::DEST);
+    client.send_to(b"hello", at("::1", &server)).expect("it is taken");
+    let got = one(&server);
+    assert_eq!((got.meta.destination, got.meta.local), (Some(ip("::1")), Some(ip("::1"))));
+    answer(&server, &got, &client, "::1");
+}
+
+#[test]
+fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
+    let group = Ipv4Addr::new(239, 255, 7, 9);
+    let client = udp4();
+    let loopback = Ipv4Addr::LOCALHOST;
+    socket2::SockRef::from(&client).set_multicast_if_v4(&loopback).expect("loopback");
+    for (server, seen) in servers() {
+        // An IPv6 socket has no option to join an IPv4 group: what joined another way reaches it.
+        let member = udp4();
+        match addr(&server).is_ipv4() {
+            true => server.join_multicast_v4(&group, &loopback).expect("loopback"),
+            false => {
+                member.join_multicast_v4(&group, &loopback).expect("loopback");
+                ancillary_common::set_option(&server, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 1)
+                    .expect("an option of every Linux");
+            }
+        }
+        client.send_to(b"who is there?", (group, addr(&server).port())).expect("it is taken");
+        let got = one(&server);
+        let told = (got.meta.destination, got.meta.local);
+        assert_eq!(told, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
+        answer(&server, &got, &client, "127.0.0.1");
+    }
+}
+
+#[test]
+fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
+    let name = "d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups";
+    let (Some(near), Some(far)) = (Host::new(name, &[]), Host::new(name, &[])) else { return };
+    for host in [&near, &far] {
+        for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
+            host.set(path, "0");
+        }
+    }
+    near.cable("near0", &far, "far0");
+    near.ip(&[
+        "addr add 10.9.1.1/24 brd + dev near0",
+        "addr add fd09:1::1/64 dev near0 nodad",
+        "link set near0 up",
+        "route add 239.0.0.0/8 dev near0",
+    ]);
+    far.ip(&[
+        // The first address is what the kernel would choose by itself for another network.
+        "addr add 10.9.9.9/24 brd + dev far0",
+        "addr add 10.9.1.2/24 brd + dev far0",
+        "addr add 10.9.1.3/24 brd + dev far0",
+        "addr add fd09:1::2/64 dev far0 nodad",
+        "link set far0 up",
+    ]);
+    warm_up((&near, "10.9.1.1:0"), (&far, "10.9.1.2:0"));
+    warm_up((&near, "[fd09:1::1]:0"), (&far, "[fd09:1::2]:0"));
+
+    let client = near.bind("10.9.1.1:0");
+    client.set_broadcast(true).expect("it is a flag");
+    let server = far.bind("0.0.0.0:0");
+    let index = far.within(|| {
+        let index = socket_index("far0");
+        server
+            .join_multicast_v4(&Ipv4Addr::new(239, 7, 7, 7), &Ipv4Addr::new(10, 9, 1, 2))
+            .expect("the device has that address");
+        index
+    });
+    ask(&server, Ancillary::DEST);
+    for dest in ["10.9.1.255", "255.255.255.255", "239.7.7.7", "10.9.1.3"] {
+        let own = if dest == "10.9.1.3" { dest } else { "10.9.1.2" };
+        client.send_to(b"who is there?", at(dest, &server)).expect("it is taken");
+        let got = one(&server);
+        assert_eq!((got.meta.destination, got.meta.local), (Some(ip(dest)), Some(ip(own))));
+        assert_eq!(got.meta.interface, Some(index));
+        answer(&server, &got, &client, own);
+    }
+
+    // IPv6 has no broadcast, and of a multicast group it tells no other address.
+    let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
+    ask(&server, Ancillary::DEST);
+    let mut all_nodes: SocketAddr = at("ff02::1", &server);
+    if let SocketAddr::V6(all_nodes) = &mut all_nodes {
+        all_nodes.set_scope_id(near.within(|| socket_index("near0")));
+    }
+    client.send_to(b"who is there?", all_nodes).expect("it is taken");
+    let got = one(&server);
+    assert_eq!((got.meta.destination, got.meta.local), (Some(ip("ff02::1")), None));
+    answer(&server, &got, &client, "fd09:1::2");
+}
+
+/// The index of a network device of this thread's namespace.
+fn socket_index(name: &str) -> u32 {
+    let name = std::ffi::CString::new(name).expect("no zero in it");
+    // SAFETY: a C string, which outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    assert_ne!(index, 0);
+    index
+}
+
+#[test]
+fn d25_what_was_queued_before_it_was_asked_for_has_no_interface_0() {
+    let sockets = [(udp4(), false), (dual_stack(), true)];
+    for (server, mapped) in sockets {
+        let client = udp4();
+        let dest = at("127.0.0.1", &server);
+        client.send_to(b"early", dest).expect("it is taken");
+        server.peek(&mut [0; 8]).expect("it waits");
+        ask(&server, Ancillary::DEST);
+        let got = one(&server);
+        let seen = if mapped { ip("::ffff:127.0.0.1") } else { ip("127.0.0.1") };
+        assert_eq!(got.meta.destination, Some(seen));
+        assert_eq!((got.meta.interface, got.meta.local), (None, None));
+        answer(&server, &got, &client, "127.0.0.1");
+
+        client.send_to(b"late", dest).expect("it is taken");
+        let got = one(&server);
+        assert!(got.meta.interface.is_some_and(|index| index > 0));
+        assert_eq!(got.meta.local, Some(seen));
+    }
+}

@@ -1,0 +1,308 @@
+//! Every kind of socket, given to every function that takes one: none of them may take what waits
+//! there, hang, or say what is not so.
+#![cfg(target_os = "linux")]
+
+mod ancillary_common;
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use ancillary_common::{NET, addr, get_option, skip, udp4};
+use mmsg::{Ancillary, Report, TransmitClock, drain_errors};
+use socket2::{Domain, Protocol, Socket, Type};
+
+const ALL: [(Ancillary, &str); 12] = [
+    (Ancillary::DEST, "DEST"),
+    (Ancillary::TOS, "TOS"),
+    (Ancillary::HOP_LIMIT, "HOP_LIMIT"),
+    (Ancillary::TIMESTAMP, "TIMESTAMP"),
+    (Ancillary::HARDWARE_TIMESTAMP, "HARDWARE_TIMESTAMP"),
+    (Ancillary::GRO, "GRO"),
+    (Ancillary::DROPPED, "DROPPED"),
+    (Ancillary::ORIGINAL_DEST, "ORIGINAL_DEST"),
+    (Ancillary::PATH_MTU, "PATH_MTU"),
+    (Ancillary::MARK, "MARK"),
+    (Ancillary::ERRORS, "ERRORS"),
+    (Ancillary::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
+];
+
+/// The options behind each of them, for IPv4, for IPv6 and for any socket.
+fn options(asked: Ancillary) -> Vec<(i32, i32)> {
+    use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
+    match asked {
+        Ancillary::DEST => vec![(IP, libc::IP_PKTINFO), (IPV6, libc::IPV6_RECVPKTINFO)],
+        Ancillary::TOS => vec![(IP, libc::IP_RECVTOS), (IPV6, libc::IPV6_RECVTCLASS)],
+        Ancillary::HOP_LIMIT => vec![(IP, libc::IP_RECVTTL), (IPV6, libc::IPV6_RECVHOPLIMIT)],
+        Ancillary::TIMESTAMP => vec![(SOCKET, libc::SO_TIMESTAMPNS)],
+        Ancillary::HARDWARE_TIMESTAMP | Ancillary::SEND_TIMESTAMP => {
+            vec![(SOCKET, libc::SO_TIMESTAMPING)]
+        }
+        Ancillary::GRO => vec![(libc::IPPROTO_UDP, 104)],
+        Ancillary::DROPPED => vec![(SOCKET, libc::SO_RXQ_OVFL)],
+        Ancillary::ORIGINAL_DEST => {
+            vec![(IP, libc::IP_RECVORIGDSTADDR), (IPV6, libc::IPV6_RECVORIGDSTADDR)]
+        }
+        Ancillary::PATH_MTU => vec![(IPV6, libc::IPV6_RECVPATHMTU)],
+        Ancillary::MARK => vec![(SOCKET, 75)],
+        Ancillary::ERRORS => vec![(IP, libc::IP_RECVERR), (IPV6, libc::IPV6_RECVERR)],
+        other => panic!("{other:?} is not in the table"),
+    }
+}
+
+/// A socket in which something waits, and how to take it out.
+struct Waiting {
+    name: &'static str,
+    socket: OwnedFd,
+    /// What keeps it alive: its peer.
+    _peer: Option<OwnedFd>,
+    expected: Vec<u8>,
+    has_error_queue: bool,
+    has_transmit_times: bool,
+}
+
+impl Waiting {
+    /// Takes what waits, and checks that it is all there.
+    #[track_caller]
+    fn check(&self) {
+        if self.expected.is_empty() {
+            return;
+        }
+        let socket = socket2::SockRef::from(&self.socket);
+        socket.set_read_timeout(Some(NET)).expect("a timeout");
+        let mut bytes = [0; 8192];
+        let n = (&*socket).read(&mut bytes).expect("it still waits");
+        assert!(bytes[..n].ends_with(&self.expected), "{}: {:?}", self.name, &bytes[..n]);
+    }
+}
+
+/// Waits until there is something to read.
+#[track_caller]
+fn wait(socket: &impl AsFd) {
+    let fd = socket.as_fd().as_raw_fd();
+    let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let wait = i32::try_from(NET.as_millis()).expect("a short time");
+    // SAFETY: one `pollfd`, which outlives the call.
+    assert_eq!(unsafe { libc::poll(&mut look, 1, wait) }, 1, "nothing came");
+}
+
+/// Every kind of socket that this process may make.
+fn sockets() -> Vec<Waiting> {
+    let data = b"data that waits";
+    let of = |name, socket: OwnedFd, peer: Option<OwnedFd>| Waiting {
+        name,
+        socket,
+        _peer: peer,
+        expected: data.to_vec(),
+        has_error_queue: false,
+        has_transmit_times: false,
+    };
+    let mut all = Vec::new();
+
+    let (a, b) = UnixDatagram::pair().expect("a pair");
+    a.send(data).expect("there is room");
+    all.push(of("Unix datagram", b.into(), Some(a.into())));
+    let (mut a, b) = UnixStream::pair().expect("a pair");
+    io::Write::write_all(&mut a, data).expect("there is room");
+    all.push(of("Unix stream", b.into(), Some(a.into())));
+    let (a, b) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair");
+    a.send(data).expect("there is room");
+    all.push(of("Unix seqpacket", b.into(), Some(a.into())));
+
+    let udp = udp4();
+    udp.send_to(data, addr(&udp)).expect("it is taken");
+    let udp = of("UDP", udp.into(), None);
+    all.push(Waiting { has_error_queue: true, has_transmit_times: true, ..udp });
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port");
+    let to = listener.local_addr().expect("it is bound");
+    let mut near = TcpStream::connect(to).expect("it listens");
+    let (far, _) = listener.accept().expect("it is connected");
+    io::Write::write_all(&mut near, data).expect("there is room");
+    wait(&far);
+    let tcp = of("TCP", far.into(), Some(near.into()));
+    all.push(Waiting { has_error_queue: true, ..tcp });
+    let listener = of("TCP listener", listener.into(), None);
+    all.push(Waiting { has_error_queue: true, expected: Vec::new(), ..listener });
+
+    all.extend(privileged().into_iter().flatten().map(|(name, socket, expected)| {
+        let raw = name.starts_with("raw");
+        Waiting {
+            expected,
+            has_error_queue: raw,
+            has_transmit_times: raw || name == "packet",
+            ..of(name, socket.into(), None)
+        }
+    }));
+    all
+}
+
+/// Those that are not for everybody, each with what waits in it.
+fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
+    let new = |name, domain: i32, ty: Type, protocol: i32| match Socket::new(
+        Domain::from(domain),
+        ty,
+        Some(Protocol::from(protocol)),
+    ) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            skip(name, error);
+            None
+        }
+    };
+    // A protocol number for experiments (RFC 3692): what a raw socket sends it also receives.
+    let to_itself = |name, socket: Option<Socket>, ip: SocketAddr| {
+        let socket = socket?;
+        socket.bind(&ip.into()).expect("loopback");
+        socket.send_to(b"raw data", &ip.into()).expect("it is taken");
+        wait(&socket);
+        Some((name, socket, b"raw data".to_vec()))
+    };
+    let v4 = new("raw IPv4", libc::AF_INET, Type::RAW, 253);
+    let v6 = new("raw IPv6", libc::AF_INET6, Type::RAW, 253);
+    let icmp6 = new("raw ICMPv6", libc::AF_INET6, Type::RAW, libc::IPPROTO_ICMPV6);
+
+    let netlink = new("netlink", libc::AF_NETLINK, Type::RAW, libc::NETLINK_ROUTE);
+    let netlink = netlink.map(|socket| {
+        // A request that is too short to be one of this type is answered by an error that quotes it.
+        let mut request = Vec::new();
+        request.extend(16u32.to_ne_bytes());
+        request.extend(libc::RTM_GETROUTE.to_ne_bytes());
+        request.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
+        request.extend(77u32.to_ne_bytes());
+        request.extend(0u32.to_ne_bytes());
+        socket.send(&request).expect("the kernel takes it");
+        wait(&socket);
+        ("netlink", socket, Vec::new())
+    });
+    let every = i32::from((libc::ETH_P_ALL as u16).to_be());
+    let packet = new("packet", libc::AF_PACKET, Type::RAW, every).map(|socket| {
+        let udp = udp4();
+        udp.send_to(b"seen by all", addr(&udp)).expect("it is taken");
+        wait(&socket);
+        ("packet", socket, Vec::new())
+    });
+    vec![
+        to_itself("raw IPv4", v4, (Ipv4Addr::LOCALHOST, 0).into()),
+        to_itself("raw IPv6", v6, (Ipv6Addr::LOCALHOST, 0).into()),
+        icmp6.map(|socket| ("raw ICMPv6", socket, Vec::new())),
+        netlink,
+        packet,
+    ]
+}
+
+/// Bytes that wait, which is never less than before unless somebody took them.
+fn waits(socket: &OwnedFd) -> bool {
+    let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one `pollfd`, which outlives the call.
+    unsafe { libc::poll(&mut look, 1, 0) == 1 }
+}
+
+#[test]
+fn d2_draining_errors_takes_no_data() {
+    for waiting in sockets() {
+        let (name, before) = (waiting.name, waits(&waiting.socket));
+        let mut room = [Report::EMPTY; 4];
+        let drained = drain_errors(&waiting.socket, &mut room);
+        match waiting.has_error_queue {
+            true => assert_eq!(drained.expect(name), 0, "{name}"),
+            false => {
+                let error = drained.expect_err("it has no error queue");
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
+            }
+        }
+        assert_eq!(room, [Report::EMPTY; 4], "{name}");
+        assert_eq!(waits(&waiting.socket), before, "{name}");
+        waiting.check();
+    }
+}
+
+#[test]
+fn d2_nothing_to_drain_into_says_the_same() {
+    let (_peer, unix) = UnixDatagram::pair().expect("a pair");
+    let error = drain_errors(&unix, &mut []).expect_err("it has no error queue");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(drain_errors(&udp4(), &mut []).expect("it has one"), 0);
+}
+
+#[test]
+fn d26_what_is_said_to_be_on_is_on_and_nothing_else_is() {
+    for waiting in sockets() {
+        let socket = &waiting.socket;
+        for (asked, option_name) in ALL {
+            let what = format!("{option_name} on {}", waiting.name);
+            let before = values(socket, asked);
+            let taken = asked.enable(socket).expect(&what);
+            assert!(taken == asked || taken.is_empty(), "{what}: {taken:?}");
+            let after = values(socket, asked);
+            if taken.is_empty() {
+                assert_eq!(after, before, "{what}: said to be off");
+                continue;
+            }
+            // A raw or an IPv6-only socket has no options of the other family.
+            assert!(after.iter().any(|value| *value > 0), "{what}: {after:?}");
+            assert_eq!(asked.disable(socket).expect(&what), asked, "{what}");
+            assert!(values(socket, asked).iter().all(|value| *value <= 0), "{what}: still on");
+        }
+        waiting.check();
+    }
+}
+
+/// The values of the options behind `asked`, -1 for one that the socket does not have.
+fn values(socket: &OwnedFd, asked: Ancillary) -> Vec<i32> {
+    let value = |(level, name): (i32, i32)| {
+        let (mut value, mut len) = (0i32, 4 as libc::socklen_t);
+        let out = (&raw mut value).cast();
+        // SAFETY: the pointers and the length are those of `value` and `len`.
+        let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, out, &mut len) };
+        if result == 0 { value } else { -1 }
+    };
+    options(asked).into_iter().map(value).collect()
+}
+
+#[test]
+fn d26_a_raw_ipv6_socket_carries_ipv6_alone() {
+    for protocol in [libc::IPPROTO_ICMPV6, 253] {
+        let raw = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(protocol)));
+        let raw = match raw {
+            Ok(raw) => raw,
+            Err(error) => return skip("d26_a_raw_ipv6_socket_carries_ipv6_alone", error),
+        };
+        let both = Ancillary::DEST
+            | Ancillary::TOS
+            | Ancillary::HOP_LIMIT
+            | Ancillary::ORIGINAL_DEST
+            | Ancillary::ERRORS
+            | Ancillary::PATH_MTU;
+        assert_eq!(both.enable(&raw).expect("a socket"), both);
+        assert_eq!(get_option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), 1);
+        assert_eq!(both.disable(&raw).expect("a socket"), both);
+        assert_eq!(get_option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), 0);
+    }
+}
+
+#[test]
+fn d26_stamps_of_sending_need_an_error_queue() {
+    for waiting in sockets().iter().filter(|waiting| waiting.name != "TCP listener") {
+        let taken = Ancillary::SEND_TIMESTAMP.enable(&waiting.socket).expect("a socket");
+        assert_eq!(!taken.is_empty(), waiting.has_error_queue, "{}", waiting.name);
+    }
+}
+
+#[test]
+fn d26_a_transmit_clock_is_for_sockets_that_send_by_it() {
+    for waiting in sockets() {
+        let selected = TransmitClock::Monotonic.select(&waiting.socket);
+        match waiting.has_transmit_times {
+            true => selected.expect(waiting.name),
+            false => {
+                let error = selected.expect_err("no datagram of it is sent by a clock");
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{}", waiting.name);
+            }
+        }
+        waiting.check();
+    }
+    let file = std::fs::File::open("/dev/null").expect("it is there");
+    assert!(TransmitClock::Monotonic.select(&file).is_err(), "no socket at all");
+}

@@ -1,0 +1,94 @@
+//! Descriptors sent over Unix sockets, and whether any of them is still open.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A pipe whose writing end is passed around: once every copy of it is closed, a read says so.
+pub struct Watched {
+    writer: OwnedFd,
+    reader: OwnedFd,
+}
+
+impl Watched {
+    pub fn new() -> Self {
+        let mut ends = [-1; 2];
+        // SAFETY: the pointer is to two ints.
+        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        assert_eq!(made, 0, "{}", io::Error::last_os_error());
+        // SAFETY: just made, and nobody else's.
+        let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        Self { writer, reader }
+    }
+
+    /// Whether a descriptor is a copy of the writing end: what is written to it arrives.
+    pub fn is_copy(&self, fd: BorrowedFd<'_>) -> bool {
+        // SAFETY: one byte, which outlives the call.
+        let written = unsafe { libc::write(fd.as_raw_fd(), b"x".as_ptr().cast(), 1) };
+        written == 1 && self.read() == Ok(1)
+    }
+
+    /// Whether nobody has a copy any more. Ends the watch.
+    pub fn all_closed(self) -> bool {
+        let Self { writer, reader } = self;
+        drop(writer);
+        read(&reader) == Ok(0)
+    }
+
+    fn read(&self) -> Result<usize, i32> {
+        read(&self.reader)
+    }
+}
+
+fn read(reader: &OwnedFd) -> Result<usize, i32> {
+    let mut byte = [0u8; 1];
+    // SAFETY: one byte, which outlives the call.
+    let n = unsafe { libc::read(reader.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.writer.as_fd()
+    }
+}
+
+/// Sends `data` with `count` copies of a descriptor, by the system's own call.
+#[track_caller]
+pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
+    const MOST: usize = 253;
+    assert!(count <= MOST);
+    // As many words as the largest message needs, so that it is aligned.
+    let mut control = [0u64; 4 + MOST / 2];
+    let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    // SAFETY: a C struct of numbers and raw pointers: zero is a value of it.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_iov = &raw mut iov;
+    header.msg_iovlen = 1;
+    let bytes = (count * size_of::<i32>()) as libc::c_uint;
+    // SAFETY: the macros write within `control`, which has room for MOST descriptors; the header
+    // describes the memory above, all of which outlives the call.
+    let sent = unsafe {
+        if count > 0 {
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(bytes) as _;
+            let message = libc::CMSG_FIRSTHDR(&header);
+            (*message).cmsg_level = libc::SOL_SOCKET;
+            (*message).cmsg_type = libc::SCM_RIGHTS;
+            (*message).cmsg_len = libc::CMSG_LEN(bytes) as _;
+            let numbers = libc::CMSG_DATA(message).cast::<i32>();
+            for i in 0..count {
+                numbers.add(i).write_unaligned(fd.as_fd().as_raw_fd());
+            }
+        }
+        libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL)
+    };
+    assert_eq!(sent, data.len() as isize, "{}", io::Error::last_os_error());
+}
+
+/// Whether the descriptor is closed when this process starts another program.
+pub fn is_cloexec(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) };
+    flags & libc::FD_CLOEXEC != 0
+}
