@@ -17,6 +17,7 @@
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
+//! - `has_error`, for the feature `tokio`; and `Events`, where its readiness cannot do without.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
@@ -35,6 +36,8 @@ pub use backend::Backend;
 mod addr;
 #[cfg(unix)]
 mod cmsg;
+#[cfg(all(linux_like, feature = "tokio"))]
+mod epoll;
 #[cfg(unix)]
 mod headers;
 #[cfg(all(unix, mmsg_calls))]
@@ -56,6 +59,16 @@ pub(crate) use self::{
         segmentation_refused, send_plain, socket_id,
     },
 };
+
+#[cfg(all(linux_like, feature = "tokio"))]
+pub(crate) use self::epoll::{Events, has_error};
+
+/// Whether an error waits to be taken, so that tokio's readiness for it must stay.
+#[cfg(all(not(linux_like), feature = "tokio"))]
+pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
+    // There is no error queue: a call that found nothing would have taken the error.
+    false
+}
 
 #[cfg(windows)]
 mod windows;

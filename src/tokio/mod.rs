@@ -1,5 +1,10 @@
 //! Batches as futures, on the sockets of tokio.
 
+#[cfg(linux_like)]
+mod second;
+#[cfg(not(linux_like))]
+#[path = "no_second.rs"]
+mod second;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;
@@ -70,8 +75,12 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 ///
 /// # After an error
 ///
-/// Once a socket was told of an ICMP error, tokio takes it for writable for good. Calls that find it
-/// full then try again each time that the other tasks have had their turn.
+/// On Linux, tokio takes a socket for writable for good once it has met an error, an ICMP error or a
+/// stamp of sending for one, and the futures leave it to whoever drains the error queue to say that
+/// the error is dealt with ([`drain_errors`](crate::drain_errors) in `async_io(Interest::ERROR, ..)`).
+/// A call that finds a socket full in the first case, or empty in the second, registers it with tokio
+/// a second time, for as long as it waits: it sleeps until something happens. That takes a descriptor
+/// and allocates.
 ///
 /// # Where it may block
 ///
