@@ -2,7 +2,7 @@
 //! "connection reset", and for as long as nobody drains the error queue. Futures on them sleep.
 
 use std::fs;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -11,6 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, SendMsg, SendQueue, drain_errors};
@@ -179,6 +180,69 @@ fn d7_a_socket_closed_while_it_is_polled_leaves_nothing_to_the_next() {
         drain(&far, full);
         assert!(send.await.expect("there is room again") > 0);
     });
+}
+
+/// The task that polled last is remembered, also if another's poll completes in between.
+#[test]
+fn d7_a_poll_that_completes_does_not_forget_the_task_that_waits() {
+    run(0, async |_| {
+        let (near, far) = stuck().await;
+        let near = Arc::new(near);
+        let full = fill(&near);
+        let waiting = Arc::clone(&near);
+        let waiting = tokio::spawn(async move { send(&waiting, 3).await });
+        let own = watches(&*near);
+        while watches(&*near) == own {
+            tokio::task::yield_now().await;
+        }
+        drain(&far, full);
+        // Before the runtime hears that there is room.
+        assert!(once(pin!(send(&near, 3))).await.is_some(), "there is room again");
+        waiting.await.expect("it does not panic");
+    });
+}
+
+/// Nothing can be registered outside of a runtime: tokio's sockets work there, and so do these.
+#[test]
+fn d7_outside_of_a_runtime_a_full_socket_is_no_panic() {
+    run(0, async |_| {
+        let (near, far) = stuck().await;
+        let full = fill(&near);
+        std::thread::scope(|scope| {
+            let outside = || {
+                let mut cx = Context::from_waker(Waker::noop());
+                for kind in 0..KINDS {
+                    assert!(pin!(send(&near, kind)).poll(&mut cx).is_pending());
+                }
+                drain(&far, full);
+                assert!(pin!(send(&near, 0)).poll(&mut cx).is_ready());
+            };
+            scope.spawn(outside).join().expect("it does not panic");
+        });
+    });
+}
+
+/// A task waits by the runtime that it is polled in, which may be another at the next poll.
+#[test]
+fn d7_a_future_survives_the_runtime_that_it_was_polled_in() {
+    for kind in 0..KINDS {
+        let (runtime, clocks) = Clocks::of_runtime(1);
+        let (near, far) = runtime.block_on(stuck());
+        let mut send = pin!(send(&near, kind));
+        let full = fill(&near);
+        let (brief, _) = Clocks::of_runtime(0);
+        assert!(brief.block_on(async { once(send.as_mut()).await }).is_none(), "it is full");
+        drop(brief);
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = send.as_mut() => panic!("it is full"),
+                () = clocks.assert_asleep_for(WATCHED) => {}
+            }
+            drain(&far, full);
+            tokio::time::timeout(NET, send).await.expect("it is woken");
+        });
+    }
 }
 
 #[test]
