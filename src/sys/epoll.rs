@@ -78,14 +78,24 @@ impl AsRawFd for Events {
 
 /// Whether the socket has an error to return or something in its error queue. Takes neither.
 pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
-    let found = retry(|| {
+    poll(socket) & libc::POLLERR != 0
+}
+
+/// Whether the socket is shut down for receiving.
+pub(crate) fn is_shut_down(socket: BorrowedFd<'_>) -> bool {
+    poll(socket) & libc::POLLRDHUP != 0
+}
+
+/// What `poll` reports now, errors and shutdowns.
+fn poll(socket: BorrowedFd<'_>) -> libc::c_short {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    let polled = retry(|| {
         // SAFETY: one pollfd, and the call does not wait.
         match unsafe { libc::poll(&mut poll, 1, 0) } {
             -1 => Err(io::Error::last_os_error()),
-            count => Ok(count > 0),
+            _ => Ok(()),
         }
     });
     // Where the system does not say, an error must not be overlooked.
-    found.map_or(true, |found| found && poll.revents & libc::POLLERR != 0)
+    polled.map_or(libc::POLLERR, |()| poll.revents)
 }

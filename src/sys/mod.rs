@@ -17,7 +17,7 @@
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
-//! - `has_error`, for the feature `tokio`; and `Events`, where its readiness cannot do without.
+//! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
@@ -61,13 +61,22 @@ pub(crate) use self::{
 };
 
 #[cfg(all(linux_like, feature = "tokio"))]
-pub(crate) use self::epoll::{Events, has_error};
-
-/// Whether an error waits to be taken, so that tokio's readiness for it must stay.
+pub(crate) use self::epoll::{Events, has_error, is_shut_down};
 #[cfg(all(not(linux_like), feature = "tokio"))]
-pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
-    // There is no error queue: a call that found nothing would have taken the error.
-    false
+pub(crate) use self::no_epoll::{has_error, is_shut_down};
+
+/// There is no error queue, and tokio's readiness says the rest.
+#[cfg(all(not(linux_like), feature = "tokio"))]
+mod no_epoll {
+    use super::BorrowedSocket;
+
+    pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
+        false
+    }
+
+    pub(crate) fn is_shut_down(_: BorrowedSocket<'_>) -> bool {
+        false
+    }
 }
 
 #[cfg(windows)]

@@ -64,7 +64,8 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 /// - Each call takes its share of the task's cooperative budget, one unit for each time that it
 ///   turns to the kernel, so that a flooded socket leaves other tasks their turn. A unit is a whole
 ///   batch; smaller batches give the turn away earlier.
-/// - After the warm-up that `BatchSocket` speaks of, nothing allocates.
+/// - After the warm-up that `BatchSocket` speaks of, nothing allocates, but for waits
+///   [after an error](#after-an-error).
 ///
 /// # Hand-written futures
 ///
@@ -75,12 +76,14 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 ///
 /// # After an error
 ///
-/// On Linux, tokio takes a socket for writable for good once it has met an error, an ICMP error or a
-/// stamp of sending for one, and the futures leave it to whoever drains the error queue to say that
-/// the error is dealt with ([`drain_errors`](crate::drain_errors) in `async_io(Interest::ERROR, ..)`).
-/// A call that finds a socket full in the first case, or empty in the second, registers it with tokio
-/// a second time, for as long as it waits: it sleeps until something happens. That takes a descriptor
-/// and allocates.
+/// On Linux, tokio takes a socket for writable for good once epoll has reported an error on it: an
+/// ICMP error, a send timestamp. And a receive does not clear the readiness of errors while there are
+/// any, so that a task that waits for [`Interest::ERROR`](::tokio::io::Interest::ERROR) to call
+/// [`drain_errors`](crate::drain_errors) finds it. In these two states a send that finds the socket
+/// full, or a receive that finds it empty, registers the socket with tokio a second time and sleeps
+/// until something happens. The second registration lasts as long as the call. It allocates and takes
+/// a file descriptor; without one the call fails. It needs the context of a runtime with I/O enabled:
+/// outside of any runtime, the call is tried again each time that the other tasks have had their turn.
 ///
 /// # Where it may block
 ///
@@ -216,8 +219,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// What tokio says where its runtime shuts down, and `WriteZero` if an implementation of your own
-    /// sends nothing and tells no error. Every other error goes to `on_error`.
+    /// What tokio says where its runtime shuts down; an error of the second registration
+    /// [after an error](AsyncBatchSocket#after-an-error); and `WriteZero` if an implementation of your
+    /// own sends nothing and tells no error. Every other error goes to `on_error`.
     fn send_each_async(
         &self,
         msgs: &[SendMsg<'_>],

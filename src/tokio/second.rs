@@ -1,11 +1,8 @@
-//! A second registration of a socket with tokio, for while the first cannot be waited on.
+//! A second registration of a socket with tokio, for calls that cannot wait by the first.
 //!
-//! tokio's readiness of a socket is of no use to a task that found the socket not ready, where it
-//! cannot be cleared (`is_write_closed`, which on Linux any error sets) or must not be (`is_error`,
-//! as long as somebody has still to take the error). The second registration has an epoll of its own
-//! between the socket and tokio: an epoll is readable or not, and never in error itself, so tokio's
-//! readiness of it can always be cleared. Each event of the socket is told once, also while others
-//! stay as they are: a full error queue does not make it ready again.
+//! An epoll of its own stands between the socket and tokio. An epoll is readable or not and never in
+//! error, so tokio's readiness of it can always be cleared. Each event of the socket is reported once:
+//! an error queue that nobody drains does not end the next wait.
 
 use std::io;
 use std::mem;
@@ -31,8 +28,8 @@ impl Second {
             return Ok(None);
         }
         let events = Events::of(sys::borrow(socket), direction)?;
-        // Its successor is unsafe, for descriptors that may be closed; `Events` owns its own. And it
-        // is younger than the oldest tokio that this crate is built with.
+        // Deprecated, since its argument's descriptor might be closed early; `Events` owns its own. The
+        // unsafe successor is not in tokio 1.36.
         #[allow(deprecated)]
         AsyncFd::with_interest(events, Interest::READABLE).map(|events| Some(Self(events)))
     }

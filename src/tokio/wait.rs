@@ -1,14 +1,13 @@
 //! Waiting for a socket by tokio, and making a call when it is ready.
 //!
-//! tokio remembers that a socket is ready until a call says `WouldBlock`; only then does it look
-//! for a new event. In two cases a call that says so is stuck: it must not, or cannot, make tokio
-//! forget, and waiting would end at once, for ever.
+//! tokio remembers readiness until a call returns `WouldBlock`. In two states a call that returns it
+//! is stuck, since the readiness would end the next wait at once:
 //!
-//! - The socket has an error that somebody has still to take, perhaps out of its error queue. Who
-//!   waits for `Interest::ERROR` must find it.
-//! - "Read closed" and "write closed" are never forgotten, since they are final for a stream. A
-//!   datagram socket is closed for reading after `shutdown`, which ends a receive; and for writing,
-//!   as far as Linux's epoll can be understood, after any error.
+//! - The socket has an error that nobody has taken yet, perhaps in its error queue. A receive must
+//!   not clear the readiness of errors then: a task that waits for `Interest::ERROR` needs it.
+//! - tokio never clears "read closed" and "write closed", which are final for a stream. A datagram
+//!   socket is read closed after `shutdown`, which ends a receive. On Linux, it is write closed after
+//!   any error.
 //!
 //! A stuck call waits by a [second registration](Second).
 
@@ -44,7 +43,8 @@ pub(super) async fn receive(
         if let Some(result) = socket.async_io(interest, || attempt(&mut call, is_stuck)).await? {
             return Ok(result);
         }
-        if is_shut_down(socket) {
+        // tokio may hear of a shutdown after the second registration, which is then told nothing more.
+        if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }
         event(socket, Direction::Receive, &mut second).await?;
@@ -160,7 +160,7 @@ fn kept(socket: &UdpSocket, direction: Direction) -> Option<io::Error> {
     pending::take(sys::borrow(socket), direction)
 }
 
-/// Whether nothing further need be waited for on the receiving side.
+/// Whether tokio has heard that the socket was shut down for receiving.
 fn is_shut_down(socket: &UdpSocket) -> bool {
     remembered(socket, Interest::READABLE).is_read_closed()
 }
@@ -169,7 +169,7 @@ fn is_write_closed(socket: &UdpSocket) -> bool {
     remembered(socket, Interest::WRITABLE).is_write_closed()
 }
 
-/// Whether somebody has still to take an error. tokio is asked first, which costs no system call.
+/// Whether the socket has an error that nobody has taken. tokio is asked first, without a system call.
 fn has_error(socket: &UdpSocket) -> bool {
     remembered(socket, Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
 }

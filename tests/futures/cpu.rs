@@ -6,6 +6,20 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::common::{NET, choose_backend};
+
+/// How long a future is watched that is to sleep.
+pub const WATCHED: Duration = Duration::from_millis(500);
+/// Worker threads of the runtimes that a test runs on; with none, its own thread does the work.
+pub const RUNTIMES: [usize; 2] = [0, 2];
+/// Runs a test on such a runtime, at most for as long as the net allows.
+pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
+    choose_backend();
+    let (runtime, clocks) = Clocks::of_runtime(workers);
+    let limited = async { tokio::time::timeout(NET, test(&clocks)).await.expect("it ends") };
+    runtime.block_on(limited);
+}
+
 /// The clocks of the threads that a runtime's tasks run on.
 #[derive(Clone, Default)]
 pub struct Clocks(Arc<Mutex<Vec<libc::clockid_t>>>);

@@ -5,6 +5,8 @@ mod cpu;
 mod errors;
 mod fair;
 mod receive;
+#[cfg(target_os = "linux")]
+mod reports;
 mod send;
 #[cfg(target_os = "linux")]
 mod stuck;

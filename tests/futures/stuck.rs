@@ -1,5 +1,5 @@
-//! Sockets that tokio takes for ready for good: after an ICMP error, a stamp of sending or
-//! "connection reset", and for as long as nobody drains the error queue. Futures on them sleep.
+//! Full sockets that tokio takes for writable for good: after an ICMP error, a stamp of sending or
+//! "connection reset". Sends on them sleep until there is room.
 
 use std::fs;
 use std::future::{Future, poll_fn};
@@ -12,32 +12,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
-use std::time::Duration;
 
 use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, SendMsg, SendQueue, drain_errors};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::cpu::Clocks;
-use super::{adopted, once, udp};
-use crate::common::sockets::{addr, refusing};
-use crate::common::{NET, choose_backend};
+use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
+use super::{adopted, once};
+use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
-/// How long a future is watched that is to sleep.
-const WATCHED: Duration = Duration::from_millis(500);
-/// Worker threads of the runtimes that a test runs on; with none, its own thread does the work.
-const RUNTIMES: [usize; 2] = [0, 2];
 /// What a sender sends that is to find its socket full.
 const MSGS: [SendMsg<'static>; 3] = [SendMsg::new(b"a"), SendMsg::new(b"b"), SendMsg::new(b"c")];
-
-fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
-    choose_backend();
-    let (runtime, clocks) = Clocks::of_runtime(workers);
-    let limited = async { tokio::time::timeout(NET, test(&clocks)).await.expect("it ends") };
-    runtime.block_on(limited);
-}
 
 fn named() -> UnixDatagram {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -305,94 +292,6 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     }
 }
 
-/// A socket with `ERRORS` on whose peer refuses everything, and that peer.
-async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
-    let ((socket, _), peer) = (udp(), refusing());
-    assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
-    socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
-    (socket, peer)
-}
-
-/// Sends a datagram that is refused, past tokio.
-fn provoke(socket: &UdpSocket) {
-    SockRef::from(socket).send(b"lost").expect("the error was taken before");
-}
-
-fn reports(socket: &UdpSocket) -> usize {
-    drain_errors(socket, &mut [Report::EMPTY; 16]).expect("Linux has an error queue")
-}
-
-#[test]
-fn d21_a_receive_leaves_the_readiness_of_errors_to_who_waits_for_it() {
-    for workers in RUNTIMES {
-        run(workers, async |_| {
-            let (socket, _peer) = reporting().await;
-            let mut batch = RecvBatch::new(4, 32);
-            for _ in 0..2 {
-                provoke(&socket);
-                socket.ready(Interest::ERROR).await.expect("it is told");
-                socket.recv_into_async(&mut batch).await.expect_err("it was refused");
-            }
-            let mut receive = pin!(socket.recv_into_async(&mut batch));
-            for _ in 0..50 {
-                assert!(once(receive.as_mut()).await.is_none(), "each error is told once");
-                tokio::task::yield_now().await;
-            }
-            // Who comes later hears of the reports as well.
-            let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
-            assert_eq!(drained.expect("no error"), 2);
-        });
-    }
-}
-
-/// Once nothing is left to report, the readiness is stale, and a receive may clear it.
-#[test]
-fn d21_a_drained_queue_is_not_reported_for_ever() {
-    run(0, async |_| {
-        let (socket, _peer) = reporting().await;
-        let mut batch = RecvBatch::new(4, 32);
-        provoke(&socket);
-        socket.recv_into_async(&mut batch).await.expect_err("it was refused");
-        assert_eq!(reports(&socket), 1);
-        assert!(once(pin!(socket.recv_into_async(&mut batch))).await.is_none());
-        assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
-        // And a new one is heard of.
-        provoke(&socket);
-        socket.ready(Interest::ERROR).await.expect("it is told");
-        assert_eq!(reports(&socket), 1);
-    });
-}
-
-#[test]
-fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
-    for workers in RUNTIMES {
-        run(workers, async |clocks| {
-            let (socket, peer) = reporting().await;
-            let mut batch = RecvBatch::new(4, 32);
-            for round in 1..=3 {
-                // An error comes while it waits, and is told although nobody drains the queue.
-                {
-                    let mut receive = pin!(socket.recv_into_async(&mut batch));
-                    assert!(once(receive.as_mut()).await.is_none());
-                    provoke(&socket);
-                    receive.await.expect_err("it was refused");
-                }
-
-                let mut receive = pin!(socket.recv_into_async(&mut batch));
-                tokio::select! {
-                    biased;
-                    received = receive.as_mut() => panic!("round {round}: {received:?}"),
-                    () = clocks.assert_asleep_for(WATCHED) => {}
-                }
-                let to = socket.local_addr().expect("it is bound");
-                peer.send_to(b"hello", to).expect("loopback takes it");
-                assert_eq!(receive.await.expect("it was sent"), 1);
-            }
-            assert_eq!(reports(&socket), 3);
-        });
-    }
-}
-
 /// Nobody has it, so what is sent there waits, in the send buffer, until somebody is found.
 const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 
@@ -439,7 +338,8 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 ip(&format!("neigh replace {ABSENT} lladdr 02:00:00:00:00:03 dev {DEVICE}"))
                     .expect("it is found");
                 send.await.expect("there is room again");
-                assert!(reports(&socket) > 0);
+                let stamps = drain_errors(&socket, &mut [Report::EMPTY; 16]);
+                assert!(stamps.expect("Linux has an error queue") > 0);
                 assert_eq!(watches(&socket), own);
             });
         });
