@@ -147,3 +147,28 @@ fn futures_through_offload_allocate_nothing() {
         allocate_nothing(&far).await;
     });
 }
+
+/// Once such a socket was told of an error, tokio remembers it until somebody clears it.
+#[test]
+fn futures_on_a_socket_that_met_errors_allocate_nothing() {
+    run(async {
+        let (socket, peer) = (far(), sockets::refusing());
+        socket.connect(sockets::addr(&peer)).await.expect("it does nothing but remember");
+        let to = socket.local_addr().expect("it is bound");
+        let mut batch = RecvBatch::new(4, 16);
+        for i in 0..100 {
+            socket.send(&PAYLOAD).await.expect("loopback takes it");
+            let (received, refused) = polled(socket.recv_into_async(&mut batch)).await;
+            received.expect_err("it was refused");
+            let late = async { peer.send_to(&PAYLOAD, to) };
+            let ((received, waited), sent) =
+                tokio::join!(polled(socket.recv_into_async(&mut batch)), late);
+            sent.expect("loopback takes it");
+            assert_eq!(received.expect("it was sent"), 1);
+            assert!(
+                i < 10 || [refused, waited] == [Counts::NONE; 2],
+                "{i}: {refused:?} {waited:?}"
+            );
+        }
+    });
+}

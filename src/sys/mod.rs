@@ -21,6 +21,7 @@
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
+//! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
@@ -38,6 +39,8 @@ pub use backend::Backend;
 mod addr;
 #[cfg(unix)]
 mod cmsg;
+#[cfg(all(linux_like, feature = "tokio"))]
+mod epoll;
 #[cfg(unix)]
 mod domain;
 #[cfg(unix)]
@@ -64,6 +67,25 @@ pub(crate) use self::{
         segmentation_refused, send_plain, socket_id,
     },
 };
+
+#[cfg(all(linux_like, feature = "tokio"))]
+pub(crate) use self::epoll::{Events, has_error, is_shut_down};
+#[cfg(all(not(linux_like), feature = "tokio"))]
+pub(crate) use self::no_epoll::{has_error, is_shut_down};
+
+/// There is no error queue, and tokio's readiness says the rest.
+#[cfg(all(not(linux_like), feature = "tokio"))]
+mod no_epoll {
+    use super::BorrowedSocket;
+
+    pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
+        false
+    }
+
+    pub(crate) fn is_shut_down(_: BorrowedSocket<'_>) -> bool {
+        false
+    }
+}
 
 #[cfg(windows)]
 mod windows;

@@ -1,5 +1,10 @@
 //! Batches as futures, on the sockets of tokio.
 
+#[cfg(linux_like)]
+mod second;
+#[cfg(not(linux_like))]
+#[path = "no_second.rs"]
+mod second;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;
@@ -64,7 +69,8 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 /// - Each call takes its share of the task's cooperative budget, one unit for each time that it
 ///   turns to the kernel, so that a flooded socket leaves other tasks their turn. A unit is a whole
 ///   batch; smaller batches give the turn away earlier.
-/// - After the warm-up that `BatchSocket` speaks of, nothing allocates.
+/// - After the warm-up that `BatchSocket` speaks of, nothing allocates, but for waits
+///   [after an error](#after-an-error).
 ///
 /// # Hand-written futures
 ///
@@ -75,8 +81,14 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 ///
 /// # After an error
 ///
-/// Once a socket was told of an ICMP error, tokio takes it for writable for good. Calls that find it
-/// full then try again each time that the other tasks have had their turn.
+/// On Linux, tokio takes a socket for writable for good once epoll has reported an error on it: an
+/// ICMP error, a send timestamp. And a receive does not clear the readiness of errors while there are
+/// any, so that a task that waits for [`Interest::ERROR`](::tokio::io::Interest::ERROR) to call
+/// [`drain_errors`](crate::drain_errors) finds it. In these two states a send that finds the socket
+/// full, or a receive that finds it empty, registers the socket with tokio a second time and sleeps
+/// until something happens. The second registration lasts as long as the call. It allocates and takes
+/// a file descriptor; without one the call fails. It needs the context of a runtime with I/O enabled:
+/// outside of any runtime, the call is tried again each time that the other tasks have had their turn.
 ///
 /// # Where it may block
 ///
@@ -212,8 +224,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// What tokio says where its runtime shuts down, and `WriteZero` if an implementation of your own
-    /// sends nothing and tells no error. Every other error goes to `on_error`.
+    /// What tokio says where its runtime shuts down; an error of the second registration
+    /// [after an error](AsyncBatchSocket#after-an-error); and `WriteZero` if an implementation of your
+    /// own sends nothing and tells no error. Every other error goes to `on_error`.
     fn send_each_async(
         &self,
         msgs: &[SendMsg<'_>],

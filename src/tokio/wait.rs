@@ -1,20 +1,25 @@
 //! Waiting for a socket by tokio, and making a call when it is ready.
 //!
-//! tokio remembers that a socket is ready until a call says `WouldBlock`; only then does it look
-//! for a new event. Two kinds of readiness it never forgets, since they are final for a stream:
-//! that the reading side is closed, and that the writing side is. A datagram socket has them after
-//! `shutdown`, and (writing) after any ICMP error that epoll has told of. A call that says
-//! `WouldBlock` would be made again at once then, for ever and within one poll: so the second
-//! `WouldBlock` in a row ends the poll.
+//! tokio remembers readiness until a call returns `WouldBlock`. In two states a call that returns it
+//! is stuck, since the readiness would end the next wait at once:
+//!
+//! - The socket has an error that nobody has taken yet, perhaps in its error queue. A receive must
+//!   not clear the readiness of errors then: a task that waits for `Interest::ERROR` needs it.
+//! - tokio never clears "read closed" and "write closed", which are final for a stream. A datagram
+//!   socket is read closed after `shutdown`, which ends a receive. On Linux, it is write closed after
+//!   any error.
+//!
+//! A stuck call waits by a [second registration](Second).
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
-use ::tokio::io::Interest;
+use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
 
+use super::second::{self, Second};
 use crate::pending;
 use crate::progress::Direction;
 use crate::sys;
@@ -27,35 +32,38 @@ pub(super) async fn receive(
     socket: &UdpSocket,
     mut call: impl FnMut() -> io::Result<usize>,
 ) -> Made {
+    let mut second = None;
     loop {
         if let Some(error) = kept(socket, Direction::Receive) {
             return Ok(Err(error));
         }
         // Without the interest in errors, an ICMP error would wake only who waits to send.
         let interest = Interest::READABLE | Interest::ERROR;
-        let mut tries = Tries::default();
-        if let Some(result) = socket.async_io(interest, || tries.make(&mut call)).await? {
+        let is_stuck = || is_shut_down(socket) || has_error(socket);
+        if let Some(result) = socket.async_io(interest, || attempt(&mut call, is_stuck)).await? {
             return Ok(result);
         }
-        if poll_fn(|cx| Poll::Ready(is_shut_down(socket, cx))).await {
+        // tokio may hear of a shutdown after the second registration, which is then told nothing more.
+        if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }
-        give_turn().await;
+        event(socket, Direction::Receive, &mut second).await?;
     }
 }
 
 /// Makes a call that sends, as soon as the socket is writable.
 pub(super) async fn send(socket: &UdpSocket, mut call: impl FnMut() -> io::Result<usize>) -> Made {
+    let mut second = None;
     loop {
         if let Some(error) = kept(socket, Direction::Send) {
             return Ok(Err(error));
         }
-        let mut tries = Tries::default();
-        let made = socket.async_io(Interest::WRITABLE, || tries.make(&mut call)).await?;
+        let is_stuck = || is_write_closed(socket);
+        let made = socket.async_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)).await?;
         if let Some(result) = made {
             return Ok(result);
         }
-        give_turn().await;
+        event(socket, Direction::Send, &mut second).await?;
     }
 }
 
@@ -68,13 +76,11 @@ pub(super) fn poll_receive(
     if let Some(error) = kept(socket, Direction::Receive) {
         return Poll::Ready(Ok(Err(error)));
     }
-    let mut tries = Tries::default();
     loop {
         ready!(socket.poll_recv_ready(cx))?;
-        match socket.try_io(Interest::READABLE, || tries.make(&mut call)) {
-            Ok(Some(result)) => return Poll::Ready(Ok(result)),
-            Ok(None) if is_shut_down(socket, cx) => return Poll::Ready(Ok(Ok(0))),
-            Ok(None) => return later(cx),
+        let is_stuck = || is_shut_down(socket);
+        match socket.try_io(Interest::READABLE, || attempt(&mut call, is_stuck)) {
+            Ok(made) => return Poll::Ready(Ok(made.unwrap_or(Ok(0)))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Poll::Ready(Err(error)),
         }
@@ -90,36 +96,63 @@ pub(super) fn poll_send(
     if let Some(error) = kept(socket, Direction::Send) {
         return Poll::Ready(Ok(Err(error)));
     }
-    let mut tries = Tries::default();
     loop {
         ready!(socket.poll_send_ready(cx))?;
-        match socket.try_io(Interest::WRITABLE, || tries.make(&mut call)) {
-            Ok(Some(result)) => return Poll::Ready(Ok(result)),
-            Ok(None) => return later(cx),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Poll::Ready(Err(error)),
-        }
+        let is_stuck = || is_write_closed(socket);
+        let made = match socket.try_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)) {
+            Ok(Some(result)) => Ok(result),
+            Ok(None) => match second::poll_room(socket, cx) {
+                Some(event) => match ready!(event) {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+                None => return later(cx),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => Err(error),
+        };
+        second::end_poll(socket, cx);
+        return Poll::Ready(made);
     }
 }
 
-/// How often a call found the socket not ready that tokio takes for ready.
-#[derive(Default)]
-struct Tries(u8);
-
-impl Tries {
-    /// Makes the call. `WouldBlock` is an error for tokio to hear of; the second one gives `None`.
-    fn make(
-        &mut self,
-        call: impl FnOnce() -> io::Result<usize>,
-    ) -> io::Result<Option<io::Result<usize>>> {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.0 += 1;
-                if self.0 == 1 { Err(error) } else { Ok(None) }
+/// Makes the call. `WouldBlock` is an error for tokio to hear of, but for a call that is stuck:
+/// that gives `None`.
+fn attempt(
+    call: impl FnOnce() -> io::Result<usize>,
+    is_stuck: impl FnOnce() -> bool,
+) -> io::Result<Option<io::Result<usize>>> {
+    match call() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            if is_stuck() {
+                Ok(None)
+            } else {
+                Err(error)
             }
-            result => Ok(Some(result)),
         }
+        result => Ok(Some(result)),
     }
+}
+
+/// Waits for an event of the socket by a second registration, which is made if there is none yet.
+async fn event(
+    socket: &UdpSocket,
+    direction: Direction,
+    second: &mut Option<Second>,
+) -> io::Result<()> {
+    if second.is_none() {
+        *second = Second::new(socket, direction)?;
+    }
+    match second {
+        Some(registered) => {
+            if registered.event().await.is_err() {
+                // Of another runtime, which has shut down. The next one is of this task's.
+                *second = None;
+            }
+        }
+        None => give_turn().await,
+    }
+    Ok(())
 }
 
 /// An error that an earlier call has kept for the next one. It does not wait for the socket.
@@ -127,13 +160,29 @@ fn kept(socket: &UdpSocket, direction: Direction) -> Option<io::Error> {
     pending::take(sys::borrow(socket), direction)
 }
 
-/// Whether nothing further need be waited for on the receiving side.
-fn is_shut_down(socket: &UdpSocket, cx: &mut Context<'_>) -> bool {
-    let ready = pin!(socket.ready(Interest::READABLE)).poll(cx);
-    matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+/// Whether tokio has heard that the socket was shut down for receiving.
+fn is_shut_down(socket: &UdpSocket) -> bool {
+    remembered(socket, Interest::READABLE).is_read_closed()
 }
 
-/// Lets the other tasks go first.
+fn is_write_closed(socket: &UdpSocket) -> bool {
+    remembered(socket, Interest::WRITABLE).is_write_closed()
+}
+
+/// Whether the socket has an error that nobody has taken. tokio is asked first, without a system call.
+fn has_error(socket: &UdpSocket) -> bool {
+    remembered(socket, Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
+}
+
+/// What tokio takes the socket to be ready for.
+fn remembered(socket: &UdpSocket, interest: Interest) -> Ready {
+    match pin!(socket.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(ready)) => ready,
+        _ => Ready::EMPTY,
+    }
+}
+
+/// Lets the other tasks go first. The last resort, outside of a runtime.
 async fn give_turn() {
     let mut given = false;
     poll_fn(|cx| {

@@ -1,9 +1,15 @@
 //! The feature `tokio`: batches as futures, and the poll functions under them.
 
+#[cfg(target_os = "linux")]
+mod cpu;
 mod errors;
 mod fair;
 mod receive;
+#[cfg(target_os = "linux")]
+mod reports;
 mod send;
+#[cfg(target_os = "linux")]
+mod stuck;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;

@@ -1,0 +1,27 @@
+//! Where tokio's readiness of a datagram socket can always be cleared, nothing is registered twice.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use ::tokio::net::UdpSocket;
+
+use crate::progress::Direction;
+
+/// There is none.
+pub(super) enum Second {}
+
+impl Second {
+    pub(super) fn new(_: &UdpSocket, _: Direction) -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    pub(super) async fn event(&self) -> io::Result<()> {
+        match *self {}
+    }
+}
+
+pub(super) fn poll_room(_: &UdpSocket, _: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
+    None
+}
+
+pub(super) fn end_poll(_: &UdpSocket, _: &Context<'_>) {}

@@ -1,0 +1,71 @@
+//! The CPU time of threads, which another process on the machine does not change.
+
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::common::{NET, choose_backend};
+
+/// How long a future is watched that is to sleep.
+pub const WATCHED: Duration = Duration::from_millis(500);
+/// Worker threads of the runtimes that a test runs on; with none, its own thread does the work.
+pub const RUNTIMES: [usize; 2] = [0, 2];
+/// Runs a test on such a runtime, at most for as long as the net allows.
+pub fn run(workers: usize, test: impl AsyncFnOnce(&Clocks)) {
+    choose_backend();
+    let (runtime, clocks) = Clocks::of_runtime(workers);
+    let limited = async { tokio::time::timeout(NET, test(&clocks)).await.expect("it ends") };
+    runtime.block_on(limited);
+}
+
+/// The clocks of the threads that a runtime's tasks run on.
+#[derive(Clone, Default)]
+pub struct Clocks(Arc<Mutex<Vec<libc::clockid_t>>>);
+
+impl Clocks {
+    /// A runtime and its threads' clocks; with no workers it runs on the thread that calls
+    /// `block_on`, which has to be this one.
+    pub fn of_runtime(workers: usize) -> (Runtime, Self) {
+        let clocks = Self::default();
+        clocks.add_this_thread();
+        let mut builder = match workers {
+            0 => Builder::new_current_thread(),
+            _ => Builder::new_multi_thread(),
+        };
+        let on_start = clocks.clone();
+        builder.worker_threads(workers.max(1)).on_thread_start(move || on_start.add_this_thread());
+        (builder.enable_all().build().expect("a runtime"), clocks)
+    }
+
+    fn add_this_thread(&self) {
+        let mut clock = 0;
+        // SAFETY: this thread is alive, and the clock's number is written to `clock`.
+        let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+        assert_eq!(result, 0, "a thread has a clock");
+        self.0.lock().expect("nobody panics").push(clock);
+    }
+
+    fn now(&self) -> Duration {
+        self.0.lock().expect("nobody panics").iter().map(|clock| read(*clock)).sum()
+    }
+
+    /// Waits for `time`, and checks that the threads sleep meanwhile: less than 2 % CPU.
+    pub async fn assert_asleep_for(&self, time: Duration) {
+        let (started, before) = (Instant::now(), self.now());
+        tokio::time::sleep(time).await;
+        let (used, elapsed) = (self.now() - before, started.elapsed());
+        assert!(used * 50 < elapsed, "{used:?} of CPU in {elapsed:?}");
+    }
+}
+
+fn read(clock: libc::clockid_t) -> Duration {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is a timespec's memory, and only read where the call has filled it.
+    let time = unsafe {
+        assert_eq!(libc::clock_gettime(clock, time.as_mut_ptr()), 0, "the thread is alive");
+        time.assume_init()
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,117 @@
+//! Receives beside an error queue that somebody else is to drain: they leave it the readiness of
+//! errors, and sleep although the queue is not empty.
+
+use std::pin::pin;
+
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, drain_errors};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::cpu::{RUNTIMES, WATCHED, run};
+use super::{once, udp};
+use crate::common::sockets::{addr, refusing};
+
+/// A socket with `ERRORS` on whose peer refuses everything, and that peer.
+async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
+    let ((socket, _), peer) = (udp(), refusing());
+    assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
+    socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
+    (socket, peer)
+}
+
+/// Sends a datagram that is refused, past tokio.
+fn provoke(socket: &UdpSocket) {
+    SockRef::from(socket).send(b"lost").expect("the error was taken before");
+}
+
+fn reports(socket: &UdpSocket) -> usize {
+    drain_errors(socket, &mut [Report::EMPTY; 16]).expect("Linux has an error queue")
+}
+
+#[test]
+fn d21_a_receive_leaves_the_readiness_of_errors_to_who_waits_for_it() {
+    for workers in RUNTIMES {
+        run(workers, async |_| {
+            let (socket, _peer) = reporting().await;
+            let mut batch = RecvBatch::new(4, 32);
+            for _ in 0..2 {
+                provoke(&socket);
+                socket.ready(Interest::ERROR).await.expect("it is told");
+                socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+            }
+            let mut receive = pin!(socket.recv_into_async(&mut batch));
+            for _ in 0..50 {
+                assert!(once(receive.as_mut()).await.is_none(), "each error is told once");
+                tokio::task::yield_now().await;
+            }
+            // Who comes later hears of the reports as well.
+            let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
+            assert_eq!(drained.expect("no error"), 2);
+        });
+    }
+}
+
+/// Once nothing is left to report, the readiness is stale, and a receive may clear it.
+#[test]
+fn d21_a_drained_queue_is_not_reported_for_ever() {
+    run(0, async |_| {
+        let (socket, _peer) = reporting().await;
+        let mut batch = RecvBatch::new(4, 32);
+        provoke(&socket);
+        socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+        assert_eq!(reports(&socket), 1);
+        assert!(once(pin!(socket.recv_into_async(&mut batch))).await.is_none());
+        assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
+        // And a new one is heard of.
+        provoke(&socket);
+        socket.ready(Interest::ERROR).await.expect("it is told");
+        assert_eq!(reports(&socket), 1);
+    });
+}
+
+#[test]
+fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
+    for workers in RUNTIMES {
+        run(workers, async |clocks| {
+            let (socket, peer) = reporting().await;
+            let mut batch = RecvBatch::new(4, 32);
+            for round in 1..=3 {
+                // An error comes while it waits, and is told although nobody drains the queue.
+                {
+                    let mut receive = pin!(socket.recv_into_async(&mut batch));
+                    assert!(once(receive.as_mut()).await.is_none());
+                    provoke(&socket);
+                    receive.await.expect_err("it was refused");
+                }
+
+                let mut receive = pin!(socket.recv_into_async(&mut batch));
+                tokio::select! {
+                    biased;
+                    received = receive.as_mut() => panic!("round {round}: {received:?}"),
+                    () = clocks.assert_asleep_for(WATCHED) => {}
+                }
+                let to = socket.local_addr().expect("it is bound");
+                peer.send_to(b"hello", to).expect("loopback takes it");
+                assert_eq!(receive.await.expect("it was sent"), 1);
+            }
+            assert_eq!(reports(&socket), 3);
+        });
+    }
+}
+
+#[test]
+fn e2_a_receiver_beside_an_undrained_error_queue_hears_of_a_shutdown() {
+    for workers in RUNTIMES {
+        run(workers, async |_| {
+            let (socket, _peer) = reporting().await;
+            let mut batch = RecvBatch::new(4, 32);
+            provoke(&socket);
+            socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+            let mut receive = pin!(socket.recv_into_async(&mut batch));
+            assert!(once(receive.as_mut()).await.is_none());
+            SockRef::from(&socket).shutdown(std::net::Shutdown::Read).expect("it is connected");
+            assert_eq!(receive.await.expect("no error"), 0);
+        });
+    }
+}
