@@ -1,0 +1,93 @@
+//! Messages to be sent, and what each of them is on the wire.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+use super::ops::{Batch, Shape};
+use crate::{Ecn, SendMeta, SendMsg};
+
+/// A message that the model sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Msg {
+    /// Which of the two receivers it goes to.
+    pub(super) dest: usize,
+    pub(super) data: Vec<u8>,
+    /// The segment size that it asks for.
+    pub(super) own: Option<u16>,
+    /// Whether it is gathered from two buffers.
+    gathered: bool,
+    ecn: bool,
+}
+
+impl Msg {
+    /// The datagrams that it is to be.
+    pub(super) fn datagrams(&self) -> Vec<&[u8]> {
+        match self.own {
+            Some(size) if !self.data.is_empty() => self.data.chunks(size.into()).collect(),
+            _ => vec![&self.data],
+        }
+    }
+
+    fn to_send<'a>(&'a self, parts: &'a [IoSlice<'a>; 2], to: &[SocketAddr; 2]) -> SendMsg<'a> {
+        let dest = to[self.dest];
+        let msg = match self.gathered {
+            true => SendMsg::gather(parts).with_dest(dest),
+            false => SendMsg::to(dest, &self.data),
+        };
+        let mut meta = SendMeta::new();
+        if self.ecn {
+            meta = meta.with_ecn(Ecn::Ect0);
+        }
+        if let Some(size) = self.own {
+            meta = meta.with_segment_size(size);
+        }
+        if meta == SendMeta::new() { msg } else { msg.with_meta(meta) }
+    }
+}
+
+/// Lends `msgs` as the library takes them.
+pub(super) fn lend<R>(
+    msgs: &[Msg],
+    to: &[SocketAddr; 2],
+    call: impl FnOnce(&[SendMsg<'_>]) -> R,
+) -> R {
+    let parts: Vec<[IoSlice<'_>; 2]> = msgs
+        .iter()
+        .map(|msg| {
+            let (one, other) = msg.data.split_at(msg.data.len() / 3);
+            [IoSlice::new(one), IoSlice::new(other)]
+        })
+        .collect();
+    let sends: Vec<_> =
+        msgs.iter().zip(&parts).map(|(msg, parts)| msg.to_send(parts, to)).collect();
+    call(&sends)
+}
+
+/// Makes the messages of a batch; `next` is the number of the first, which their bytes begin with.
+/// Without segmentation there are none with a segment size.
+pub(super) fn make(batch: Batch, next: &mut u32, segmentation: bool) -> Vec<Msg> {
+    let seed = usize::from(batch.seed);
+    let make = |i: usize| {
+        let number = *next;
+        *next += 1;
+        let turn = i.wrapping_mul(7).wrapping_add(seed);
+        let (dest, len, own) = match batch.shape {
+            Shape::Alike => (seed % 2, [40, 40, 4, 300][seed / 2 % 4], None),
+            Shape::Runs => (i / 5 % 2, [60, 40, 300][(i / 4 + seed) % 3], None),
+            Shape::Mixed => (turn % 2, [0, 4, 40, 40, 41, 300, 1][turn % 7], None),
+            Shape::OwnSegments => {
+                let own = [None, Some(10), Some(40), None, Some(200)][turn % 5];
+                (turn / 3 % 2, [35, 160, 40, 0, 9][turn % 5], own.filter(|_| segmentation))
+            }
+        };
+        let start = number.to_be_bytes().into_iter();
+        Msg {
+            dest,
+            data: start.chain((0..).map(|j| (number as usize + j) as u8)).take(len).collect(),
+            own,
+            gathered: seed % 5 == 4 && i % 3 == 1,
+            ecn: seed % 7 == 6 && i / 4 % 2 == 1,
+        }
+    };
+    (0..batch.count).map(make).collect()
+}
