@@ -28,6 +28,13 @@ impl Msg {
         }
     }
 
+    /// Whether both can be segments of one GSO batch.
+    pub(super) fn goes_with(&self, first: &Self) -> bool {
+        let alike = (self.dest, self.data.len(), self.ecn)
+            == (first.dest, first.data.len(), first.ecn);
+        alike && !self.data.is_empty() && self.own.is_none() && !self.gathered
+    }
+
     fn to_send<'a>(&'a self, parts: &'a [IoSlice<'a>; 2], to: &[SocketAddr; 2]) -> SendMsg<'a> {
         let dest = to[self.dest];
         let msg = match self.gathered {

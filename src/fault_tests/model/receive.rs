@@ -110,7 +110,7 @@ impl World {
         let served = &mut self.sockets[socket];
         let said = received.as_ref().map(Vec::len);
         let what = format!("{said:?} of {waiting} into {room:?}, {log:?}");
-        let owed = served.owed_receives.pop_front().filter(|_| room.messages > 0);
+        let owed = if room.messages > 0 { served.owed_receives.pop_front() } else { None };
         let told = received.as_ref().err().map(|error| {
             error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
         });
