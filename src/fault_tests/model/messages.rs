@@ -1,7 +1,7 @@
 //! Messages to be sent, and what each of them is on the wire.
 
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 use super::ops::{Batch, Shape};
 use crate::{Ecn, SendMeta, SendMsg};
@@ -17,6 +17,36 @@ pub(super) struct Msg {
     /// Whether it is gathered from two buffers.
     gathered: bool,
     ecn: bool,
+    pub(super) bad: Option<Bad>,
+}
+
+/// Why no system sends a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// It has 70,000 bytes.
+    TooLong,
+    /// It goes to port 0.
+    Nowhere,
+    /// It has a source of another family: the library rejects it.
+    Impossible,
+}
+
+/// Stands for an error that is not the system's.
+pub(super) const NO_ERRNO: i32 = -1;
+
+impl Bad {
+    pub(super) fn errno(self) -> i32 {
+        match self {
+            Self::TooLong => libc::EMSGSIZE,
+            // As the standard library meets it here: EINVAL on Linux.
+            Self::Nowhere => UdpSocket::bind("127.0.0.1:0")
+                .and_then(|socket| socket.send_to(b"nowhere", "127.0.0.1:0"))
+                .expect_err("there is no port 0")
+                .raw_os_error()
+                .expect("the system's"),
+            Self::Impossible => NO_ERRNO,
+        }
+    }
 }
 
 impl Msg {
@@ -32,11 +62,14 @@ impl Msg {
     pub(super) fn goes_with(&self, first: &Self) -> bool {
         let alike = (self.dest, self.data.len(), self.ecn)
             == (first.dest, first.data.len(), first.ecn);
-        alike && !self.data.is_empty() && self.own.is_none() && !self.gathered
+        alike && !self.data.is_empty() && self.own.is_none() && !self.gathered && self.bad.is_none()
     }
 
     fn to_send<'a>(&'a self, parts: &'a [IoSlice<'a>; 2], to: &[SocketAddr; 2]) -> SendMsg<'a> {
-        let dest = to[self.dest];
+        let mut dest = to[self.dest];
+        if self.bad == Some(Bad::Nowhere) {
+            dest.set_port(0);
+        }
         let msg = match self.gathered {
             true => SendMsg::gather(parts).with_dest(dest),
             false => SendMsg::to(dest, &self.data),
@@ -44,6 +77,9 @@ impl Msg {
         let mut meta = SendMeta::new();
         if self.ecn {
             meta = meta.with_ecn(Ecn::Ect0);
+        }
+        if self.bad == Some(Bad::Impossible) {
+            meta = meta.with_source(Ipv6Addr::LOCALHOST.into());
         }
         if let Some(size) = self.own {
             meta = meta.with_segment_size(size);
@@ -87,6 +123,13 @@ pub(super) fn make(batch: Batch, next: &mut u32, segmentation: bool) -> Vec<Msg>
                 (turn / 3 % 2, [35, 160, 40, 0, 9][turn % 5], own.filter(|_| segmentation))
             }
         };
+        let bad = match (batch.shape, turn % 11, seed / 4 % 4) {
+            (Shape::Mixed, 5, 0) => Some(Bad::TooLong),
+            (Shape::Mixed, 5, 1) => Some(Bad::Nowhere),
+            (Shape::Mixed, 5, 2) => Some(Bad::Impossible),
+            _ => None,
+        };
+        let len = if bad == Some(Bad::TooLong) { 70_000 } else { len };
         let start = number.to_be_bytes().into_iter();
         Msg {
             dest,
@@ -94,6 +137,7 @@ pub(super) fn make(batch: Batch, next: &mut u32, segmentation: bool) -> Vec<Msg>
             own,
             gathered: seed % 5 == 4 && i % 3 == 1,
             ecn: seed % 7 == 6 && i / 4 % 2 == 1,
+            bad,
         }
     };
     (0..batch.count).map(make).collect()

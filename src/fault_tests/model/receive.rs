@@ -43,6 +43,9 @@ impl World {
         let (to, near) = ([served.addr; 2], crate::fault_tests::addr(self.near.get_ref()));
         let together = batch.seed % 2 == 1 && served.clones.iter().flatten().any(|c| c.end.gro());
         for mut msg in make(batch, &mut self.next, self.segmentation) {
+            if msg.bad.is_some() {
+                continue;
+            }
             let own = msg.own.take().filter(|_| together);
             let group = self.next;
             self.next += 1;
