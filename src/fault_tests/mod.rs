@@ -6,6 +6,7 @@
 
 mod backend;
 mod fields;
+mod model;
 mod offload;
 mod offload_kit;
 mod offload_own;

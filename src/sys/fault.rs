@@ -1,7 +1,8 @@
 //! A script of system call results, for tests of the paths that a kernel takes when it pleases.
 //!
 //! Each thread has its own script and its own log. A call takes the next entry, if there is one
-//! for its kind; without one it goes to the kernel as ever.
+//! for its kind; without one it goes to the kernel as ever. A test that models the kernel installs
+//! a function that decides about each call in place of the list ([`decide_by`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -40,9 +41,13 @@ pub(crate) struct Made {
     pub(crate) fate: Fate,
 }
 
+/// Decides about a call, given how many messages the library offers.
+type Decide = Box<dyn FnMut(Call, usize) -> Fate>;
+
 #[derive(Default)]
 struct Script {
     fates: VecDeque<(Call, Fate)>,
+    decide: Option<Decide>,
     log: Vec<Made>,
 }
 
@@ -52,8 +57,16 @@ thread_local!(static SCRIPT: RefCell<Script> = RefCell::default());
 pub(crate) fn script(fates: impl IntoIterator<Item = (Call, Fate)>) {
     SCRIPT.with_borrow_mut(|script| {
         script.fates = fates.into_iter().collect();
+        script.decide = None;
         script.log.clear();
     });
+}
+
+/// Lets `decide` answer every call on this thread until the next [`script`]. It keeps its own log,
+/// and may panic where a call goes on for ever.
+pub(crate) fn decide_by(decide: impl FnMut(Call, usize) -> Fate + 'static) {
+    script([]);
+    SCRIPT.with_borrow_mut(|script| script.decide = Some(Box::new(decide)));
 }
 
 /// The calls made on this thread since the last [`script`] or `log`. The script goes on.
@@ -72,10 +85,16 @@ pub(crate) fn finish() -> Vec<Made> {
 /// the error it is to give.
 pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
     SCRIPT.with_borrow_mut(|script| {
-        let at = script.fates.iter().position(|(scripted, _)| *scripted == call);
-        let scripted = at.and_then(|at| script.fates.remove(at));
-        let fate = scripted.map_or(Fate::Kernel, |(_, fate)| fate);
-        script.log.push(Made { call, offered: len, fate });
+        let fate = match &mut script.decide {
+            Some(decide) => decide(call, len),
+            None => {
+                let at = script.fates.iter().position(|(scripted, _)| *scripted == call);
+                let scripted = at.and_then(|at| script.fates.remove(at));
+                let fate = scripted.map_or(Fate::Kernel, |(_, fate)| fate);
+                script.log.push(Made { call, offered: len, fate });
+                fate
+            }
+        };
         match fate {
             Fate::Kernel => Ok(len),
             Fate::AtMost(most) => {

@@ -1,0 +1,223 @@
+//! Receives: every datagram once and in order, and every error once.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+
+use super::kernel::Answer;
+use super::messages::{lend, make};
+use super::ops::{Batch, Receiving, Room};
+use super::world::{End, Owed, World, under};
+use crate::sys::kinds;
+use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
+
+/// A datagram as it was received.
+#[derive(Debug)]
+struct Got {
+    data: Vec<u8>,
+    truncated: bool,
+    from: Option<SocketAddr>,
+}
+
+impl From<Datagram<'_>> for Got {
+    fn from(datagram: Datagram<'_>) -> Self {
+        Self {
+            data: datagram.slices().collect::<Vec<_>>().concat(),
+            truncated: datagram.truncated(),
+            from: datagram.addr(),
+        }
+    }
+}
+
+/// A received batch: message by message its datagrams.
+type Received = io::Result<Vec<Vec<Got>>>;
+
+impl World {
+    /// Puts datagrams into a socket: one by one, or as GSO batches, which a socket with GRO gets
+    /// whole.
+    pub(super) fn fill(&mut self, socket: usize, batch: Batch) {
+        const MOST: usize = 200;
+        let served = &mut self.sockets[socket];
+        if served.waiting.len() > MOST {
+            return;
+        }
+        let (to, near) = ([served.addr; 2], crate::fault_tests::addr(self.near.get_ref()));
+        let together = batch.seed % 2 == 1 && served.clones.iter().flatten().any(|c| c.end.gro());
+        for mut msg in make(batch, &mut self.next, self.segmentation) {
+            if msg.bad.is_some() {
+                continue;
+            }
+            let own = msg.own.take().filter(|_| together);
+            let group = self.next;
+            self.next += 1;
+            msg.own = own;
+            served.waiting.extend(msg.datagrams().into_iter().map(|d| (group, d.to_vec())));
+            let sent = lend(std::slice::from_ref(&msg), &to, |sends| self.near.send_batch(sends));
+            assert_eq!(sent.expect("loopback takes a datagram"), 1);
+        }
+        // All of it has come when a last one has come back.
+        let mut last = [0; 4];
+        self.near.get_ref().send_to(b"last", near).expect("loopback takes a datagram");
+        self.near.get_ref().recv(&mut last).expect("it comes back");
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        socket: usize,
+        clone: usize,
+        way: Receiving,
+        room: Room,
+        thread: bool,
+    ) {
+        let served = &self.sockets[socket];
+        let clone = served.pick(clone, &served.owed_receives);
+        let waiting = served.messages();
+        let (mut room, peek) = (room, matches!(way, Receiving::Peek | Receiving::PeekInto));
+        if served.clones.iter().flatten().any(|clone| clone.end.gro()) {
+            // D19: whoever receives with GRO offers room for whole coalesced messages.
+            (room.bytes, room.messages) = (65_535, room.messages.min(6));
+        }
+        let into = matches!(way, Receiving::Into | Receiving::PeekInto);
+        if into {
+            (room.messages, room.bytes) = (room.messages.max(1), room.bytes.max(1));
+        }
+        let new = || RecvBatch::new(room.messages, room.bytes);
+        let mut batch =
+            into.then(|| self.batches.remove(&(room.messages, room.bytes)).unwrap_or_else(new));
+        let end = &self.sockets[socket].clone(clone).end;
+        let what = (socket, waiting, room.messages);
+        let flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
+        let (received, log) =
+            under(&self.kernel, &mut self.backend, thread, what, || match &mut batch {
+                Some(batch) => receive_into(end, flags, batch),
+                None => receive_lent(end, way, flags, room),
+            });
+        if let Some(batch) = batch {
+            self.batches.insert((room.messages, room.bytes), batch);
+        }
+        self.judge_receive(socket, clone, room, peek, received, &log);
+    }
+
+    /// Compares what a call gave with what waited and with what the kernel said.
+    fn judge_receive(
+        &mut self,
+        socket: usize,
+        clone: usize,
+        room: Room,
+        peek: bool,
+        received: Received,
+        log: &[Answer],
+    ) {
+        let errors = self.errors;
+        let (waiting, near) =
+            (self.sockets[socket].messages(), crate::fault_tests::addr(self.near.get_ref()));
+        let served = &mut self.sockets[socket];
+        let said = received.as_ref().map(Vec::len);
+        let what = format!("{said:?} of {waiting} into {room:?}, {log:?}");
+        let owed = if room.messages > 0 { served.owed_receives.pop_front() } else { None };
+        let told = received.as_ref().err().map(|error| {
+            error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
+        });
+        if let Some(owed) = owed {
+            assert_eq!(told, Some(owed.errno), "an error is not told: {what}");
+        }
+        let failed = |errno| log.contains(&Answer::Failed(errno));
+        match told {
+            Some(libc::EAGAIN) => assert!(waiting == 0 || failed(libc::EAGAIN), "{what}"),
+            Some(errno) if owed.is_some() || failed(errno) => {}
+            Some(errno) => {
+                let at = served.tolerated.iter().position(|tolerated| *tolerated == errno);
+                served.tolerated.remove(at.unwrap_or_else(|| panic!("nobody said so: {what}")));
+            }
+            None => {}
+        }
+        let count = *said.as_ref().unwrap_or(&0);
+        let most = if peek { room.messages.min(1) } else { room.messages };
+        assert!(count <= most, "{what}");
+        if told.is_none() {
+            let whole = log.iter().all(|answer| {
+                matches!(answer, Answer::Passed | Answer::Interrupted | Answer::NotTheCall | Answer::Asked)
+            });
+            assert!(!whole || count == most.min(waiting), "it ends for no reason: {what}");
+            for answer in log {
+                let Answer::Failed(errno) = *answer else { continue };
+                let owed = Owed { errno, clone, of_message: false };
+                match errno {
+                    libc::EAGAIN => {}
+                    // D34: it is in the error queue, and the receive may pass over it.
+                    _ if errors && kinds::REPORTED.contains(&errno) => served.tolerated.push(errno),
+                    _ => served.owed_receives.push_back(owed),
+                }
+            }
+        }
+        let got: Vec<_> = received.unwrap_or_default().into_iter().flatten().collect();
+        for (i, got) in got.iter().enumerate() {
+            let (_, sent) = served.waiting.get(i).unwrap_or_else(|| panic!("invented: {what}"));
+            let expected = &sent[..sent.len().min(room.bytes)];
+            assert_eq!((&got.data[..], got.from), (expected, Some(near)), "datagram {i}: {what}");
+            assert_eq!(got.truncated, sent.len() > room.bytes, "datagram {i}: {what}");
+        }
+        let clone = served.clone(clone);
+        if let End::Offload(socket) = &clone.end {
+            // D29: what was looked at is counted as received.
+            clone.received += got.len() as u64;
+            assert_eq!(socket.counters().received, clone.received, "the counters: {what}");
+        }
+        if !peek {
+            served.waiting.drain(..got.len());
+        }
+    }
+
+    /// Receives all that waits in the socket, and hears what is owed.
+    pub(super) fn finish_receives(&mut self, socket: usize) {
+        let room = Room { messages: 7, bytes: 2_000, scattered: false };
+        loop {
+            let served = &self.sockets[socket];
+            let idle = served.waiting.is_empty() && served.owed_receives.is_empty();
+            let over = idle && self.kernel().kept(socket).is_none();
+            self.receive(socket, 0, Receiving::Batch, room, false);
+            if over {
+                return;
+            }
+        }
+    }
+}
+
+fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> Received {
+    let result = match flags.is_empty() {
+        true => end.batch_socket().recv_into(batch),
+        false => end.batch_socket().recv_into_with(batch, flags),
+    };
+    assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+    let all: Vec<Got> = batch.iter().map(Got::from).collect();
+    let received: Vec<Vec<Got>> =
+        batch.messages().map(|msg| msg.datagrams().map(Got::from).collect()).collect();
+    let flat = received.iter().flatten();
+    assert!(all.iter().map(|got| &got.data).eq(flat.map(|got| &got.data)));
+    result.map(|_| received)
+}
+
+fn receive_lent(end: &End, way: Receiving, flags: RecvFlags, room: Room) -> Received {
+    let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
+    let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
+    let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {
+        parts.extend(memory.iter_mut().map(|buffer| {
+            let (one, other) = buffer.split_at_mut(room.bytes / 3);
+            [IoSliceMut::new(one), IoSliceMut::new(other)]
+        }));
+        parts.iter_mut().map(|parts| RecvMsg::scatter(parts)).collect()
+    } else {
+        memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
+    };
+    let count = match (way, end) {
+        (Receiving::Arena(backend), End::Plain(socket)) => {
+            MmsgBuf::with_backend(backend).recv(socket, &mut msgs)
+        }
+        (Receiving::Peek, _) => end.batch_socket().recv_batch_with(&mut msgs, flags),
+        (_, End::Plain(socket)) => socket.recv_batch(&mut msgs),
+        (_, End::Offload(socket)) => socket.recv_batch(&mut msgs),
+    };
+    let untouched = &msgs[*count.as_ref().unwrap_or(&0)..];
+    assert!(untouched.iter().all(|msg| msg.is_empty() && msg.addr().is_none()), "{count:?}");
+    let count = count?;
+    Ok(msgs[..count].iter().map(|msg| msg.datagrams().map(Got::from).collect()).collect())
+}

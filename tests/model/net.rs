@@ -1,0 +1,154 @@
+//! Two sockets of any family, and handles on them: all that depends on which socket it is.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+
+use mmsg::{Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvMsg, SendMsg};
+use socket2::SockRef;
+
+use super::ops::{Config, Family, Kind};
+use crate::common::sockets::{addr, udp4, udp6, unix_pair};
+
+/// A handle on one of the sockets.
+pub enum End {
+    Udp(UdpSocket),
+    Offload(Offload<UdpSocket>, Kind),
+    Unix(UnixDatagram),
+}
+
+impl End {
+    fn udp(socket: UdpSocket, kind: Kind) -> Self {
+        match kind {
+            Kind::Plain => Self::Udp(socket),
+            Kind::Offload { gso, gro } => {
+                let builder = Offload::builder().gso(gso).gro(gro);
+                Self::Offload(builder.build(socket).expect("a UDP socket"), kind)
+            }
+        }
+    }
+
+    pub fn another(&self) -> Self {
+        let udp = |socket: &UdpSocket| socket.try_clone().expect("a descriptor");
+        match self {
+            Self::Udp(socket) => Self::Udp(udp(socket)),
+            Self::Offload(socket, kind) => Self::udp(udp(socket.get_ref()), *kind),
+            Self::Unix(socket) => Self::Unix(socket.try_clone().expect("a descriptor")),
+        }
+    }
+
+    pub fn socket(&self) -> &dyn BatchSocket {
+        match self {
+            Self::Udp(socket) => socket,
+            Self::Offload(socket, _) => socket,
+            Self::Unix(socket) => socket,
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(socket) => socket.as_fd(),
+            Self::Offload(socket, _) => socket.get_ref().as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+
+    pub fn has_gro(&self) -> bool {
+        matches!(self, Self::Offload(socket, _) if socket.gro())
+    }
+
+    pub fn set_gso(&self, on: bool) {
+        if let Self::Offload(socket, _) = self {
+            let _ = socket.set_gso(on);
+        }
+    }
+
+    /// By an arena: what is offloaded goes the plain way then.
+    pub fn send_by(&self, backend: Backend, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        MmsgBuf::with_backend(backend).send(&self.fd(), msgs)
+    }
+
+    pub fn recv_by(&self, backend: Backend, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        MmsgBuf::with_backend(backend).recv(&self.fd(), msgs)
+    }
+
+    /// Waits until something is there to be received.
+    pub fn wait_readable(&self) {
+        let fd = self.fd().as_raw_fd();
+        let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let wait = crate::common::NET.as_millis().try_into().expect("a short time");
+        // SAFETY: one `pollfd`, which outlives the call.
+        let found = unsafe { libc::poll(&mut look, 1, wait) };
+        assert_eq!(found, 1, "what was sent does not come");
+    }
+}
+
+/// The two sockets, for all threads.
+pub struct Net {
+    pub ends: [End; 2],
+    /// Where they are; `None` for Unix sockets.
+    pub addrs: Option<[SocketAddr; 2]>,
+    pub connected: bool,
+    /// Whether the kernel segments.
+    pub gso: bool,
+    /// Bytes of memory that may wait in each, by the cost that [`cost`] says.
+    pub budget: usize,
+}
+
+/// What a datagram costs in a receive buffer, generously: the kernel's own structures around it
+/// count, too.
+pub fn cost(len: usize) -> usize {
+    2_048 + 2 * len
+}
+
+impl Net {
+    /// `None` where the machine lacks the family.
+    pub fn new(config: Config) -> Option<Self> {
+        if config.family == Family::Unix {
+            return Some(Self::unix());
+        }
+        let new = || if config.family == Family::V4 { Some(udp4()) } else { udp6() };
+        let sockets = [new()?, new()?];
+        let addrs = sockets.each_ref().map(addr);
+        let gso = Offload::new(udp4()).expect("a UDP socket").gso();
+        let mut budget = usize::MAX;
+        for (socket, other) in sockets.iter().zip([1, 0]) {
+            socket.set_nonblocking(true).expect("a UDP socket");
+            // Half of it: what was read is given back by the kernel a little later.
+            let room = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
+            budget = budget.min(room / 2);
+            Ancillary::DROPPED.enable(socket).expect("a UDP socket");
+            if config.connected {
+                socket.connect(addrs[other]).expect("connecting does nothing but remember");
+            }
+        }
+        let [a, b] = sockets;
+        let ends = [End::udp(a, config.kinds[0]), End::udp(b, config.kinds[1])];
+        Some(Self { ends, addrs: Some(addrs), connected: config.connected, gso, budget })
+    }
+
+    fn unix() -> Self {
+        let (a, b) = unix_pair();
+        for socket in [&a, &b] {
+            socket.set_nonblocking(true).expect("a Unix socket");
+            // The least there is: it is soon full.
+            SockRef::from(socket).set_send_buffer_size(1).expect("a Unix socket");
+        }
+        let ends = [End::Unix(a), End::Unix(b)];
+        Self { ends, addrs: None, connected: true, gso: false, budget: usize::MAX }
+    }
+
+    /// Sends `data` to socket `to` through the standard library.
+    pub fn send_plainly(&self, to: usize, data: &[u8]) {
+        let sent = match (&self.ends[1 - to], self.addrs) {
+            (End::Unix(socket), _) => socket.send(data),
+            (End::Udp(socket), Some(_)) if self.connected => socket.send(data),
+            (End::Offload(socket, _), Some(_)) if self.connected => socket.get_ref().send(data),
+            (_, Some(addrs)) if addrs[to].is_ipv4() => udp4().send_to(data, addrs[to]),
+            (_, Some(addrs)) => udp6().expect("it was there").send_to(data, addrs[to]),
+            (_, None) => unreachable!("only Unix sockets have no address"),
+        };
+        assert_eq!(sent.expect("it is taken"), data.len());
+    }
+}

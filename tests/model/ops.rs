@@ -1,0 +1,204 @@
+//! Operations out of bytes: what a generator or a fuzzer makes, eight bytes an operation.
+//!
+//! Any bytes are operations, and those of one do not depend on those before it.
+
+use mmsg::Backend;
+
+/// The bytes of one operation.
+pub type Record = [u8; 8];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
+    Unix,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    Offload { gso: bool, gro: bool },
+}
+
+/// What a case begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub backend: Backend,
+    pub family: Family,
+    /// Whether the two sockets are connected to each other; Unix sockets always are.
+    pub connected: bool,
+    pub kinds: [Kind; 2],
+    pub threads: usize,
+}
+
+/// Who does what.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    pub thread: usize,
+    /// Which of the two sockets.
+    pub at: usize,
+    /// Whether by a handle of the thread's own, if it has one.
+    pub own: bool,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    Send { way: Sending, batch: Batch },
+    Push { batch: Batch },
+    Flush,
+    Receive { way: Receiving, room: Room },
+    /// Receives until nothing is there.
+    Drain,
+    Clone,
+    Close,
+    SetGso(bool),
+    ClearPool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    Batch,
+    Iter,
+    Each,
+    Arena(Backend),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    Batch,
+    Into,
+    Arena(Backend),
+    Peek,
+    PeekInto,
+}
+
+/// The memory that a receive offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub messages: usize,
+    pub bytes: usize,
+    pub scattered: bool,
+    /// Whether a datagram's own length is asked for.
+    pub full_len: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// The socket that it goes to.
+    pub to: usize,
+    pub count: usize,
+    pub shape: Shape,
+    pub seed: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One length: the longest GSO batches.
+    Alike,
+    /// Runs of several lengths.
+    Runs,
+    Mixed,
+    /// Some with a segment size of their own.
+    OwnSegments,
+    /// Some that no system sends.
+    Bad,
+}
+
+const COUNTS: [usize; 16] = [0, 1, 1, 2, 2, 3, 5, 8, 13, 16, 17, 31, 33, 63, 65, 130];
+
+fn backend(byte: u8) -> Backend {
+    if byte % 2 == 0 { Backend::Mmsg } else { Backend::Msg }
+}
+
+impl Config {
+    pub fn decode(record: Record) -> Self {
+        let [a, b, c, d, e, f, ..] = record;
+        let kind = |byte: u8| match byte % 8 {
+            0..3 => Kind::Plain,
+            3 => Kind::Offload { gso: true, gro: false },
+            4 => Kind::Offload { gso: false, gro: true },
+            5 => Kind::Offload { gso: false, gro: false },
+            _ => Kind::Offload { gso: true, gro: true },
+        };
+        let family = match b % 8 {
+            0..4 => Family::V4,
+            4 | 5 => Family::V6,
+            _ => Family::Unix,
+        };
+        Self {
+            backend: backend(a),
+            family,
+            connected: c % 4 == 3 || family == Family::Unix,
+            kinds: [kind(d), kind(e)],
+            threads: [1, 1, 1, 1, 2, 2, 3, 3][usize::from(f % 8)],
+        }
+    }
+}
+
+impl Op {
+    pub fn decode(record: Record) -> Self {
+        let [op, who, a, b, c, d, ..] = record;
+        let batch = || Batch::decode(a / 4, b, c);
+        let what = match op % 32 {
+            0..12 => What::Send { way: Sending::decode(d), batch: batch() },
+            12..14 => What::Push { batch: batch() },
+            14..16 => What::Flush,
+            16..26 => What::Receive { way: Receiving::decode(d), room: Room::decode(b, c) },
+            26 | 27 => What::Drain,
+            28 => What::Clone,
+            29 => What::Close,
+            30 => What::SetGso(b % 3 > 0),
+            _ => What::ClearPool,
+        };
+        Self { thread: usize::from(who / 16), at: usize::from(a % 2), own: a & 2 > 0, what }
+    }
+}
+
+impl Sending {
+    fn decode(byte: u8) -> Self {
+        match byte % 8 {
+            0 | 1 => Self::Batch,
+            2 | 3 => Self::Iter,
+            4..7 => Self::Each,
+            _ => Self::Arena(backend(byte / 8)),
+        }
+    }
+}
+
+impl Receiving {
+    fn decode(byte: u8) -> Self {
+        match byte % 8 {
+            0..3 => Self::Batch,
+            3..5 => Self::Into,
+            5 => Self::Arena(backend(byte / 8)),
+            6 => Self::Peek,
+            _ => Self::PeekInto,
+        }
+    }
+}
+
+impl Room {
+    fn decode(count: u8, byte: u8) -> Self {
+        Self {
+            messages: COUNTS[usize::from(count % 16)],
+            bytes: [3_000, 3_000, 3_000, 3_000, 200, 20, 5, 0][usize::from(byte % 8)],
+            scattered: byte & 8 > 0,
+            full_len: byte & 16 > 0,
+        }
+    }
+}
+
+impl Batch {
+    fn decode(to: u8, count: u8, shape: u8) -> Self {
+        let kind = match shape % 8 {
+            0..3 => Shape::Alike,
+            3 => Shape::Runs,
+            4 | 5 => Shape::Mixed,
+            6 => Shape::OwnSegments,
+            _ => Shape::Bad,
+        };
+        let (to, count) = (usize::from(to % 2), COUNTS[usize::from(count % 16)]);
+        Self { to, count, shape: kind, seed: shape / 8 }
+    }
+}

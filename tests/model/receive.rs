@@ -1,0 +1,144 @@
+//! Receives on real sockets.
+
+use std::io::{self, IoSliceMut};
+
+use mmsg::{Datagram, RecvBatch, RecvFlags, RecvMsg};
+
+use super::datagram::Identity;
+use super::net::End;
+use super::ops::{Op, Receiving, Room};
+use super::run::{Actor, END};
+
+/// What a received datagram says, and what was said about it.
+struct Got {
+    data: Vec<u8>,
+    truncated: bool,
+    dropped: Option<u32>,
+}
+
+impl From<Datagram<'_>> for Got {
+    fn from(datagram: Datagram<'_>) -> Self {
+        Self {
+            data: datagram.slices().collect::<Vec<_>>().concat(),
+            truncated: datagram.truncated(),
+            dropped: datagram.meta().dropped,
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// Receives once and takes note of it. Gives the number of messages.
+    pub fn receive(&mut self, op: Op, way: Receiving, mut room: Room) -> usize {
+        let end = Self::end(self.shared, &self.own, op);
+        let (at, peek) = (op.at, matches!(way, Receiving::Peek | Receiving::PeekInto));
+        if self.shared.net.ends[at].has_gro() {
+            // D19: whoever receives with GRO offers room for whole coalesced messages.
+            (room.messages, room.bytes) = (room.messages.min(8), 65_535);
+        }
+        let into = matches!(way, Receiving::Into | Receiving::PeekInto);
+        if into {
+            (room.messages, room.bytes) = (room.messages.max(1), room.bytes.max(1));
+        }
+        let mut flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
+        if room.full_len && !matches!(way, Receiving::Arena(_)) {
+            flags |= RecvFlags::FULL_LEN;
+        }
+        let result = if into {
+            let new = || RecvBatch::new(room.messages, room.bytes);
+            let batch = self.batches.entry((room.messages, room.bytes)).or_insert_with(new);
+            receive_into(end, flags, batch)
+        } else {
+            receive_lent(end, way, flags, room)
+        };
+        let messages = match result {
+            Ok(messages) => messages,
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+                assert!(self.peeked[at].is_none(), "what was looked at is gone");
+                return 0;
+            }
+        };
+        let most = if peek { room.messages.min(1) } else { room.messages };
+        assert!((most.min(1)..=most).contains(&messages.len()), "{} of {most}", messages.len());
+        let count = messages.len();
+        for (i, got) in messages.iter().flatten().enumerate() {
+            let dropped = &mut self.books.dropped[at];
+            *dropped = (*dropped).max(got.dropped.unwrap_or(0));
+            if got.data == END {
+                self.ended[at] = true;
+                continue;
+            }
+            let identity = Identity::read(&got.data, got.truncated);
+            if !self.shared.alone {
+                self.peeked[at] = None;
+            }
+            if i == 0 {
+                compare_with_peeked(self.peeked[at], identity);
+            }
+            if peek && self.shared.alone && i == 0 {
+                self.peeked[at] = Some(identity);
+            } else if !peek {
+                self.peeked[at] = None;
+                self.note_received(at, identity);
+            }
+        }
+        count
+    }
+}
+
+/// The next datagram is the one that was looked at, as far as is known of both.
+fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>) {
+    if let (Some(Some(peeked)), Some(next)) = (peeked, next) {
+        assert_eq!(peeked, next, "another one was looked at");
+    }
+}
+
+fn receive_into(
+    end: &End,
+    flags: RecvFlags,
+    batch: &mut RecvBatch,
+) -> io::Result<Vec<Vec<Got>>> {
+    let result = end.socket().recv_into_with(batch, flags);
+    assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+    let datagrams = batch.messages().map(|msg| msg.datagrams().count()).sum::<usize>();
+    assert_eq!(batch.iter().count(), datagrams);
+    for (one, other) in batch.iter().zip(batch.messages().flat_map(|msg| msg.datagrams())) {
+        assert_eq!((one.data(), one.truncated()), (other.data(), other.truncated()));
+    }
+    result?;
+    let messages = batch.messages();
+    Ok(messages.map(|msg| msg.datagrams().map(Got::from).collect()).collect())
+}
+
+fn receive_lent(
+    end: &End,
+    way: Receiving,
+    flags: RecvFlags,
+    room: Room,
+) -> io::Result<Vec<Vec<Got>>> {
+    let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
+    let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
+    let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {
+        parts.extend(memory.iter_mut().map(|buffer| {
+            let (one, other) = buffer.split_at_mut(room.bytes / 3);
+            [IoSliceMut::new(one), IoSliceMut::new(other)]
+        }));
+        parts.iter_mut().map(|parts| RecvMsg::scatter(parts)).collect()
+    } else {
+        memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
+    };
+    let count = match way {
+        Receiving::Arena(backend) => end.recv_by(backend, &mut msgs),
+        _ => end.socket().recv_batch_with(&mut msgs, flags),
+    }?;
+    for msg in &msgs[..count] {
+        let one = msg.meta().segment_size.is_none();
+        if let (true, true, Some(len)) =
+            (one, flags.contains(RecvFlags::FULL_LEN), msg.full_len())
+        {
+            assert_eq!(msg.truncated(), len > msg.len(), "{len}");
+        }
+    }
+    assert!(msgs[count..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
+    Ok(msgs[..count].iter().map(|msg| msg.datagrams().map(Got::from).collect()).collect())
+}
