@@ -25,6 +25,7 @@ pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 
 pub(crate) use layout::Layout;
+pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_meta::Refused;
 pub(crate) use told::Told;
