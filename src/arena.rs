@@ -229,10 +229,9 @@ impl MmsgBuf {
         self.headers.reserve(messages.min(MAX_BATCH));
     }
 
-    /// What makes the calls, and by which of them.
-    pub(crate) fn engine(&mut self) -> (&mut Headers, Backend) {
-        let backend = self.backend();
-        (&mut self.headers, backend)
+    /// What makes the calls.
+    pub(crate) fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
     }
 
     /// Takes what is in the error queue, as far as `msgs` has room; 0 if it is empty.

@@ -1,6 +1,6 @@
-//! Finding runs of messages that the kernel can carry as one train. No system calls here.
+//! Finding runs of messages that the kernel can send as one GSO batch. No system calls here.
 
-#![cfg_attr(one_by_one, allow(dead_code))] // No train is sent there.
+#![cfg_attr(one_by_one, allow(dead_code))] // No GSO there.
 
 #[cfg(test)]
 mod tests;
@@ -13,52 +13,93 @@ use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
 use crate::sys::{RawAddrRef, kinds};
 use crate::{CONTROL_SPACE, ControlMessages, SendMeta};
 
-/// The most segments of a train that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
+/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
 /// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
-const MAX_SEGMENTS: usize = 64;
-/// The largest payload of an IPv4 datagram, and so of a train before it is cut: 65,535 bytes less
-/// the IP and the UDP header (RFC 791, RFC 768).
+pub(crate) const MAX_SEGMENTS: usize = 64;
+/// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the
+/// UDP header (RFC 791, RFC 768).
 const MAX_BYTES_V4: usize = 65_535 - 20 - 8;
 /// The same of IPv6, whose length field does not count its own header (RFC 8200).
 const MAX_BYTES_V6: usize = 65_535 - 8;
 
-/// What bounds the trains of one call.
+/// What bounds the GSO batches of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Segments of this length and longer are not joined: the kernel has refused some.
-    pub(crate) refused_len: usize,
+    /// Segments of this length and longer are not offered to the kernel: it has rejected some.
+    pub(crate) rejected_len: usize,
 }
 
 impl Limits {
     /// Whatever the protocol allows.
-    pub(crate) const WIDEST: Self = Self { refused_len: usize::MAX };
+    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX };
+    /// No GSO at all: a message with a segment size is segmented in user space.
+    pub(crate) const NO_GSO: Self = Self { rejected_len: 0 };
 
-    /// Whether a message has a segment size of its own that need not be tried.
+    /// Whether segments of this length are not to be offered to the kernel.
     #[inline]
-    pub(crate) fn refuse<'m>(&self, msg: &impl Outgoing<'m>) -> bool {
-        match msg.content().borrow() {
-            Content::Plain(_) => false,
-            Content::Full { meta, .. } => {
-                meta.segment_size.is_some_and(|size| usize::from(size) >= self.refused_len)
-            }
-        }
+    pub(crate) fn reject(&self, segment: usize) -> bool {
+        segment >= self.rejected_len
     }
 }
 
-/// Messages that follow one another and can go as one: to one destination, with the same wishes
-/// and control messages, each as long as the first but the last, which may be shorter, and none
-/// of them empty.
+/// Messages in order, with the one that was looked at last and not taken.
+#[derive(Debug)]
+pub(crate) struct Source<I: Iterator> {
+    msgs: I,
+    ahead: Option<I::Item>,
+    ended: bool,
+}
+
+impl<I: Iterator> Source<I> {
+    pub(crate) fn new(msgs: I) -> Self {
+        Self { msgs, ahead: None, ended: false }
+    }
+
+    /// The next message.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<I::Item> {
+        match self.ahead.take() {
+            None if self.ended => None,
+            None => self.msgs.next(),
+            ahead => ahead,
+        }
+    }
+
+    /// All messages but one that [`put_back`](Self::put_back) has put back.
+    #[inline]
+    pub(crate) fn rest(&mut self) -> &mut I {
+        &mut self.msgs
+    }
+
+    /// Puts the message back that was taken last, or notes that there was none.
+    #[inline]
+    pub(crate) fn put_back(&mut self, msg: Option<I::Item>) {
+        self.ended = msg.is_none();
+        self.ahead = msg;
+    }
+
+    /// Whether there are no more, so that an iterator is not asked past its end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ended
+    }
+}
+
+/// Messages that follow one another and can go as one GSO batch: to one destination, with the same
+/// options and control messages, each as long as the first but the last, which may be shorter, and
+/// none of them empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'m> {
     dest: Dest<'m>,
     /// `None` for plain messages.
-    wishes: Option<(SendMeta, &'m [u8])>,
+    options: Option<(SendMeta, &'m [u8])>,
     /// Length of each message but the last.
     segment: usize,
     bytes: usize,
     count: usize,
     /// Bytes that further messages may have together. 0 once no further one can follow.
-    room: usize,
+    bytes_left: usize,
+    /// Buffers that further messages may have together.
+    buffers_left: usize,
 }
 
 /// A destination to compare others with.
@@ -96,31 +137,30 @@ impl<'m> Dest<'m> {
 }
 
 impl<'m> Run<'m> {
-    /// A run of one message, whatever it is; others may follow it only if it is of the right kind.
+    /// A run of one message, whatever it is; others may follow it only if it is of the right kind,
+    /// and have up to `buffers` buffers together.
     #[inline]
-    pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits) -> Self {
+    pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
         let content = msg.content();
-        let content = content.borrow();
-        let (bytes, wishes, joins) = match *content {
+        let (bytes, options, joins) = match *content.borrow() {
             Content::Plain(data) => (data.len(), None, true),
             Content::Full { meta, control, .. } => {
-                let data = content.one_buffer();
-                // What has a segment size is a train already; and a further control message must
-                // fit behind the others.
-                let joins = data.is_some()
-                    && meta.segment_size.is_none()
+                let bytes = content.borrow().len();
+                // The segment size's control message must fit beside the others.
+                let joins = meta.segment_size.is_none()
                     && control.len() <= CONTROL_SPACE / 2
-                    && !has_segment_size(control);
-                (content.len(), Some((meta, control)), joins)
+                    && !is_for_one_datagram(control);
+                let options = (meta, control);
+                (bytes, Some(options).filter(|options| *options != NO_OPTIONS), joins)
             }
         };
-        let joins = joins && bytes > 0 && bytes < limits.refused_len;
+        let joins = joins && bytes > 0 && !limits.reject(bytes);
         let dest = Dest::new(msg.dest());
-        let room = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
-        Self { dest, wishes, segment: bytes, bytes, count: 1, room }
+        let bytes_left = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 
-    /// Counts in as many of the next messages as can go in the same train, and hands the bytes of
+    /// Counts in as many of the next messages as can go in the same batch, and hands the buffers of
     /// each to `each`. Gives the message that comes after them.
     #[inline]
     pub(crate) fn join<M: Outgoing<'m>>(
@@ -128,18 +168,26 @@ impl<'m> Run<'m> {
         msgs: &mut impl Iterator<Item = M>,
         mut each: impl FnMut(&'m [u8]),
     ) -> Option<M> {
-        let mut next = match self.wishes {
+        let mut next = match self.options {
             None => self.join_alike(msgs, &mut each, |msg| msg.plain()),
-            Some(wishes) => self.join_alike(msgs, &mut each, |msg| wishful(msg, &wishes)),
+            Some(options) => {
+                self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
+                    SendBuffers::One(data) => Some(data),
+                    SendBuffers::Many(_) => None,
+                })
+            }
         };
-        while let Some(data) = next.as_ref().and_then(|msg| self.take(msg)) {
-            each(data);
+        while let Some(buffers) = next.as_ref().and_then(|msg| self.take(msg)) {
+            match buffers {
+                SendBuffers::One(data) => each(data),
+                SendBuffers::Many(many) => many.iter().for_each(|data| each(data)),
+            }
             next = msgs.next();
         }
         next
     }
 
-    /// Counts in what `data_of` gives the bytes of: messages with the run's wishes.
+    /// Counts in what `data_of` gives the bytes of: messages of one buffer with the run's options.
     #[inline(always)]
     fn join_alike<M: Outgoing<'m>>(
         &mut self,
@@ -171,8 +219,8 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// What most trains are: messages of one length. Little is looked at for each of them, and
-    /// nothing is kept but what is left to be had.
+    /// The common case: messages of one length. Little is looked at for each of them, and nothing
+    /// is kept but how many more may follow.
     #[inline(always)]
     fn join_equal<M: Outgoing<'m>>(
         &mut self,
@@ -182,7 +230,8 @@ impl<'m> Run<'m> {
         is_dest: impl Fn(DestRef<'_, '_>) -> bool,
     ) -> Option<M> {
         let segment = self.segment;
-        let most = self.room.checked_div(segment).unwrap_or(0).min(MAX_SEGMENTS - 1);
+        let most = self.bytes_left.checked_div(segment).unwrap_or(0);
+        let most = most.min(MAX_SEGMENTS - 1).min(self.buffers_left);
         let mut left = most;
         let next = loop {
             let Some(msg) = msgs.next() else { break None };
@@ -197,29 +246,34 @@ impl<'m> Run<'m> {
         let joined = most - left;
         self.count += joined;
         self.bytes += joined * segment;
-        self.room -= joined * segment;
+        self.bytes_left -= joined * segment;
+        self.buffers_left -= joined;
         if self.count == MAX_SEGMENTS {
-            self.room = 0;
+            self.bytes_left = 0;
         }
         next
     }
 
-    /// Counts the next message in, if it can go in the same train, and gives its bytes then.
-    fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<&'m [u8]> {
-        let data = match &self.wishes {
-            None => msg.plain()?,
-            Some(wishes) => wishful(msg, wishes)?,
+    /// Counts the next message in, if it can go in the same batch, and gives its buffers then.
+    fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<SendBuffers<'m>> {
+        if self.bytes_left == 0 {
+            return None;
+        }
+        let buffers = with_options(msg, self.options.as_ref().unwrap_or(&NO_OPTIONS))?;
+        let (len, used) = match buffers {
+            SendBuffers::One(data) => (data.len(), 1),
+            SendBuffers::Many(many) => (msg.content().borrow().len(), many.len()),
         };
-        let len = data.len();
-        let fits = len <= self.segment && len <= self.room && len > 0;
-        if !fits || !self.dest.is(msg.dest()) {
+        let fits = len <= self.segment && len <= self.bytes_left && used <= self.buffers_left;
+        if len == 0 || !fits || !self.dest.is(msg.dest()) {
             return None;
         }
         self.count += 1;
         self.bytes += len;
+        self.buffers_left -= used;
         let over = len < self.segment || self.count == MAX_SEGMENTS;
-        self.room = if over { 0 } else { self.room - len };
-        Some(data)
+        self.bytes_left = if over { 0 } else { self.bytes_left - len };
+        Some(buffers)
     }
 
     /// Messages in it.
@@ -242,52 +296,71 @@ impl<'m> Run<'m> {
         self.dest.get()
     }
 
-    /// Whether its messages ask for nothing and have no control messages.
+    /// Whether its messages have neither options nor control messages.
     pub(crate) fn is_plain(&self) -> bool {
-        self.wishes.is_none()
+        self.options.is_none()
     }
 
-    /// The segment size that its only message had from the caller.
-    pub(crate) fn own_segment_size(&self) -> Option<u16> {
-        self.wishes.and_then(|(meta, _)| meta.segment_size)
-    }
-
-    /// What the train must ask the kernel for, so that it is cut where its messages end, and the
-    /// control messages to go with it.
-    pub(crate) fn wishes(&self) -> (SendMeta, &'m [u8]) {
-        let (mut meta, control) = self.wishes.unwrap_or((SendMeta::new(), &[]));
-        // A train of two or more has segments that fit a datagram.
+    /// The options of the batch, the segment size among them, and the control messages to go with
+    /// it.
+    pub(crate) fn options(&self) -> (SendMeta, &'m [u8]) {
+        let (mut meta, control) = self.options.unwrap_or(NO_OPTIONS);
+        // A run of two or more has segments that fit a datagram.
         meta.segment_size = u16::try_from(self.segment).ok();
         (meta, control)
     }
 }
 
-/// The bytes of a message, if it has these wishes and control messages.
+const NO_OPTIONS: (SendMeta, &[u8]) = (SendMeta::new(), &[]);
+
+/// The buffers of a message, if it has these options and control messages.
 #[inline(always)]
-fn wishful<'m>(msg: &impl Outgoing<'m>, wishes: &(SendMeta, &[u8])) -> Option<&'m [u8]> {
-    match msg.content().borrow() {
-        Content::Full { buffers: SendBuffers::One(data), control, meta }
-            if *meta == wishes.0 && same_bytes(control, wishes.1) =>
+fn with_options<'m>(
+    msg: &impl Outgoing<'m>,
+    options: &(SendMeta, &[u8]),
+) -> Option<SendBuffers<'m>> {
+    match *msg.content().borrow() {
+        Content::Plain(data) if *options == NO_OPTIONS => Some(SendBuffers::One(data)),
+        Content::Full { buffers, control, meta }
+            if meta == options.0 && same_bytes(control, options.1) =>
         {
-            Some(*data)
+            Some(buffers)
         }
         _ => None,
     }
 }
 
-/// Equality, quick for the two that are mostly equal: none at all, and the very same bytes.
+/// Equality, quick for the two common cases: none at all, and the very same bytes.
 #[inline(always)]
 fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && (one.is_empty() || ptr::eq(one, other) || one == other)
 }
 
-/// Whether the caller's own control messages say where the kernel is to cut: the last one that it
-/// finds counts (udp_cmsg_send in net/ipv4/udp.c).
-fn has_segment_size(control: &[u8]) -> bool {
-    ControlMessages::new(control).any(|message| (message.level, message.kind) == kinds::SEGMENT)
+/// The length of the datagrams that a message is to be segmented into, if it is more than one.
+///
+/// A segment size of 0 is none, as the kernel has it. One that no byte lies beyond is left out, too:
+/// some devices reject it (`EIO`).
+pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
+    let Content::Full { meta: SendMeta { segment_size: Some(size), .. }, control, .. } = *content
+    else {
+        return None;
+    };
+    let size = usize::from(size);
+    (size > 0 && size < content.len() && !has(control, &[kinds::SEGMENT])).then_some(size)
 }
 
-/// The most bytes that a train to `dest` can have. Of a connected socket's peer, the family is
+/// Whether the caller's own control messages would mean something else for a batch than for each of
+/// its datagrams: a segment size, a stamp of sending and its number.
+fn is_for_one_datagram(control: &[u8]) -> bool {
+    has(control, &[kinds::SEGMENT, kinds::TIMESTAMPING, kinds::STAMP_NUMBER])
+}
+
+fn has(control: &[u8], any: &[kinds::Kind]) -> bool {
+    !control.is_empty()
+        && ControlMessages::new(control).any(|message| any.contains(&(message.level, message.kind)))
+}
+
+/// The most bytes that a GSO batch to `dest` can have. Of a connected socket's peer, the family is
 /// not known here.
 #[inline]
 fn max_bytes(dest: Option<SocketAddr>) -> usize {

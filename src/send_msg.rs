@@ -49,17 +49,6 @@ pub(crate) enum Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// The payload, if it lies in one buffer.
-    #[inline]
-    pub(crate) fn one_buffer(&self) -> Option<&'a [u8]> {
-        match *self {
-            Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
-                Some(data)
-            }
-            Content::Full { buffers: SendBuffers::Many(_), .. } => None,
-        }
-    }
-
     /// Bytes of payload.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -195,25 +184,6 @@ impl<'a> SendMsg<'a> {
             Content::Plain(_) => &[],
             Content::Full { control, .. } => control,
         }
-    }
-
-    /// The payload, if it lies in one buffer by the caller's own word.
-    #[inline]
-    pub(crate) fn one_buffer(&self) -> Option<&'a [u8]> {
-        self.content.one_buffer()
-    }
-
-    /// A part of this message as a datagram of its own: the same but for the bytes and the segment
-    /// size.
-    pub(crate) fn piece<'p>(&self, data: &'p [u8]) -> SendMsg<'p>
-    where
-        'a: 'p,
-    {
-        let mut meta = self.meta();
-        meta.segment_size = None;
-        let buffers = SendBuffers::One(data);
-        let content = Content::Full { buffers, control: self.control(), meta };
-        SendMsg { dest: self.dest, content }
     }
 
     /// The same datagram with control messages given as bytes.

@@ -7,6 +7,7 @@ mod common;
 mod counting;
 
 use std::env;
+use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +25,7 @@ static ALLOCATOR: Counting = Counting;
 const BACKEND: Option<Backend> = None;
 
 /// Messages of a batch.
-const MOST: usize = 48;
+const MOST: usize = 60;
 /// Longer than what is copied together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
@@ -45,15 +46,16 @@ fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
 
 /// Runs of long and of short messages, of plain ones and of those with a wish, and a single one
 /// here and there: what a batch of trains is made of.
-fn messages(to: SocketAddr, payload: &[u8]) -> Vec<SendMsg<'_>> {
+fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
     let meta = SendMeta::new().with_ecn(Ecn::Ect0);
     let one = |i: usize| {
         // Not one behind the other in memory, so that neighbours are not joined.
         let start = i % 7;
-        match i / 6 % 4 {
+        match i / 6 % 5 {
             0 => SendMsg::to(to, &payload[start..][..LONG]),
             1 => SendMsg::to(to, &payload[start..][..SHORT]),
             2 => SendMsg::to(to, &payload[start..][..SHORT]).with_meta(meta),
+            3 => SendMsg::gather(parts).with_dest(to),
             _ if i % 6 < 4 => SendMsg::to(to, &payload[i * SHORT..][..SHORT]),
             _ => SendMsg::to(to, &[]),
         }
@@ -157,7 +159,8 @@ fn calls_through_offload_allocate_nothing() {
     let payload = vec![7; MOST * SHORT];
     on_both_backends(|| {
         let (near, far) = (offload(sockets::udp4()), offload(sockets::udp4()));
-        let msgs = messages(sockets::addr(far.get_ref()), &payload);
+        let parts = [IoSlice::new(&payload[..20]), IoSlice::new(&payload[30..LONG])];
+        let msgs = messages(sockets::addr(far.get_ref()), &payload, &parts);
         exchange(&near, &far, &msgs);
         exchange::<dyn BatchSocket>(&near, &far, &msgs);
         let (sent, received) = (near.counters(), far.counters());
@@ -181,12 +184,15 @@ fn what_goes_again_without_a_train_allocates_nothing() {
     // 200 segments: more than any kernel takes (UDP_MAX_SEGMENTS is 128 at most), so they are cut
     // in this process.
     let meta = SendMeta::new().with_segment_size(1);
-    let msg = SendMsg::to(sockets::addr(far.get_ref()), &payload[..200]).with_meta(meta);
+    let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
+    let to = sockets::addr(far.get_ref());
+    let msgs = [SendMsg::to(to, &payload[..200]), SendMsg::gather(&parts).with_dest(to)];
+    let msgs = msgs.map(|msg| msg.with_meta(meta));
     let mut batch = RecvBatch::for_trains(32);
     on_both_backends(|| {
         let before = near.counters();
         for i in 0..calls() / 50 {
-            let send = || near.send_batch(&[msg]);
+            let send = || near.send_batch(&msgs[i % 2..][..1]);
             let sent = if i == 0 { send() } else { free("a cut send", send) };
             assert_eq!(sent.expect("loopback takes it"), 1);
             let mut received = 0;

@@ -108,7 +108,8 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
                 assert_eq!(receive(&receiver, 48), expected);
                 let counted = near.counters();
                 assert_eq!((counted.fallbacks_size, counted.fallbacks_unsupported), (round, 0));
-                assert_eq!(counted.sent_segments, round * 16);
+                // The first short one ended the run of the longer ones before it.
+                assert_eq!(counted.sent_segments, round * 15);
                 assert!(near.gso());
             }
             let before = near.counters();

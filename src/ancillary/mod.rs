@@ -29,6 +29,7 @@ pub(crate) use decode::split_first;
 #[cfg(test)]
 pub(crate) use encode::append;
 pub(crate) use layout::Layout;
+pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_meta::Refused;
 pub(crate) use told::Told;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::ops::{BitOr, BitOrAssign, Sub};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys::kinds::{self, Family, SocketOption};
 use crate::sys::{self, AsSocket, BorrowedSocket};
@@ -63,7 +64,8 @@ impl Ancillary {
     /// empty, `poll` and its kin report the socket as being in error.
     pub const ERRORS: Self = Self(1 << 10);
     /// When each datagram was sent, into the error queue (`SO_TIMESTAMPING` with
-    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now). The same duty to drain.
+    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now). The same duty to drain. An
+    /// [`Offload`](crate::Offload) sends without GSO meanwhile, so that each datagram has a time.
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -174,7 +176,31 @@ fn set_all(
         // Best effort: the value was the socket's own.
         let _ = sys::set_option(socket, option.kind, before);
     }
+    if all && option.asks == Ancillary::SEND_TIMESTAMP {
+        note_send_times();
+    }
     Ok(all)
+}
+
+/// Whether any socket of this process may report times of sending. Asking a socket is a system call,
+/// which sends with GSO are spared where nobody wants such times.
+static SEND_TIMES: AtomicBool = AtomicBool::new(false);
+
+fn note_send_times() {
+    SEND_TIMES.store(true, Ordering::Relaxed);
+}
+
+/// Looks whether the socket reports times of sending, by an option that others may have set.
+pub(crate) fn look_for_send_times(socket: BorrowedSocket<'_>) {
+    if sys::reports_send_times(socket) {
+        note_send_times();
+    }
+}
+
+/// Whether the socket reports times of sending.
+#[inline]
+pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
+    SEND_TIMES.load(Ordering::Relaxed) && sys::reports_send_times(socket)
 }
 
 impl BitOr for Ancillary {

@@ -21,7 +21,8 @@ use crate::sys::kinds::{self, Kind};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendMeta {
-    /// The whole TOS byte (IPv4) or traffic class (IPv6). Linux, Android, macOS, FreeBSD; the other
+    /// The whole TOS byte (IPv4) or traffic class (IPv6); 0 is a value like any other, and takes the
+    /// place of the socket's own. Linux, Android, macOS, FreeBSD; the other
     /// BSDs for IPv6.
     pub tos: Option<u8>,
     /// The address of this host to send from; of the destination's family, or IPv4-mapped to an
@@ -31,13 +32,16 @@ pub struct SendMeta {
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android; others for IPv6.
     pub hop_limit: Option<u8>,
-    /// Length in bytes, not 0, of the datagrams that the kernel is to cut the payload into; the
-    /// last one may be shorter (`UDP_SEGMENT`). Linux 4.18, Android.
+    /// Length in bytes of the datagrams that the kernel is to split the payload into; the last one may
+    /// be shorter (`UDP_SEGMENT`). 0 asks for a single datagram, even where the socket has a segment
+    /// size set. Linux 4.18, Android.
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the clock that the socket was given by
     /// [`TransmitClock`](crate::TransmitClock). Linux 4.19, by a queueing discipline that can.
     pub transmit_time: Option<u64>,
 }
+
+const HAS_SEGMENTATION: bool = kinds::SEGMENT.0 != kinds::ABSENT.0;
 
 /// Why a message's wishes cannot be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,14 +134,14 @@ impl SendMeta {
     /// then `raw`, ready-made ones. Gives their length in bytes.
     pub(crate) fn encode(&self, v4: bool, raw: &[u8], room: &mut [u8]) -> Result<usize, Refused> {
         let mut writer = Writer { room, at: 0 };
+        // First, so that a rejected GSO batch's datagrams go with what follows it.
+        if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
+            writer.append(kinds::SEGMENT, &size.to_ne_bytes())?;
+        }
         if v4 {
             self.encode_v4(&mut writer)?
         } else {
             self.encode_v6(&mut writer)?
-        }
-        if let Some(size) = self.segment_size {
-            refuse(size == 0)?;
-            writer.append(kinds::SEGMENT, &size.to_ne_bytes())?;
         }
         if let Some(time) = self.transmit_time {
             writer.append(kinds::TXTIME, &time.to_ne_bytes())?;

@@ -15,9 +15,24 @@ const REFUSALS: [(i32, Cause); 4] = [
     (libc::EMSGSIZE, Cause::Size),
 ];
 
-/// The errors that say nothing about trains.
-const OTHERS: [i32; 5] =
-    [libc::ENOBUFS, libc::EAGAIN, libc::EPERM, libc::ECONNREFUSED, libc::ENETUNREACH];
+/// Errors that say nothing about GSO: the last two are not the batch's at all.
+const OTHERS: [i32; 10] = [
+    libc::ENOBUFS,
+    libc::ENOMEM,
+    libc::EPERM,
+    libc::EACCES,
+    libc::ENETUNREACH,
+    libc::EHOSTUNREACH,
+    libc::EPROTO,
+    libc::EPIPE,
+    libc::EAGAIN,
+    libc::ECONNREFUSED,
+];
+
+/// Whether a batch that meets this error goes as its datagrams.
+fn is_split(code: i32) -> bool {
+    ![libc::EAGAIN, libc::ECONNREFUSED].contains(&code)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
@@ -31,13 +46,16 @@ fn errors() -> impl Iterator<Item = (i32, Option<Cause>)> {
     refusals.chain(OTHERS.into_iter().map(|code| (code, None)))
 }
 
+/// The datagrams of a batch that is rejected go one by one, and none of them meets the error here.
 #[test]
-fn s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
+fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
     let Some(net) = Net::new() else { return };
     let batch = Batch::new(&ROWS);
-    let msgs = batch.msgs(&net);
+    let halves = batch.halves();
+    let kinds = [batch.msgs(&net), batch.gathered(&net, &halves)];
     let headers = headers(&ROWS);
-    for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
+    let ways = BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way)));
+    for ((backend, way), msgs) in ways.flat_map(|way| kinds.iter().map(move |msgs| (way, msgs))) {
         backend.select().unwrap();
         for (at, (code, cause)) in (0..headers.len()).flat_map(|at| errors().map(move |e| (at, e)))
         {
@@ -45,29 +63,29 @@ fn s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let before = net.near.counters();
             let (first, count) = headers[at];
             let mut fates = stop_at(backend, headers.len(), at, code);
-            // One by one none of them would have been refused, so none is.
-            let refused = cause.filter(|_| count > 1);
+            let split = count > 1 && is_split(code);
+            let rejected = cause.filter(|_| count > 1);
             let hidden = backend == Backend::Mmsg && count == 1;
-            if at > 0 && !hidden && refused.is_none() && code != libc::ECONNREFUSED {
+            if at > 0 && !hidden && !split && code != libc::ECONNREFUSED {
                 // After a count the caller is not told. The system keeps it and says it again.
                 let left = headers.len() - at;
                 fates.push((send_call(backend, left), Fate::Fail(code)));
             }
             fault::script(fates);
-            let failed = send_all(&net, way, &msgs);
+            let failed = send_all(&net, way, msgs);
             let calls = moving();
 
             let what = format!("{backend:?} {way:?} {code} at {at}: {calls:?}");
-            let innocent = refused.is_some() || code == libc::EAGAIN;
+            let innocent = split || code == libc::EAGAIN;
             let expected = if innocent { vec![] } else { vec![(first, code)] };
             assert_eq!(failed, expected, "{what}");
             let sent = |i| innocent || i != first;
             assert_eq!(net.arrived(), batch.expected(sent), "{what}");
 
-            assert_eq!(net.near.gso(), refused != Some(Cause::Unsupported), "{what}");
+            assert_eq!(net.near.gso(), rejected != Some(Cause::Unsupported), "{what}");
             let counted = net.since(before);
             let fallbacks = (counted.fallbacks_unsupported, counted.fallbacks_size);
-            let one_if = |cause| u64::from(refused == Some(cause));
+            let one_if = |cause| u64::from(rejected == Some(cause));
             assert_eq!(fallbacks, (one_if(Cause::Unsupported), one_if(Cause::Size)), "{what}");
             assert_eq!(counted.sent as usize, msgs.len() - failed.len(), "{what}");
             let bytes: usize =
@@ -151,10 +169,9 @@ fn s1_no_offload_on_the_way_sends_the_same_bytes_again_and_switches_gso_off() {
         let before = net.near.counters();
         fault::script([(Call::SendMmsg, Fate::Fail(code))]);
         assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
-        let first = ROWS[0].count;
-        let rest = msgs.len() - first;
-        // The trains; the first train's messages; the others, without another try.
-        let expected = [ROWS.len(), first, rest].map(|offered| (Call::SendMmsg, offered));
+        // The batches; then each one's datagrams, without another try.
+        let split = ROWS.map(|row| (send_call(Backend::Mmsg, row.count), row.count));
+        let expected: Vec<_> = [(Call::SendMmsg, ROWS.len())].into_iter().chain(split).collect();
         assert_eq!(calls(), expected);
         assert!(!net.near.gso());
         let counted = net.since(before);
@@ -173,7 +190,7 @@ fn s1_no_offload_on_the_way_sends_the_same_bytes_again_and_switches_gso_off() {
 #[test]
 fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
     const ROWS: [Row; 5] =
-        [row(0, 300, 3), row(1, 300, 2), row(0, 400, 2), row(0, 200, 3), row(1, 200, 2)];
+        [row(0, 300, 3), row(1, 300, 2), row(0, 400, 2), row(1, 200, 3), row(0, 200, 2)];
     let Some(net) = Net::new() else { return };
     let batch = Batch::new(&ROWS);
     let msgs = batch.msgs(&net);
@@ -183,9 +200,9 @@ fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
             let before = net.near.counters();
             fault::script([(Call::SendMmsg, Fate::Fail(code))]);
             assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
-            // As long and longer: one by one. Shorter: two trains.
-            let after = ROWS[1].count + ROWS[2].count + 2;
-            let expected = [ROWS.len(), ROWS[0].count, after].map(|n| (Call::SendMmsg, n));
+            // As long and longer: one by one. Shorter: two batches.
+            let [first, second, third] = [0, 1, 2].map(|i| ROWS[i].count);
+            let expected = [ROWS.len(), first, second, third, 2].map(|n| (Call::SendMmsg, n));
             assert_eq!(calls(), expected);
             assert!(net.near.gso());
             let counted = net.since(before);
@@ -198,9 +215,9 @@ fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
     fault::script([(Call::SendMmsg, Fate::Fail(libc::EINVAL)), (Call::SendMmsg, Fate::Kernel)]);
     let reversed: Vec<_> = msgs.iter().rev().copied().collect();
     assert_eq!(net.near.send_batch(&reversed).unwrap(), msgs.len());
-    let left = msgs.len() - ROWS[4].count;
-    assert_eq!(calls(), [5, ROWS[4].count, left].map(|n| (Call::SendMmsg, n)));
-    assert_eq!(net.arrived().map(|arrived| arrived.len()), [8, 4]);
+    let split = [4, 3, 2, 1, 0].map(|i| (Call::SendMmsg, ROWS[i].count));
+    assert_eq!(calls(), [&[(Call::SendMmsg, 5)], &split[..]].concat());
+    assert_eq!(net.arrived().map(|arrived| arrived.len()), [7, 5]);
 }
 
 /// Only if the same messages go without a train was it the train that was refused.
@@ -256,8 +273,13 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
             fates.extend(cut_send(backend, 5, k, code));
             // The next call: what the kernel hid, and all but "refused", is met again.
             let hidden = backend == Backend::Mmsg || code != libc::ECONNREFUSED;
-            let left = if cause == Cause::Unsupported { 5 - k } else { 1 };
-            fates.extend(hidden.then_some((send_call(backend, left), Fate::Fail(code))));
+            let batch_again = cause == Cause::Size && 5 - k > 1;
+            if hidden {
+                let left = if batch_again { 1 } else { 5 - k };
+                fates.push((send_call(backend, left), Fate::Fail(code)));
+                let split = (send_call(backend, 5 - k), Fate::Fail(code));
+                fates.extend((batch_again && is_split(code)).then_some(split));
+            }
             fault::script(fates);
             let failed = send_all(&net, way, &msgs);
             fault::finish();
@@ -267,6 +289,66 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
             assert_eq!(net.arrived(), batch.expected(sent), "{what}");
             assert_eq!(net.near.gso(), cause == Cause::Size, "{what}");
         }
+    }
+}
+
+/// A filter by length, a full buffer for long messages: each datagram has its own result.
+#[test]
+fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
+    let Some(net) = Net::new() else { return };
+    let batch = Batch::new(&[row(0, 40, 5), row(1, 30, 3)]);
+    let msgs = batch.msgs(&net);
+    let ways = BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way)));
+    for ((backend, way), code) in ways.flat_map(|way| OTHERS.map(|code| (way, code))) {
+        if !is_split(code) {
+            continue;
+        }
+        backend.select().unwrap();
+        for k in 0..5 {
+            // The batch, and datagram k by itself, as often as it is offered.
+            let mut fates = stop_at(backend, 2, 0, code);
+            fates.extend(cut_send(backend, 5, k, code));
+            if k == 0 && backend == Backend::Mmsg {
+                *fates.last_mut().unwrap() = (Call::SendMmsg, Fate::Fail(code));
+            } else if k > 0 {
+                // The next call: a batch of what is left, with the other one behind it.
+                let single = k == 4;
+                fates.push((send_call(backend, 2), Fate::Fail(code)));
+                let split = (send_call(backend, 5 - k), Fate::Fail(code));
+                fates.extend((!single).then_some(split));
+            }
+            fault::script(fates);
+            let what = format!("{backend:?} {way:?} {code} at {k}");
+            assert_eq!(send_all(&net, way, &msgs), [(k, code)], "{what}");
+            fault::finish();
+            assert_eq!(net.arrived(), batch.expected(|i| i != k), "{what}");
+            assert!(net.near.gso(), "{what}");
+        }
+    }
+    let counted = net.near.counters();
+    assert_eq!((counted.fallbacks_size, counted.fallbacks_unsupported), (0, 0));
+}
+
+/// On a connected socket an ICMP error about an earlier datagram is told once. It is not lost because
+/// the datagrams go all the same.
+#[test]
+fn d4_an_icmp_error_that_a_batch_takes_is_told_by_the_next_call() {
+    let Some(net) = Net::new() else { return };
+    let data: Vec<_> = (0..3).map(|i| bytes(i, 40)).collect();
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
+    net.near.get_ref().connect(net.to(0)).unwrap();
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        for code in [libc::EHOSTUNREACH, libc::ENETUNREACH, libc::EPROTO] {
+            fault::script([(Call::SendMsg, Fate::Fail(code))]);
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), 3);
+            fault::finish();
+            assert_eq!(errno(net.near.send_batch(&msgs)), code);
+            assert_eq!(net.near.send_batch(&msgs).unwrap(), 3);
+        }
+        fault::script([(Call::SendMsg, Fate::Fail(libc::EPERM))]);
+        assert_eq!([(); 2].map(|()| net.near.send_batch(&msgs).unwrap()), [3, 3]);
+        fault::finish();
     }
 }
 

@@ -1,6 +1,6 @@
 //! What tests of trains share: sockets, batches that fall into trains, and ways to send them.
 
-use std::io::Write;
+use std::io::{IoSlice, Write};
 
 use super::*;
 use crate::{BatchSocketExt, Counters, Offload};
@@ -108,6 +108,22 @@ impl Batch {
     pub(super) fn msgs(&self, net: &Net) -> Vec<SendMsg<'_>> {
         let both = self.far.iter().zip(&self.data);
         both.map(|(far, data)| SendMsg::to(net.to(*far), data)).collect()
+    }
+
+    /// Each payload in two halves, the first of them shorter.
+    pub(super) fn halves(&self) -> Vec<[IoSlice<'_>; 2]> {
+        let halves = self.data.iter().map(|data| data.split_at(data.len() / 3));
+        halves.map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)]).collect()
+    }
+
+    /// The same messages, gathered from two buffers each.
+    pub(super) fn gathered<'a>(
+        &self,
+        net: &Net,
+        halves: &'a [[IoSlice<'a>; 2]],
+    ) -> Vec<SendMsg<'a>> {
+        let both = self.far.iter().zip(halves);
+        both.map(|(far, halves)| SendMsg::gather(halves).with_dest(net.to(*far))).collect()
     }
 
     fn len(&self) -> usize {

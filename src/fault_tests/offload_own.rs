@@ -83,28 +83,105 @@ fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
     assert_eq!(net.arrived(), [pieces(&data), vec![]]);
 }
 
-/// Part of it has left: the rest waits for room, and what is about a datagram sent before is kept.
+/// The call that left it half-sent says so, and the next one that is offered it goes on from there.
 #[test]
-fn s4_a_cut_that_has_begun_is_finished() {
+fn d8_a_message_that_is_half_sent_goes_on_when_it_is_offered_again() {
     let Some(net) = Net::new() else { return };
     let data = data();
-    let msgs = [own(&net, &data), SendMsg::to(net.to(1), &data)];
-    for (backend, k) in BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k))) {
-        for code in [libc::EAGAIN, libc::ECONNREFUSED] {
-            backend.select().unwrap();
-            net.near.set_gso(false);
-            let mut fates = cut_send(backend, 4, k, code);
-            if backend == Backend::Mmsg {
-                fates.push((send_call(backend, 4 - k), Fate::Fail(code)));
-            }
-            fault::script(fates);
-            assert_eq!(net.near.send_batch(&msgs).unwrap(), 2, "{backend:?} {k} {code}");
-            fault::finish();
-            assert_eq!(net.arrived(), [pieces(&data), vec![data.clone()]]);
-            if code == libc::ECONNREFUSED {
-                assert_eq!(errno(net.near.send_batch(&msgs)), code);
-            }
+    let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..25]), IoSlice::new(&data[25..])];
+    let meta = SendMeta::new().with_segment_size(SIZE);
+    let gathered = SendMsg::gather(&parts).with_dest(net.to(0)).with_meta(meta);
+    let plain = SendMsg::to(net.to(1), &data);
+    let cases = BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k)));
+    let cases = cases.flat_map(|case| [(case, 0), (case, 1)]);
+    let codes = [libc::EAGAIN, libc::ENOBUFS, libc::EPERM, libc::ECONNREFUSED];
+    for (((backend, k), before), code) in cases.flat_map(|case| codes.map(|code| (case, code))) {
+        let what = format!("{backend:?} {k} {before} {code}");
+        backend.select().unwrap();
+        net.near.set_gso(false);
+        let msgs = [plain, own(&net, &data), plain];
+        let mut fates = vec![(Call::SendMsg, Fate::Kernel); before];
+        fates.extend(cut_send(backend, 4, k, code));
+        if backend == Backend::Mmsg {
+            fates.push((send_call(backend, 4 - k), Fate::Fail(code)));
         }
+        fault::script(fates);
+        let first = net.near.send_batch(&msgs[1 - before..]);
+        fault::finish();
+        match before {
+            0 => assert_eq!(errno(first), code, "{what}"),
+            _ => assert_eq!(first.unwrap(), 1, "{what}"),
+        }
+        assert_eq!(net.arrived(), [pieces(&data)[..k].to_vec(), vec![data.clone(); before]]);
+        if before == 1 && code == libc::ECONNREFUSED {
+            assert_eq!(errno(net.near.send_batch(&msgs[1..])), code, "{what}");
+        }
+        // With GSO too, and from other buffers.
+        net.near.set_gso(k % 2 == 0);
+        fault::script([]);
+        let other = net.near.send_batch(&[SendMsg::to(net.to(1), &data).with_meta(meta)]);
+        assert_eq!(other.unwrap(), 1, "another destination is another message");
+        assert_eq!(net.arrived(), [vec![], pieces(&data)], "{what}");
+        assert_eq!(net.near.send_batch(&[gathered, plain]).unwrap(), 2, "{what}");
+        assert_eq!(net.arrived(), [pieces(&data)[k..].to_vec(), vec![data.clone()]], "{what}");
+        // That is all: the next one is another message.
+        assert_eq!(net.near.send_batch(&[gathered]).unwrap(), 1, "{what}");
+        assert_eq!(net.arrived(), [pieces(&data), vec![]], "{what}");
+    }
+}
+
+/// No part of it has left: it is as if it had not been offered.
+#[test]
+fn d8_a_full_socket_takes_nothing_of_a_message_that_is_to_be_segmented() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        net.near.set_gso(false);
+        fault::script([(send_call(backend, 4), Fate::Fail(libc::EAGAIN))]);
+        assert_eq!(errno(net.near.send_batch(&[own(&net, &data)])), libc::EAGAIN);
+        assert_eq!(calls().len(), 1, "nobody waits or tries again");
+        assert!(net.arrived().concat().is_empty());
+    }
+}
+
+/// Threads that share an `Offload` and send each its own messages, every one of which is left
+/// half-sent: none goes twice, and each thread is told of its own.
+#[test]
+fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
+    const THREADS: usize = 8;
+    const MESSAGES: usize = 12;
+    let Some(net) = Net::new() else { return };
+    let to = net.to(0);
+    net.near.set_gso(false);
+    let payload = |thread: usize, i: usize| -> Vec<u8> {
+        (0..4).flat_map(|j| [thread as u8, i as u8, j, 0, 0, 0, 0, 0, 0, 0]).collect()
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let near = &net.near;
+            scope.spawn(move || {
+                Backend::Msg.select().unwrap();
+                for i in 0..MESSAGES {
+                    let data = payload(thread, i);
+                    let msg =
+                        SendMsg::to(to, &data).with_meta(SendMeta::new().with_segment_size(SIZE));
+                    let code = [libc::EAGAIN, libc::ENOBUFS][i % 2];
+                    fault::script(cut_send(Backend::Msg, 4, 1 + i % 3, code));
+                    assert_eq!(errno(near.send_batch(&[msg])), code);
+                    std::thread::yield_now();
+                    assert_eq!(near.send_batch(&[msg]).unwrap(), 1);
+                    fault::finish();
+                }
+            });
+        }
+    });
+    let [arrived, _] = net.arrived();
+    assert_eq!(arrived.len(), THREADS * MESSAGES * 4);
+    for thread in 0..THREADS {
+        let its = arrived.iter().filter(|data| data[0] == thread as u8).cloned();
+        let all = (0..MESSAGES).flat_map(|i| pieces(&payload(thread, i)));
+        assert_eq!(its.collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
 }
 
@@ -112,11 +189,13 @@ fn s4_a_cut_that_has_begun_is_finished() {
 #[test]
 fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
     let Some(net) = Net::new() else { return };
-    let data = data();
-    let plain = SendMsg::to(net.to(1), &data);
-    let msgs = [plain, own(&net, &data), plain];
     let cases = BACKENDS.into_iter().flat_map(|b| (0..4).map(move |k| (b, k)));
     for ((backend, k), before) in cases.flat_map(|case| [(case, 0), (case, 1)]) {
+        // One that was given up is not begun again.
+        let mut data = data();
+        data.extend([backend as u8, k as u8, before as u8]);
+        let plain = SendMsg::to(net.to(1), &data);
+        let msgs = [plain, own(&net, &data), plain];
         backend.select().unwrap();
         net.near.set_gso(false);
         let msgs = &msgs[1 - before..];
@@ -128,8 +207,8 @@ fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
         if backend == Backend::Mmsg || k == 0 {
             fates.push(fail);
         }
-        if before == 1 && k == 0 {
-            // Nothing of it has left: the next call tries it.
+        if before == 1 {
+            // The next call goes on with it.
             fates.push(fail);
         }
         fault::script(fates);
@@ -159,13 +238,48 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
             let expected = vec![vec![], data[..4].to_vec(), data[..10].to_vec()];
             assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
 
+            // No size at all, as the kernel has it.
             let none = SendMeta::new().with_segment_size(0);
-            let wrong = SendMsg::to(net.to(0), &data).with_meta(none);
-            let error = net.near.send_batch(&[wrong]).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{backend:?} {gso}");
-            assert_eq!(net.near.send_batch(&[msgs[1], wrong]).unwrap(), 1);
-            assert_eq!(net.arrived(), [vec![data[..4].to_vec()], vec![]]);
+            let whole = SendMsg::to(net.to(0), &data).with_meta(none);
+            assert_eq!(net.near.send_batch(&[msgs[1], whole, whole]).unwrap(), 3);
+            let expected = vec![data[..4].to_vec(), data.clone(), data.clone()];
+            assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
         }
+    }
+}
+
+/// As many buffers as the kernel takes, and more of them than a turn has datagrams.
+#[test]
+fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
+    let Some(net) = Net::new() else { return };
+    let data: Vec<u8> = (0..2_000u32).map(|i| (i % 251) as u8).collect();
+    let parts: Vec<_> = data.chunks(2).map(IoSlice::new).collect();
+    let with_empties: Vec<_> =
+        data.chunks(30).flat_map(|part| [IoSlice::new(&[]), IoSlice::new(part)]).collect();
+    for ((backend, parts), size) in BACKENDS
+        .into_iter()
+        .flat_map(|b| [(b, &parts), (b, &with_empties)])
+        .flat_map(|case| [7, 30, 1_000, 1_999].map(|size| (case, size)))
+    {
+        backend.select().unwrap();
+        net.near.set_gso(false);
+        fault::script([]);
+        let msg = SendMsg::gather(parts).with_dest(net.to(0));
+        let msg = msg.with_meta(SendMeta::new().with_segment_size(size));
+        assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
+        let pieces: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
+        assert_eq!(net.arrived(), [pieces, vec![]], "{backend:?} {size}");
+    }
+    // One more than the kernel takes: its own error, with GSO and without.
+    let parts = vec![IoSlice::new(b"x"); 1_025];
+    let msg = SendMsg::gather(&parts).with_dest(net.to(0));
+    let msg = msg.with_meta(SendMeta::new().with_segment_size(100));
+    for gso in [true, false] {
+        net.near.set_gso(gso);
+        assert_eq!(errno(net.near.send_batch(&[msg])), libc::EMSGSIZE);
+        let plain = SendMsg::to(net.to(0), b"good");
+        assert_eq!(net.near.send_batch(&[plain, msg, plain]).unwrap(), 1);
+        assert_eq!(net.arrived(), [vec![b"good".to_vec()], vec![]]);
     }
 }
 

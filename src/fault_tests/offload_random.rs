@@ -1,5 +1,7 @@
 //! Batches and scripts at random: whatever the system answers, each message has one outcome.
 
+use std::io::IoSlice;
+
 use proptest::prelude::*;
 
 use super::offload_kit::{Net, Way, send_all};
@@ -7,7 +9,12 @@ use super::*;
 use crate::SendMeta;
 
 /// Error numbers that mean something to a sender of trains, and some that do not.
-const CODES: [i32; 10] = [
+const CODES: [i32; 15] = [
+    libc::ENOMEM,
+    libc::EACCES,
+    libc::ENETUNREACH,
+    libc::EHOSTUNREACH,
+    libc::EPIPE,
     libc::EINTR,
     libc::EAGAIN,
     libc::ECONNREFUSED,
@@ -41,17 +48,19 @@ struct Spec {
     far: usize,
     len: usize,
     own: Option<u16>,
+    gathered: bool,
 }
 
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let len = prop_oneof![4 => Just(40usize), 2 => Just(300), 1 => Just(0), 2 => 0usize..60];
     // Few pieces: all datagrams of a case wait in a receive buffer, and none may be dropped there.
     let own = prop_oneof![8 => Just(None), 1 => Just(Some(40)), 1 => Just(Some(70))];
-    let row = (0usize..2, len, own, 1usize..7);
+    let gathered = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let row = (0usize..2, len, own, gathered, 1usize..7);
     prop::collection::vec(row, 1..8).prop_map(|rows| {
-        let each = rows
-            .into_iter()
-            .flat_map(|(far, len, own, count)| std::iter::repeat_n(Spec { far, len, own }, count));
+        let each = rows.into_iter().flat_map(|(far, len, own, gathered, count)| {
+            std::iter::repeat_n(Spec { far, len, own, gathered }, count)
+        });
         each.collect()
     })
 }
@@ -78,8 +87,11 @@ proptest! {
         let data: Vec<Vec<u8>> = specs.iter().enumerate()
             .map(|(i, spec)| (0..spec.len).map(|j| if j % 2 == 0 { i as u8 } else { j as u8 }).collect())
             .collect();
-        let msgs: Vec<_> = specs.iter().zip(&data).map(|(spec, data)| {
-            let msg = SendMsg::to(net.to(spec.far), data);
+        let parts: Vec<Vec<IoSlice<'_>>> =
+            data.iter().map(|data| data.chunks(25).map(IoSlice::new).collect()).collect();
+        let msgs: Vec<_> = specs.iter().zip(data.iter().zip(&parts)).map(|(spec, (data, parts))| {
+            let msg = if spec.gathered { SendMsg::gather(parts) } else { SendMsg::new(data) };
+            let msg = msg.with_dest(net.to(spec.far));
             spec.own.map_or(msg, |size| msg.with_meta(SendMeta::new().with_segment_size(size)))
         }).collect();
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys::{Moved, Refusal};
+use crate::sys::{Rejection, Transferred};
 
 /// What an [`Offload`](crate::Offload) has moved so far, both ways.
 ///
@@ -61,7 +61,7 @@ pub(super) struct Running {
 /// What one receive call brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
-    pub(super) moved: Moved,
+    pub(super) moved: Transferred,
     pub(super) truncated: usize,
 }
 
@@ -73,18 +73,18 @@ fn add(counter: &AtomicU64, n: usize) {
 }
 
 impl Running {
-    pub(super) fn sent(&self, moved: Moved, calls: usize) {
+    pub(super) fn sent(&self, moved: Transferred, calls: usize) {
         add(&self.sent, moved.datagrams);
         add(&self.sent_bytes, moved.bytes);
         add(&self.send_calls, calls);
-        add(&self.sent_trains, moved.trains);
+        add(&self.sent_trains, moved.batches);
         add(&self.sent_segments, moved.segments);
     }
 
-    pub(super) fn fell_back(&self, refusal: Refusal) {
-        match refusal {
-            Refusal::Unsupported => add(&self.fallbacks_unsupported, 1),
-            Refusal::Size => add(&self.fallbacks_size, 1),
+    pub(super) fn fell_back(&self, rejection: Rejection) {
+        match rejection {
+            Rejection::Unsupported => add(&self.fallbacks_unsupported, 1),
+            Rejection::Size => add(&self.fallbacks_size, 1),
         }
     }
 
@@ -92,7 +92,7 @@ impl Running {
         add(&self.received, moved.datagrams);
         add(&self.received_bytes, moved.bytes);
         add(&self.receive_calls, calls);
-        add(&self.received_trains, moved.trains);
+        add(&self.received_trains, moved.batches);
         add(&self.received_segments, moved.segments);
         add(&self.truncated, truncated);
     }

@@ -1,7 +1,8 @@
 //! Segmentation offload found by itself: many datagrams in one pass through the network stack.
 
 mod counters;
-mod send;
+mod gso;
+mod partial;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,30 +11,28 @@ pub use counters::Counters;
 
 use crate::message::Arrival;
 use crate::sys::{self, AsSocket};
-use crate::{Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
+use crate::{
+    Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, ancillary, pool,
+};
 use counters::{Received, Running};
+use partial::PartialSends;
 
-/// A socket whose datagrams the kernel carries by the train.
+/// A socket that sends with GSO and receives with GRO.
 ///
-/// Sends: consecutive messages to one destination with the same wishes, each as long as the
-/// first but the last, which may be shorter, go to the kernel as one message, and it (or the
-/// network device) cuts them apart again: generic segmentation offload, GSO (`UDP_SEGMENT`, Linux
-/// 4.18). The buffers are the caller's own, side by side in memory or not. Different destinations
-/// and single datagrams mix in one call.
+/// Sends: consecutive messages to one destination with the same options, each as long as the
+/// first but the last, which may be shorter, go to the kernel as one GSO batch, and it (or the
+/// network device) segments it: generic segmentation offload (`UDP_SEGMENT`, Linux 4.18). The
+/// buffers are the caller's own, one or several for each message, side by side in memory or not.
+/// Different destinations and single datagrams mix in one call.
 ///
-/// Receives: the kernel may hand over what came from one source in one message, a train (GRO,
-/// `UDP_GRO`, Linux 5.0). [`RecvBatch`]'s iterator and
-/// [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) give its datagrams one by one.
+/// Receives: the kernel may coalesce what came from one source into one message (GRO, `UDP_GRO`,
+/// Linux 5.0). [`RecvBatch`]'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) give
+/// its datagrams one by one.
 ///
 /// The outcome is that of sending one by one. Counts are of the messages that were handed over,
-/// order is kept, and when the kernel refuses a train, those very messages go again unsegmented
-/// within the call. Where there is no offload it is a socket as any other.
-///
-/// A message that asks for a segment size itself passes through, and is cut here if the kernel
-/// refuses it. It stays one message then: should one of its datagrams fail, the message has that
-/// error, though the datagrams before it have left. And it is sent to its end: once its first
-/// datagram has left, the call waits for room for the others, also on a non-blocking socket. Cutting
-/// one that was [gathered](SendMsg::gather) allocates, which nothing else does.
+/// order is kept, and if the kernel rejects a GSO batch, whatever the reason, its datagrams go one by
+/// one within the call, each with its own result. Where there is no offload it is a socket as any
+/// other.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -50,11 +49,39 @@ use counters::{Received, Running};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
+/// # Messages with a segment size
+///
+/// A message with a [segment size](crate::SendMeta::segment_size) of its own passes through. It is
+/// segmented in user space if the kernel rejects it or GSO is off, and stays one message: it has been
+/// sent when its last datagram has. If one of its datagrams fails, or the socket takes no more for now,
+/// the message has that error (`WouldBlock`, a blocking socket's write timeout included), though the
+/// datagrams before it have left. Offer the same message again, and it goes on from there: by another
+/// call, thread or future, until 32 more messages have been left half-sent. Nothing blocks that would
+/// not without this.
+///
+/// # The don't-fragment bit
+///
+/// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
+/// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
+/// them and no path MTU is learned. Set the socket option `IP_MTU_DISCOVER` to `IP_PMTUDISC_PROBE` or
+/// `IP_PMTUDISC_DO`, and all leave with the bit; to `IP_PMTUDISC_DONT`, and none does. QUIC sets
+/// `IP_PMTUDISC_PROBE`. IPv6 has no such bit.
+///
+/// # Options that change what GSO sends
+///
+/// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each message goes by itself, since the
+///   kernel gives one time and one number to a whole GSO batch; so do the datagrams of one with a segment
+///   size. If the option was set past this crate, call [`set_gso`](Self::set_gso) afterwards, which
+///   looks again.
+/// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, as what it sends depends on how
+///   it is handed over. Neither may be set later: datagrams would be split or joined otherwise than
+///   by the plain socket.
+///
 /// # Memory
 ///
-/// With GRO on, every message needs room for 65,535 bytes, or trains are cut:
+/// With GRO on, every message needs room for 65,535 bytes, or coalesced ones are truncated:
 /// [`RecvBatch::for_trains`] has it. That is address space; pages that no datagram reached take
-/// no memory. To have less, use fewer slots (a train fills only one), or turn GRO off.
+/// no memory. To have less, use fewer slots (a coalesced message fills only one), or turn GRO off.
 ///
 /// # Platforms
 ///
@@ -65,6 +92,7 @@ pub struct Offload<S> {
     gso: AtomicBool,
     gro: AtomicBool,
     counters: Running,
+    partial: PartialSends,
 }
 
 impl<S: AsSocket> Offload<S> {
@@ -72,8 +100,8 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// # Errors
     ///
-    /// What the system says of the socket. That it has no offload is no error:
-    /// [`gso`](Self::gso) and [`gro`](Self::gro) tell.
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else what the system says of
+    /// it. That it has no offload is no error: [`gso`](Self::gso) and [`gro`](Self::gro) tell.
     pub fn new(socket: S) -> io::Result<Self> {
         Offload::<()>::builder().build(socket)
     }
@@ -91,12 +119,14 @@ impl<S: AsSocket> Offload<S> {
     }
 
     /// Turns segmentation of sends on or off, at any time, and returns whether it is on: it goes
-    /// on only if the kernel has it.
+    /// on only if the kernel has it, and neither `UDP_SEGMENT` nor `UDP_CORK` is set on the socket.
     ///
     /// It turns itself off when the kernel says that the way to a destination cannot do it: the
     /// device has no checksum offload, for one.
     pub fn set_gso(&self, on: bool) -> bool {
-        let on = on && sys::has_segmentation(sys::borrow(&self.socket));
+        let socket = sys::borrow(&self.socket);
+        ancillary::look_for_send_times(socket);
+        let on = on && sys::has_segmentation(socket);
         self.gso.store(on, Ordering::Relaxed);
         on
     }
@@ -131,12 +161,6 @@ impl<S> Offload<S> {
     #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.socket
-    }
-
-    /// The socket itself, exclusively.
-    #[must_use]
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.socket
     }
 
     /// Gives the socket back. GRO stays as it is on it.
@@ -187,13 +211,19 @@ impl OffloadBuilder {
     ///
     /// # Errors
     ///
-    /// What the system says of the socket.
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else what the system says of
+    /// it.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
+        if let Some(option) = sys::conflicting_option(sys::borrow(&socket)) {
+            let message = format!("{option} is set on the socket, which Offload cannot respect");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let offload = Offload {
             socket,
             gso: AtomicBool::new(false),
             gro: AtomicBool::new(false),
             counters: Running::default(),
+            partial: PartialSends::default(),
         };
         offload.set_gso(self.gso);
         offload.set_gro(self.gro)?;
@@ -207,7 +237,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.send_from(arena, &mut &*msgs))
+        pool::with(|arena| self.send_slice(arena, msgs))
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
@@ -232,11 +262,11 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| self.send_iter_from(arena, msgs))
+        pool::with(|arena| self.send_from(arena, msgs))
     }
 
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| self.send_from(arena, queue))
+        pool::with(|arena| self.send_queue(arena, queue))
     }
 }
 
@@ -250,7 +280,7 @@ impl<S> Offload<S> {
                 None => 1,
                 Some(size) => {
                     let segments = len.div_ceil(size.into()).max(1);
-                    received.moved.trains += 1;
+                    received.moved.batches += 1;
                     received.moved.segments += segments;
                     segments
                 }

@@ -5,12 +5,15 @@ use crate::{ControlBuf, SendMsg};
 use proptest::prelude::*;
 use std::io::IoSlice;
 
+/// More than any run here has.
+const BUFFERS: usize = 1024;
+
 /// The lengths of the runs that a slice of messages falls into.
 fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     for msg in msgs {
         if runs.last_mut().is_none_or(|run| run.take(msg).is_none()) {
-            runs.push(Run::start(msg, limits));
+            runs.push(Run::start(msg, limits, BUFFERS));
         }
     }
     assert_eq!(joined(msgs, limits), runs.iter().map(Run::count).collect::<Vec<_>>());
@@ -22,7 +25,7 @@ fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
     let mut next = msgs.next();
     while let Some(msg) = next {
-        let mut run = Run::start(msg, limits);
+        let mut run = Run::start(msg, limits, BUFFERS);
         let mut bytes = msg.len();
         next = run.join(&mut msgs, |data| bytes += data.len());
         assert_eq!(run.bytes(), bytes);
@@ -36,7 +39,7 @@ fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut rest = msgs;
     while !rest.is_empty() {
-        let longest = (1..=rest.len()).rev().find(|n| *n == 1 || is_train(&rest[..*n], limits));
+        let longest = (1..=rest.len()).rev().find(|n| *n == 1 || is_batch(&rest[..*n], limits));
         let count = longest.expect("one is always a run");
         counts.push(count);
         rest = &rest[count..];
@@ -44,7 +47,7 @@ fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     counts
 }
 
-fn is_train(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
+fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     let first = &msgs[0];
     let (last, others) = msgs.split_last().expect("not empty");
     let v6 = matches!(first.dest(), Some(SocketAddr::V6(a)) if a.ip().to_ipv4_mapped().is_none());
@@ -54,10 +57,10 @@ fn is_train(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     // What is quickly seen comes first: most prefixes are no train.
     msgs.len() <= 64
         && first.meta().segment_size.is_none()
-        && first.len() < limits.refused_len
+        && first.len() < limits.rejected_len
         && last.len() <= first.len()
         && others.iter().all(|msg| msg.len() == first.len())
-        && msgs.iter().all(|msg| !msg.is_empty() && msg.slices().count() == 1 && same(msg))
+        && msgs.iter().all(|msg| !msg.is_empty() && same(msg))
         && msgs.iter().map(SendMsg::len).sum::<usize>() <= if v6 { 65_527 } else { 65_507 }
 }
 
@@ -107,7 +110,7 @@ proptest! {
                 _ => msg,
             }
         }).collect();
-        let limits = Limits { refused_len: refused };
+        let limits = Limits { rejected_len: refused };
         prop_assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
     }
 }
@@ -118,7 +121,42 @@ fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
     let (level, kind) = kinds::SEGMENT;
     control.push(level, kind, &75u16.to_ne_bytes()).expect("there is room");
     let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
-    assert_eq!(runs(&msgs, Limits::WIDEST), [1, 1, 1]);
+    assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
+}
+
+#[test]
+fn d6_messages_that_ask_for_a_stamp_of_their_own_stay_alone() {
+    for (level, kind) in [kinds::TIMESTAMPING, kinds::STAMP_NUMBER] {
+        let mut control = ControlBuf::new();
+        control.push(level, kind, &1u32.to_ne_bytes()).expect("there is room");
+        let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
+        assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
+    }
+}
+
+#[test]
+fn d20_a_run_has_as_many_buffers_as_there_is_room_for() {
+    let memory = [0; 40];
+    let parts: Vec<_> = memory.chunks(10).map(IoSlice::new).collect();
+    let msgs = [SendMsg::gather(&parts); 9];
+    for (room, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
+        let mut msgs = msgs.iter();
+        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, room);
+        let mut buffers = 0;
+        let next = run.join(&mut msgs, |_| buffers += 1);
+        assert_eq!((run.count(), buffers, next.is_none()), (first, (first - 1) * 4, first == 9));
+    }
+}
+
+#[test]
+fn d35_a_segment_size_of_0_is_none() {
+    let memory = [0; 100];
+    let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
+    for (size, expected) in sizes {
+        let msg = SendMsg::new(&memory).with_meta(SendMeta::new().with_segment_size(size));
+        assert_eq!(segment_size(msg.content().borrow()), expected);
+    }
+    assert_eq!(segment_size(SendMsg::new(&memory).content().borrow()), None);
 }
 
 #[test]
@@ -126,9 +164,9 @@ fn s5_a_run_has_at_most_64_segments_and_the_size_of_a_datagram() {
     let memory = [0; 65_000];
     let dest: SocketAddr = "127.0.0.1:1".parse().expect("an address");
     let small = vec![SendMsg::to(dest, &memory[..1]); 130];
-    assert_eq!(runs(&small, Limits::WIDEST), [64, 64, 2]);
+    assert_eq!(runs(&small, Limits::NONE), [64, 64, 2]);
     let large = vec![SendMsg::to(dest, &memory[..1_472]); 50];
-    assert_eq!(runs(&large, Limits::WIDEST), [44, 6]);
+    assert_eq!(runs(&large, Limits::NONE), [44, 6]);
     let half = vec![SendMsg::to(dest, &memory[..32_754]); 2];
-    assert_eq!(runs(&half, Limits::WIDEST), [1, 1]);
+    assert_eq!(runs(&half, Limits::NONE), [1, 1]);
 }

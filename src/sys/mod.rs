@@ -18,7 +18,8 @@
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
-//! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
+//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `reported_by_icmp`,
+//!   `conflicting_option` and `reports_send_times`, for sends with GSO.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
@@ -60,11 +61,11 @@ pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
     cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
     domain::{families, has_error_queue, has_transmit_times},
-    headers::{Headers, Singles, Slots},
-    msg::wait_writable,
+    headers::{Headers, Singles, Slots, WiredBatches},
     unix::{
-        AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, has_segmentation, raw,
-        segmentation_refused, send_plain, socket_id,
+        AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option,
+        has_segmentation, raw, reported_by_icmp, reports_send_times, segmentation_rejected,
+        send_plain, socket_id,
     },
 };
 
@@ -92,17 +93,16 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, OwnedSocket, RawAddr, RawAddrRef, RawSocket,
-    Singles, Slots, borrow, families, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, option, raw, segmentation_refused, send_plain, set_option,
-    set_transmit_clock, socket_addr, socket_id, wait_writable,
+    Singles, Slots, WiredBatches, borrow, conflicting_option, families, has_error_queue,
+    has_segmentation, has_transmit_times, is_about_the_option, option, raw, reported_by_icmp,
+    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
+    socket_addr, socket_id,
 };
 
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
 use std::io;
-
-use crate::segment::Run;
 
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
 /// batches there without a word (`__sys_sendmmsg` in net/socket.c).
@@ -128,91 +128,81 @@ pub(crate) struct Step {
     pub(crate) calls: usize,
 }
 
-/// A header's worth of messages: one, or a run of them.
+/// What one header carries: a message, or several that the kernel is to send as a GSO batch.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(one_by_one, allow(dead_code))]
-pub(crate) struct Train {
+pub(crate) struct GsoBatch {
     /// Messages in it.
-    pub(crate) count: usize,
+    pub(crate) messages: usize,
     pub(crate) bytes: usize,
-    /// Length of each message but the last.
+    /// Length of each datagram but the last, which may be shorter.
     pub(crate) segment: usize,
-    /// The segment size that its only message had from the caller.
-    pub(crate) own_segment_size: Option<u16>,
 }
 
-impl Train {
-    /// Whether the kernel is asked to cut it.
+impl GsoBatch {
+    /// Whether it is more than one datagram on the wire.
     pub(crate) fn is_segmented(&self) -> bool {
-        self.count > 1 || self.own_segment_size.is_some()
+        self.bytes > self.segment
     }
 
-    /// What it is on the wire.
-    fn datagrams(&self) -> usize {
-        match self.own_segment_size {
-            None => self.count,
-            Some(size) => self.bytes.div_ceil(usize::from(size).max(1)).max(1),
-        }
+    /// Whether it is one message whose segment size is the caller's.
+    pub(crate) fn is_callers(&self) -> bool {
+        self.messages == 1 && self.is_segmented()
+    }
+
+    /// Datagrams on the wire.
+    pub(crate) fn datagrams(&self) -> usize {
+        if self.is_segmented() { self.bytes.div_ceil(self.segment) } else { 1 }
+    }
+
+    /// Bytes before datagram number `i`.
+    pub(crate) fn offset(&self, i: usize) -> usize {
+        i.saturating_mul(self.segment).min(self.bytes)
     }
 }
 
-/// Why the kernel may refuse to cut a train where a datagram would go.
+/// What a header to be sent points to.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory<'a, P> {
+    pub(crate) name: &'a [u8],
+    pub(crate) control: &'a [u8],
+    /// Buffer by buffer.
+    pub(crate) payload: P,
+}
+
+/// Why the kernel may reject a GSO batch whose datagrams it would send.
 #[cfg_attr(one_by_one, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum Rejection {
     /// There is no segmentation on the way out.
     Unsupported,
     /// These segments are too long.
     Size,
 }
 
-impl From<&Run<'_>> for Train {
-    #[inline]
-    fn from(run: &Run<'_>) -> Self {
-        Self {
-            count: run.count(),
-            bytes: run.bytes(),
-            segment: run.segment(),
-            own_segment_size: run.own_segment_size(),
-        }
-    }
-}
-
-/// What trains have moved.
+/// What has been sent or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct Transferred {
     pub(crate) datagrams: usize,
     pub(crate) bytes: usize,
-    /// Trains of two and more, and the datagrams in them.
-    pub(crate) trains: usize,
+    /// GSO batches or coalesced messages, and the datagrams in them.
+    pub(crate) batches: usize,
     pub(crate) segments: usize,
 }
 
-impl<'a> FromIterator<&'a Train> for Moved {
+impl<'a> FromIterator<&'a GsoBatch> for Transferred {
     #[inline]
-    fn from_iter<I: IntoIterator<Item = &'a Train>>(trains: I) -> Self {
-        trains.into_iter().fold(Self::default(), |mut moved, train| {
-            let datagrams = train.datagrams();
-            moved.datagrams += datagrams;
-            moved.bytes += train.bytes;
+    fn from_iter<I: IntoIterator<Item = &'a GsoBatch>>(batches: I) -> Self {
+        batches.into_iter().fold(Self::default(), |mut sum, batch| {
+            let datagrams = batch.datagrams();
+            sum.datagrams += datagrams;
+            sum.bytes += batch.bytes;
             if datagrams > 1 {
-                moved.trains += 1;
-                moved.segments += datagrams;
+                sum.batches += 1;
+                sum.segments += datagrams;
             }
-            moved
+            sum
         })
     }
-}
-
-/// What a step of trains came to; its count is of messages.
-#[derive(Debug)]
-pub(crate) struct TrainStep {
-    pub(crate) step: Step,
-    /// Messages that were to be moved.
-    pub(crate) offered: usize,
-    pub(crate) moved: Moved,
-    /// The header that was not sent, if one was not.
-    pub(crate) stopped_at: Option<Train>,
 }
 
 impl Step {

@@ -1,12 +1,14 @@
 //! `recvmsg` and `sendmsg` (or `sendto`): one message a system call.
 
 #![allow(unsafe_code)]
+// The lengths in C's structs are wider here and narrower there.
+#![allow(clippy::unnecessary_cast)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::{ptr, slice};
 
-use libc::c_int;
+use libc::{c_int, c_void};
 
 use super::Step;
 #[cfg(test)]
@@ -122,12 +124,34 @@ pub(super) fn send_plain(
     })
 }
 
-/// Waits until the socket takes a message, or has an error to tell.
-pub(crate) fn wait_writable(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    retry(|| {
-        // SAFETY: `poll` is one pollfd, and no time limit.
-        let ready = unsafe { libc::poll(&mut poll, 1, -1) };
-        if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    })
+/// What header `i` points to: the address, the control data and the payload, buffer by buffer.
+pub(super) fn memory<'h>(
+    wired: &'h SendHeaders<'_>,
+    i: usize,
+) -> (&'h [u8], &'h [u8], impl Iterator<Item = &'h [u8]> + Clone) {
+    let hdr = wired.header(i);
+    // SAFETY: the invariant of SendHeaders, for all three; a null pointer has the length 0.
+    let (name, control, buffers) = unsafe {
+        (
+            bytes(hdr.msg_name, hdr.msg_namelen as usize),
+            bytes(hdr.msg_control, hdr.msg_controllen as usize),
+            slice::from_raw_parts(hdr.msg_iov, hdr.msg_iovlen as usize),
+        )
+    };
+    // SAFETY: the invariant of SendHeaders.
+    let payload = buffers.iter().map(|buffer| unsafe { bytes(buffer.iov_base, buffer.iov_len) });
+    (name, control, payload)
+}
+
+/// `len` bytes at `start`, which may be null if there are none.
+///
+/// # Safety
+///
+/// They are readable for `'a`.
+unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's.
+    unsafe { slice::from_raw_parts(start.cast(), len) }
 }

@@ -12,7 +12,7 @@ pub(crate) use std::os::fd::{
 
 use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Refusal, Step, cmsg, kinds, msg, option};
+use super::{Backend, Rejection, Step, cmsg, kinds, msg, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -222,20 +222,45 @@ pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
     cmsg::option_bytes(socket, kinds::COOKIE).map_or(0, u64::from_ne_bytes)
 }
 
-/// Whether the kernel cuts trains for this socket (`UDP_SEGMENT`, Linux 4.18). Only looks.
+/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
+/// that changes what GSO sends. Only looks.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    kinds::SEGMENT.0 != kinds::ABSENT.0 && option(socket, kinds::SEGMENT).is_ok()
+    kinds::SEGMENT.0 != kinds::ABSENT.0
+        && option(socket, kinds::SEGMENT).is_ok()
+        && conflicting_option(socket).is_none()
 }
 
-/// Whether a train met an error by which the kernel refuses to cut it, where it might take the
-/// datagrams one by one. Whether it does must be tried: each of these has other causes, too.
-pub(crate) fn segmentation_refused(error: &io::Error) -> Option<Refusal> {
+/// The option set on the socket by which its datagrams depend on how they are handed over: a segment
+/// size of its own, or messages held back to be joined (udp(7)).
+pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
+    if kinds::SEGMENT.0 == kinds::ABSENT.0 {
+        return None;
+    }
+    let options = [(kinds::SEGMENT, "UDP_SEGMENT"), (kinds::CORK, "UDP_CORK")];
+    let is_set = |kind| option(socket, kind).is_ok_and(|value| value != 0);
+    options.into_iter().find(|(kind, _)| is_set(*kind)).map(|(_, name)| name)
+}
+
+/// Whether the kernel reports when each message was sent: once for a whole GSO batch.
+pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
+    kinds::TIMESTAMPING.0 != kinds::ABSENT.0
+        && option(socket, kinds::TIMESTAMPING).is_ok_and(|flags| flags & kinds::ANY_SEND_STAMP != 0)
+}
+
+/// Why the kernel rejects a GSO batch by this error, where it might take the datagrams one by one.
+/// Whether it does must be tried: each of these has other causes, too.
+pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     match error.raw_os_error()? {
         // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
-        libc::EIO | libc::EOPNOTSUPP => Some(Refusal::Unsupported),
+        libc::EIO | libc::EOPNOTSUPP => Some(Rejection::Unsupported),
         // Segments longer than the route's MTU, more of them than this kernel takes, or more
         // bytes (there, and in ip_append_data).
-        libc::EINVAL | libc::EMSGSIZE => Some(Refusal::Size),
+        libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
         _ => None,
     }
+}
+
+/// Whether an ICMP error about an earlier datagram may be what a send on a connected socket was told.
+pub(crate) fn reported_by_icmp(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| kinds::REPORTED.contains(&errno))
 }

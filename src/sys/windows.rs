@@ -8,6 +8,7 @@
 
 use std::borrow::Borrow;
 use std::io;
+use std::iter;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -17,11 +18,11 @@ pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, Raw
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::kinds::Kind;
-use super::{Backend, Families, MAX_BATCH, Moved, Refusal, Step, TrainStep};
+use super::{Backend, Families, GsoBatch, MAX_BATCH, Memory, Rejection, Step};
 use crate::ancillary::{CONTROL_SPACE, Layout, Refused, Told};
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
-use crate::segment::Limits;
+use crate::segment::{Limits, Source};
 use crate::send_msg::{Content, Outgoing, SendBuffers};
 use crate::{Datagram, RecvFlags, RecvMsg, SendMsg};
 
@@ -90,17 +91,19 @@ impl Headers {
         self.send(backend, socket, msgs)
     }
 
-    /// Never asked for: no socket has segmentation here. Sends the messages as they are.
-    pub(crate) fn send_trains<'m, M: Outgoing<'m>>(
+    /// Takes one message: there are no headers to keep more.
+    pub(crate) fn wire_batches<'m, M: Outgoing<'m>>(
         &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: impl Iterator<Item = M>,
+        _: BorrowedSocket<'_>,
+        msgs: &mut Source<impl Iterator<Item = M>>,
         _: Limits,
-    ) -> TrainStep {
-        let (offered, step) = self.send(backend, socket, msgs);
-        let moved = Moved { datagrams: step.count, ..Moved::default() };
-        TrainStep { step, offered, moved, stopped_at: None }
+    ) -> WiredBatches<'m> {
+        let msg = msgs.take().map(|msg| msg.to_msg());
+        if msg.is_none() {
+            msgs.put_back(None);
+        }
+        let bytes = msg.map_or(0, |msg| msg.len());
+        WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } }
     }
 
     pub(crate) fn recv(
@@ -137,6 +140,51 @@ impl Headers {
         *msg.source_mut() = source;
         msg.set_arrival(arrival);
         Ok(true)
+    }
+}
+
+/// A message to be sent, and never more than one datagram: no socket has segmentation here.
+pub(crate) struct WiredBatches<'m> {
+    msg: Option<SendMsg<'m>>,
+    batch: GsoBatch,
+}
+
+impl WiredBatches<'_> {
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.msg.is_some())
+    }
+
+    pub(crate) fn batch(&self, _: usize) -> &GsoBatch {
+        &self.batch
+    }
+
+    pub(crate) fn unsendable(&self) -> Option<io::ErrorKind> {
+        None
+    }
+
+    pub(crate) fn has_dest(&self, _: usize) -> bool {
+        self.msg.is_some_and(|msg| msg.dest().is_some())
+    }
+
+    pub(crate) fn send(&mut self, _: Backend, socket: BorrowedSocket<'_>, _: Range<usize>) -> Step {
+        match self.msg.map_or(Ok(()), |msg| send_one(socket, &msg)) {
+            Ok(()) => Step::moved(1),
+            Err(error) => Step::stopped(0, error),
+        }
+    }
+
+    pub(crate) fn send_segments(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        _: usize,
+        _: usize,
+    ) -> (usize, Step) {
+        (1, self.send(backend, socket, 0..1))
+    }
+
+    pub(crate) fn memory(&self, _: usize) -> Memory<'_, iter::Empty<&[u8]>> {
+        Memory { name: &[], control: &[], payload: iter::empty() }
     }
 }
 
@@ -391,11 +439,18 @@ pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
-pub(crate) fn segmentation_refused(_: &io::Error) -> Option<Refusal> {
+pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {
     None
 }
 
-/// Only the rest of a message with a segment size is waited for, and such messages are refused here.
-pub(crate) fn wait_writable(_: BorrowedSocket<'_>) -> io::Result<()> {
-    Err(io::ErrorKind::WouldBlock.into())
+pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn segmentation_rejected(_: &io::Error) -> Option<Rejection> {
+    None
+}
+
+pub(crate) fn reported_by_icmp(_: &io::Error) -> bool {
+    false
 }

@@ -90,11 +90,6 @@ use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 /// a file descriptor; without one the call fails. It needs the context of a runtime with I/O enabled:
 /// outside of any runtime, the call is tried again each time that the other tasks have had their turn.
 ///
-/// # Where it may block
-///
-/// [`Offload`] sends a message that it has to cut itself to its end (see there). Only messages with a
-/// segment size of their own are ever cut, where the kernel does not.
-///
 /// # Implementing it
 ///
 /// A type of your own that is a `BatchSocket` and has a tokio socket within has the rest for

@@ -1,7 +1,7 @@
 //! A firewall rule made without any tool: nftables over netlink.
 //!
 //! A transaction of five messages: begin, table, chain on the output hook, rule, end. The rule is
-//! `udp dport PORT drop`, which makes the kernel refuse the send with `EPERM`.
+//! `udp dport PORT drop` or `udp length > LENGTH drop`, which makes the kernel reject the send with `EPERM`.
 //! (include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.)
 
 use std::io;
@@ -23,10 +23,20 @@ const NESTED: u16 = 1 << 15;
 
 /// Has the network namespace of this thread refuse UDP datagrams over IPv4 to `port`.
 pub fn refuse_port(port: u16) -> io::Result<()> {
+    refuse(&expressions(2, EQUAL, port))
+}
+
+/// Has it refuse those of which header and payload together are longer than `len` bytes. The kernel asks
+/// for a GSO batch as a whole.
+pub fn refuse_longer(len: u16) -> io::Result<()> {
+    refuse(&expressions(4, GREATER, len))
+}
+
+fn refuse(expressions: &[Vec<u8>]) -> io::Result<()> {
     let table = text(1, "mmsg-test");
     let hook = nested(4, &[number(1, libc::NF_INET_LOCAL_OUT as u32), number(2, 0)]);
     let chain = [text(1, "mmsg-test"), text(3, "output"), hook, text(7, "filter")].concat();
-    let rule = [text(1, "mmsg-test"), text(2, "output"), nested(4, &expressions(port))].concat();
+    let rule = [text(1, "mmsg-test"), text(2, "output"), nested(4, expressions)].concat();
 
     let mut transaction = Vec::new();
     transaction.extend(message(BEGIN, REQUEST, 0, NFTABLES, &[]));
@@ -37,20 +47,24 @@ pub fn refuse_port(port: u16) -> io::Result<()> {
     exchange(&transaction)
 }
 
-/// Is it UDP, is the destination port `port`, then drop.
-fn expressions(port: u16) -> Vec<Vec<u8>> {
+/// NFT_CMP_EQ and NFT_CMP_GT.
+const EQUAL: u32 = 0;
+const GREATER: u32 = 4;
+
+/// Is it UDP, how does the field at `offset` of its header compare to `value`, then drop.
+fn expressions(offset: u32, comparison: u32, value: u16) -> Vec<Vec<u8>> {
     let expression = |name: &str, parts: &[Vec<u8>]| nested(1, &[text(1, name), nested(2, parts)]);
     let data = |kind, bytes: &[u8]| nested(kind, &[attribute(1, bytes)]);
     // Register 1 takes 16 bytes; NFT_META_L4PROTO is 16; the transport header is base 2.
     let protocol = [number(2, 16), number(1, 1)];
-    let ports = [number(1, 1), number(2, 2), number(3, 2), number(4, 2)];
-    let equals = |bytes: &[u8]| [number(1, 1), number(2, 0), data(3, bytes)];
+    let field = [number(1, 1), number(2, 2), number(3, offset), number(4, 2)];
+    let compare = |how, bytes: &[u8]| [number(1, 1), number(2, how), data(3, bytes)];
     let drop = nested(2, &[nested(2, &[number(1, libc::NF_DROP as u32)])]);
     vec![
         expression("meta", &protocol),
-        expression("cmp", &equals(&[libc::IPPROTO_UDP as u8])),
-        expression("payload", &ports),
-        expression("cmp", &equals(&port.to_be_bytes())),
+        expression("cmp", &compare(EQUAL, &[libc::IPPROTO_UDP as u8])),
+        expression("payload", &field),
+        expression("cmp", &compare(comparison, &value.to_be_bytes())),
         expression("immediate", &[number(1, 0), drop]),
     ]
 }

@@ -182,6 +182,29 @@ fn trains_leave_through_offload() {
     });
 }
 
+/// What does not fit now goes when there is room, and the task waits as with any other message.
+#[test]
+fn d8_a_message_that_is_segmented_in_user_space_waits_as_any_other() {
+    run(async {
+        let (near, far) = narrow();
+        let near = Offload::new(near).expect("a Unix socket");
+        let data = numbered(COUNT / 4, 30);
+        let meta = mmsg::SendMeta::new().with_segment_size(8);
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+        let mut queue = SendQueue::new(1 << 20);
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        let send = async {
+            let no_error = |index, error| panic!("message {index}: {error}");
+            near.send_each_async(&msgs, no_error).await.expect("there is room again");
+            near.flush_async(&mut queue).await.expect("there is room again");
+        };
+        let pieces: Vec<_> =
+            data.iter().flat_map(|data| data.chunks(8)).map(<[u8]>::to_vec).collect();
+        let ((), got) = tokio::join!(send, receive(&far, pieces.len() * 2));
+        assert_eq!(got, [&pieces[..], &pieces].concat());
+    });
+}
+
 /// Futures go to other threads with their tasks.
 #[test]
 fn the_futures_can_be_spawned() {

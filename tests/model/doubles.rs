@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 
-use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
 use proptest::prelude::*;
 
 /// What one call of the stand-in says, out of a byte.
@@ -104,14 +104,14 @@ proptest! {
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
 
         let liar = Liar::new(&answers, n / 32 + 2);
-        if let Ok(sent) = liar.send_iter(&mut msgs.iter().copied()) {
+        if let Ok(sent) = liar.send_iter(&msgs) {
             prop_assert!(sent <= n, "{} of {}", sent, n);
         }
 
         let liar = Liar::new(&answers, n + 1);
         let mut last = None;
         let mut failed = 0;
-        let done = liar.send_each(&msgs, &mut |i, error| {
+        let done = liar.send_each(&msgs, |i, error: std::io::Error| {
             assert_ne!(error.kind(), ErrorKind::WouldBlock);
             assert!(i < n && last.is_none_or(|last| last < i), "{i} after {last:?}");
             last = Some(i);

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
-use mmsg::{Ecn, SendMeta, SendMsg};
+use mmsg::{BatchSocketExt, Ecn, SendMeta, SendMsg};
 
 use super::datagram::{HEADER, Identity};
 use super::net::cost;
@@ -168,10 +168,10 @@ impl Actor<'_> {
         // (An arena would not hear of a segment size that the kernel rejects, but this one takes it.)
         let result = lend(&msgs, self.shared.net.addrs, |sends| match way {
             Sending::Batch => end.socket().send_batch(sends),
-            Sending::Iter => end.socket().send_iter(&mut sends.iter().copied()),
+            Sending::Iter => end.socket().send_iter(sends),
             Sending::Arena(backend) => end.send_by(backend, sends),
             Sending::Each => {
-                end.socket().send_each(sends, &mut |i, error| failed.push((i, error)))
+                end.socket().send_each(sends, |i, error| failed.push((i, error)))
             }
         });
         let unsent = self.judge(&msgs, &result, &failed);

@@ -1,8 +1,10 @@
 //! A socket and what waits to be sent by it.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 use mio::net::UdpSocket;
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 
@@ -32,11 +34,15 @@ impl Outlet {
         registry: &Registry,
         token: Token,
     ) -> io::Result<Self> {
-        let mut socket = Offload::new(socket)?;
+        let socket = Offload::new(socket)?;
         // Where the system does not count them, there is nothing to be told.
         mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
         // Not for writing: the system would wake us for every datagram that has left.
-        registry.register(socket.get_mut(), token, Interest::READABLE)?;
+        registry.register(
+            &mut SourceFd(&socket.get_ref().as_raw_fd()),
+            token,
+            Interest::READABLE,
+        )?;
         let waiting = SendQueue::new(capacity);
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed: 0 })
     }
@@ -93,7 +99,7 @@ impl Outlet {
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };
-        registry.reregister(self.socket.get_mut(), self.token, interest)
+        registry.reregister(&mut SourceFd(&self.socket().as_raw_fd()), self.token, interest)
     }
 
     fn send(&mut self, figures: &mut Direction) {

@@ -9,7 +9,7 @@ use super::ops::Sending;
 use super::world::{End, Owed, World, under};
 use crate::fault_tests::addr;
 use crate::sys::kinds;
-use crate::{MmsgBuf, SendQueue};
+use crate::{BatchSocketExt, MmsgBuf, SendQueue};
 
 /// What the caller knows of a message after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl World {
                             crate::BatchSocket::send_batch(socket, sends)
                         }
                         (Sending::Dyn, _) => batch_socket.send_batch(sends),
-                        (Sending::Iter, _) => batch_socket.send_iter(&mut sends.iter().copied()),
-                        (Sending::Each, _) => batch_socket.send_each(sends, &mut |i, error| {
+                        (Sending::Iter, _) => batch_socket.send_iter(sends),
+                        (Sending::Each, _) => batch_socket.send_each(sends, |i, error| {
                             // The script borrows the kernel only while it decides.
                             kernel.lock().expect("no panic so far").give_up();
                             failed.push((i, errno(&error)));

@@ -15,17 +15,19 @@
 // The lengths in C's structs are wider here and narrower there.
 #![allow(clippy::unnecessary_cast)]
 
+mod gso;
 mod incoming;
 mod outgoing;
 mod slots;
+mod split;
 #[cfg(test)]
 mod tests;
-mod trains;
 
+use gso::Gso;
+pub(crate) use gso::WiredBatches;
 use incoming::{arrive, arrive_plain, arrive_told, is_cut, is_end, look_over, wire_room};
 use outgoing::{Fuller, wire_plain};
 pub(crate) use slots::{Singles, Slots};
-use trains::Trains;
 
 use std::fmt;
 use std::io;
@@ -70,7 +72,7 @@ pub(crate) struct Headers {
     headers: Zeroed<Header>,
     rows: Zeroed<Row>,
     controls: Zeroed<Control>,
-    trains: Trains,
+    gso: Gso,
     /// Descriptors that came with the messages of a receive, until the messages have them.
     fds: ReceivedFds,
 }
@@ -81,7 +83,7 @@ impl Headers {
             headers: Zeroed::empty(),
             rows: Zeroed::empty(),
             controls: Zeroed::empty(),
-            trains: Trains::new(),
+            gso: Gso::new(),
             fds: ReceivedFds::new(),
         }
     }
@@ -112,7 +114,7 @@ impl Headers {
         self.headers = Zeroed::new(n);
         self.rows = Zeroed::new(n);
         self.controls = Zeroed::new(n);
-        self.trains.resize(n);
+        self.gso.resize(n);
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].
@@ -313,6 +315,11 @@ impl SendHeaders<'_> {
     /// Whether message `i` has a destination of its own.
     pub(super) fn has_dest(&self, i: usize) -> bool {
         self.headers[i].msg_hdr.msg_namelen > 0
+    }
+
+    /// Header `i`.
+    pub(super) fn header(&self, i: usize) -> &libc::msghdr {
+        &self.headers[i].msg_hdr
     }
 
     /// For the system call; only its `msg_len` may be written to.

@@ -1,0 +1,241 @@
+//! Sending with GSO, and what becomes of a batch that the kernel rejects.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use super::Offload;
+use crate::ancillary;
+use crate::pending;
+use crate::progress::{Direction, Progress};
+use crate::segment::{Limits, Source};
+use crate::send_msg::Outgoing;
+use crate::sys::{
+    self, AsSocket, BorrowedSocket, GsoBatch, Rejection, Step, Transferred, WiredBatches,
+};
+use crate::{Backend, MmsgBuf, SendMsg, SendQueue};
+
+/// Messages that there is room for at first where an iterator does not say how many it has.
+const ITER_STEP: usize = 64;
+
+impl<S: AsSocket> Offload<S> {
+    /// Sends all messages of a slice.
+    pub(super) fn send_slice(
+        &self,
+        arena: &mut MmsgBuf,
+        msgs: &[SendMsg<'_>],
+    ) -> io::Result<usize> {
+        arena.reserve(msgs.len());
+        let mut call = Call::begin(self, msgs.len())?;
+        call.send(arena, &mut Source::new(msgs.iter()))?;
+        Ok(call.progress.count)
+    }
+
+    /// Sends what an iterator gives.
+    pub(super) fn send_from<'m>(
+        &self,
+        arena: &mut MmsgBuf,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> io::Result<usize> {
+        arena.reserve(msgs.size_hint().0.max(ITER_STEP));
+        let mut call = Call::begin(self, usize::MAX)?;
+        call.send(arena, &mut Source::new(msgs))?;
+        Ok(call.progress.count)
+    }
+
+    /// Sends what is in a queue.
+    pub(super) fn send_queue(
+        &self,
+        arena: &mut MmsgBuf,
+        queue: &mut SendQueue,
+    ) -> io::Result<usize> {
+        arena.reserve(queue.len());
+        let mut call = Call::begin(self, queue.len())?;
+        while call.progress.goes_on() {
+            let before = call.progress.count;
+            let result = call.send(arena, &mut Source::new(queue.stage()));
+            queue.advance(call.progress.count - before);
+            result?;
+        }
+        Ok(call.progress.count)
+    }
+}
+
+/// One call: who sends, how far it has come, and what the kernel has rejected in it.
+struct Call<'c, S> {
+    offload: &'c Offload<S>,
+    socket: BorrowedSocket<'c>,
+    progress: Progress<'c>,
+    limits: Limits,
+}
+
+impl<'c, S: AsSocket> Call<'c, S> {
+    fn begin(offload: &'c Offload<S>, most: usize) -> io::Result<Self> {
+        let socket = sys::borrow(&offload.socket);
+        let progress = Progress::begin(socket, Direction::Send, most)?;
+        // A GSO batch has one time of sending, and each datagram is to have its own.
+        let gso = offload.gso() && !ancillary::reports_send_times(socket);
+        let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
+        Ok(Self { offload, socket, progress, limits })
+    }
+
+    /// Sends messages until there are no more or the call is over.
+    fn send<'m, M: Outgoing<'m>>(
+        &mut self,
+        arena: &mut MmsgBuf,
+        msgs: &mut Source<impl Iterator<Item = M>>,
+    ) -> io::Result<()> {
+        while self.progress.goes_on() && !msgs.is_empty() {
+            let mut wired = arena.headers().wire_batches(self.socket, msgs, self.limits);
+            self.send_wired(&mut wired)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is wired, and meets the error of the message after it, if that cannot be sent.
+    fn send_wired(&mut self, wired: &mut WiredBatches<'_>) -> io::Result<()> {
+        let mut at = 0;
+        while at < wired.len() {
+            let sent = self.take_partial(wired, at);
+            if sent > 0 || self.is_rejected(wired.batch(at)) {
+                self.send_segments(wired, at, sent).1?;
+                at += 1;
+            } else {
+                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired.batch(*i)));
+                at += self.send_whole(wired, at..end.unwrap_or(wired.len()))?;
+            }
+            if !self.progress.goes_on() {
+                return Ok(());
+            }
+        }
+        match wired.unsendable() {
+            Some(kind) => self.progress.add(1, Step::stopped(0, kind.into()).after(0)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a batch is not to be offered to the kernel.
+    fn is_rejected(&self, batch: &GsoBatch) -> bool {
+        batch.is_segmented() && self.limits.reject(batch.segment)
+    }
+
+    /// Whether a batch must be looked at before it goes with others.
+    fn stands_alone(&self, batch: &GsoBatch) -> bool {
+        self.is_rejected(batch) || (batch.is_callers() && self.offload.partial.any())
+    }
+
+    /// Datagrams of a message with a segment size that an earlier call has sent.
+    fn take_partial(&self, wired: &WiredBatches<'_>, at: usize) -> usize {
+        let batch = wired.batch(at);
+        if !(batch.is_callers() && self.offload.partial.any()) {
+            return 0;
+        }
+        self.offload.partial.take(batch.segment, &wired.memory(at))
+    }
+
+    /// Sends headers as they are, and the datagrams of one that is rejected. Gives the number of
+    /// headers that it has done with.
+    fn send_whole(
+        &mut self,
+        wired: &mut WiredBatches<'_>,
+        range: Range<usize>,
+    ) -> io::Result<usize> {
+        let offered = range.len();
+        let step = wired.send(Backend::current(), self.socket, range.clone());
+        let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
+        self.offload.counters.sent(sent.clone().collect(), step.calls);
+        let messages = sent.map(|batch| batch.messages).sum();
+        self.progress.add(messages, Step::moved(messages).after(step.calls))?;
+        if step.count == offered {
+            return Ok(offered);
+        }
+        let at = range.start + step.count;
+        let segmented = wired.batch(at).is_segmented();
+        match step.error {
+            Some(error) if segmented && may_be_the_batch(&error) => {
+                self.send_rejected(wired, at, &error)?;
+                Ok(step.count + 1)
+            }
+            // sendmmsg hides what met a message after the first. Offered again, a batch tells.
+            None if segmented && step.count > 0 => Ok(step.count),
+            error => {
+                let stopped = Step { error, ..Step::moved(0).after(0) };
+                self.progress.add(1, stopped).map(|()| step.count)
+            }
+        }
+    }
+
+    /// Sends the datagrams of a batch that was rejected. If the first of them goes, it was the batch
+    /// that was rejected, not what is in it.
+    fn send_rejected(
+        &mut self,
+        wired: &mut WiredBatches<'_>,
+        at: usize,
+        error: &io::Error,
+    ) -> io::Result<()> {
+        let (sent, result) = self.send_segments(wired, at, 0);
+        match sys::segmentation_rejected(error) {
+            _ if sent == 0 => {}
+            Some(rejection) => self.note_rejection(rejection, wired.batch(at)),
+            // On a connected socket it may be about a datagram sent before, and is told once.
+            None if !wired.has_dest(at) && sys::reported_by_icmp(error) => {
+                pending::keep(self.socket, Direction::Send, error);
+            }
+            None => {}
+        }
+        result
+    }
+
+    fn note_rejection(&mut self, rejection: Rejection, batch: &GsoBatch) {
+        self.offload.counters.fell_back(rejection);
+        match rejection {
+            Rejection::Unsupported => {
+                self.offload.gso.store(false, Ordering::Relaxed);
+                self.limits = Limits::NO_GSO;
+            }
+            // One flow's segments may be too long for its route, and others' not. What it costs to
+            // find out is paid once a call.
+            Rejection::Size => {
+                self.limits.rejected_len = self.limits.rejected_len.min(batch.segment);
+            }
+        }
+    }
+
+    /// Sends the datagrams of a batch one by one, from number `first` on. Also gives the number of
+    /// those that were sent.
+    fn send_segments(
+        &mut self,
+        wired: &mut WiredBatches<'_>,
+        at: usize,
+        first: usize,
+    ) -> (usize, io::Result<()>) {
+        let batch = *wired.batch(at);
+        let mut sent = first;
+        let step = loop {
+            let (offered, step) = wired.send_segments(Backend::current(), self.socket, at, sent);
+            let bytes = batch.offset(sent + step.count) - batch.offset(sent);
+            let moved = Transferred { datagrams: step.count, bytes, ..Transferred::default() };
+            self.offload.counters.sent(moved, step.calls);
+            sent += step.count;
+            if !batch.is_callers() {
+                // Each is a message.
+                return (sent, self.progress.add(offered, step));
+            }
+            // sendmmsg hides what met a message after the first. Offered again, it tells.
+            if sent == batch.datagrams() || step.count == 0 || step.error.is_some() {
+                break step;
+            }
+        };
+        let count = usize::from(sent == batch.datagrams());
+        if count == 0 && sent > 0 {
+            self.offload.partial.keep(batch.segment, &wired.memory(at), sent);
+        }
+        (sent - first, self.progress.add(1, Step { count, ..step }))
+    }
+}
+
+/// Whether a batch that met this error is sent as its datagrams. Not if the socket takes nothing now,
+/// nor for the error of a datagram sent before, which the first of them would have.
+fn may_be_the_batch(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused)
+}

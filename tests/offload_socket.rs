@@ -1,0 +1,324 @@
+//! `Offload` on sockets that are full, or have options set that concern GSO.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
+use common::recv::payloads;
+use common::sockets::{addr, udp4, unix_pair};
+use common::{NET, firewall, numbered, skip, would_block};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta, SendMsg,
+    SendQueue, drain_errors,
+};
+
+/// Each test has the process's own.
+const BACKEND: Option<Backend> = None;
+/// udp(7), include/uapi/linux/udp.h
+const UDP_CORK: i32 = 1;
+
+/// An offload with GSO; `None`, and a word on it, where the kernel has none.
+fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
+    let near = Offload::new(udp4()).expect("a UDP socket");
+    if !near.gso() {
+        skip(name, "no GSO on this kernel");
+        return None;
+    }
+    Some(near)
+}
+
+/// Sends messages of `data` that are segmented in user space through a socket that is full most of the
+/// time, and gives what came, in order.
+fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, data: &[Vec<u8>]) {
+    const SIZE: u16 = 10;
+    let meta = SendMeta::new().with_segment_size(SIZE);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+    let mut pieces: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
+    let (mut sent, mut refused, mut buffer) = (0, 0, [0; 64]);
+    let mut receive_one = || {
+        let len = far.recv(&mut buffer).expect("it was sent");
+        assert_eq!(Some(&buffer[..len]), pieces.pop_front());
+    };
+    while sent < msgs.len() {
+        match near.send_batch(&msgs[sent..]) {
+            Ok(count) => sent += count,
+            result => {
+                assert!(would_block(result));
+                refused += 1;
+                receive_one();
+            }
+        }
+    }
+    assert!(refused > 0, "it was never full");
+    let left = near.counters().sent as usize - refused;
+    (0..left).for_each(|_| receive_one());
+    assert!(pieces.is_empty());
+}
+
+#[test]
+fn d8_a_non_blocking_call_never_blocks_and_no_datagram_is_lost_or_doubled() {
+    let (near, far) = unix_pair();
+    near.set_nonblocking(true).expect("it is a flag");
+    let near = Offload::new(near).expect("a Unix socket");
+    through_a_narrow_socket(&near, &far, &numbered(500, 38));
+}
+
+#[test]
+fn d8_a_write_timeout_is_honoured() {
+    let (near, far) = unix_pair();
+    // As short as the kernel's clock can tell.
+    near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+    let near = Offload::new(near).expect("a Unix socket");
+    let start = Instant::now();
+    through_a_narrow_socket(&near, &far, &numbered(300, 38));
+    assert!(start.elapsed() < NET);
+}
+
+/// A queue keeps the message at its front until all of it has left.
+#[test]
+fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
+    let (near, far) = unix_pair();
+    near.set_nonblocking(true).expect("it is a flag");
+    let near = Offload::new(near).expect("a Unix socket");
+    let data = numbered(1, 12_000).concat();
+    let mut queue = SendQueue::new(1 << 20);
+    let meta = SendMeta::new().with_segment_size(10);
+    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is room");
+    let mut got = Vec::new();
+    let mut buffer = [0; 64];
+    loop {
+        let result = near.flush(&mut queue);
+        let done = result.as_ref().is_ok_and(|count| *count == 1);
+        assert!(done || would_block(result));
+        let waiting = near.counters().sent as usize * 10 - got.len();
+        for _ in 0..waiting / 10 {
+            let len = far.recv(&mut buffer).expect("it was sent");
+            got.extend_from_slice(&buffer[..len]);
+        }
+        if done {
+            break;
+        }
+        assert_eq!(queue.len(), 1);
+    }
+    assert!(got == data);
+}
+
+/// A firewall that looks at lengths drops a batch of datagrams each of which it lets through.
+#[test]
+fn d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not() {
+    let name = "d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not";
+    in_namespace(name, || {
+        let Some(near) = with_gso(name) else { return };
+        let far = udp4();
+        let to = addr(&far);
+        if let Err(error) = firewall::refuse_longer(1_000) {
+            return skip(name, format_args!("no firewall rule: {error}"));
+        }
+        let short = numbered(40, 300);
+        let long = numbered(1, 1_200);
+        let msgs: Vec<_> = short.iter().map(|data| SendMsg::to(to, data)).collect();
+        assert_eq!(near.send_batch(&msgs).expect("each of them passes"), 40);
+        assert_eq!(near.send_iter(&msgs).expect("each of them passes"), 40);
+        let mut queue = SendQueue::new(1 << 20);
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        assert_eq!(near.flush(&mut queue).expect("each of them passes"), 40);
+        assert_eq!(payloads(&far, 120), [&short[..], &short, &short].concat());
+
+        // One of them does not pass: the error is its own.
+        let mixed = [&msgs[..2], &[SendMsg::to(to, &long[0])], &msgs[..2]].concat();
+        let mut failed = Vec::new();
+        let done = near.send_each(&mixed, |i, error: std::io::Error| failed.push((i, error.raw_os_error())));
+        assert_eq!(done.expect("the socket takes datagrams"), 5);
+        assert_eq!(failed, [(2, Some(libc::EPERM))]);
+        assert_eq!(payloads(&far, 4), [&short[..2], &short[..2]].concat());
+
+        // It says nothing about GSO, which goes on for what passes as a batch.
+        assert!(near.gso());
+        let before = near.counters();
+        assert_eq!((before.fallbacks_size, before.fallbacks_unsupported), (0, 0));
+        assert_eq!(near.send_batch(&msgs[..3]).expect("each of them passes"), 3);
+        assert_eq!(payloads(&far, 3), &short[..3]);
+        assert_eq!(near.counters().sent_trains, before.sent_trains + 1);
+
+        let data = short.concat();
+        let meta = SendMeta::new().with_segment_size(300);
+        let msg = SendMsg::to(to, &data[..3_000]).with_meta(meta);
+        assert_eq!(near.send_batch(&[msg]).expect("each datagram passes"), 1);
+        assert_eq!(payloads(&far, 10), &short[..10]);
+    });
+}
+
+/// Waits for the numbers of `count` datagrams with a time of sending.
+fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
+    let mut ids = Vec::new();
+    while ids.len() < count {
+        common::sockets::wait_for_error(socket);
+        let mut reports = [Report::EMPTY; 16];
+        let taken = drain_errors(socket, &mut reports).expect("it is a socket");
+        ids.extend(reports[..taken].iter().map(|report| match report.event {
+            Event::Sent { id, time: Some(_), .. } => id,
+            event => panic!("{event:?}"),
+        }));
+    }
+    ids
+}
+
+#[test]
+fn d6_each_datagram_has_a_time_of_sending() {
+    let name = "d6_each_datagram_has_a_time_of_sending";
+    let far = udp4();
+    let ask = |socket: &UdpSocket| {
+        let taken = Ancillary::SEND_TIMESTAMP.enable(socket).expect("it is a socket");
+        assert_eq!(taken, Ancillary::SEND_TIMESTAMP);
+    };
+    let before = udp4();
+    ask(&before);
+    let Some(after) = with_gso(name) else { return };
+    ask(after.get_ref());
+    // Another's numbers do not begin before it is asked, and its GSO stays.
+    let without = with_gso(name).expect("as above");
+    for near in [Offload::new(before).expect("a UDP socket"), after] {
+        let data = numbered(11, 100);
+        let to = addr(&far);
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
+        let joined = data.concat();
+        let meta = SendMeta::new().with_segment_size(100);
+        let own = SendMsg::to(to, &joined).with_meta(meta);
+        assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 11);
+        assert_eq!(stamped(near.get_ref(), 11), (0..11).collect::<Vec<_>>());
+        assert_eq!(near.send_iter(msgs).expect("loopback takes it"), 11);
+        assert_eq!(near.send_batch(&[own]).expect("loopback takes it"), 1);
+        assert_eq!(stamped(near.get_ref(), 22), (11..33).collect::<Vec<_>>());
+        assert_eq!(payloads(&far, 33), [&data[..], &data, &data].concat());
+        assert_eq!(near.counters().sent_trains, 0);
+
+        Ancillary::SEND_TIMESTAMP.disable(near.get_ref()).expect("it is a socket");
+        let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+        assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
+        assert_eq!(near.counters().sent_trains, 1);
+        assert_eq!(without.send_batch(&msgs).expect("loopback takes it"), 2);
+        assert_eq!(payloads(&far, 4).len(), 4);
+    }
+    assert_eq!(without.counters().sent_trains, 2);
+}
+
+#[test]
+fn d20_gathered_messages_go_as_one_batch() {
+    let Some(near) = with_gso("d20_gathered_messages_go_as_one_batch") else { return };
+    let far = udp4();
+    let (headers, bodies) = (numbered(64, 20), numbered(64, 900));
+    let parts: Vec<_> = headers
+        .iter()
+        .zip(&bodies)
+        .map(|(header, body)| [IoSlice::new(header), IoSlice::new(body)])
+        .collect();
+    let msgs: Vec<_> =
+        parts.iter().map(|parts| SendMsg::gather(parts).with_dest(addr(&far))).collect();
+    let expected: Vec<_> = headers.iter().zip(&bodies).map(|(h, b)| [&h[..], b].concat()).collect();
+    for (round, iter) in [(1, false), (2, true)] {
+        let sent = match iter {
+            true => near.send_iter(&msgs),
+            false => near.send_batch(&msgs),
+        };
+        assert_eq!(sent.expect("loopback takes it"), 64);
+        assert_eq!(payloads(&far, 64), expected);
+        let counters = near.counters();
+        assert_eq!((counters.send_calls, counters.sent_trains), (round, round));
+        assert_eq!(counters.sent_segments, round * 64);
+    }
+}
+
+/// More buffers than the kernel takes in one message, and more than the arena holds at a time.
+#[test]
+fn d20_messages_of_many_buffers_are_taken_as_far_as_they_fit() {
+    let Some(near) = with_gso("d20_messages_of_many_buffers") else { return };
+    let far = udp4();
+    for buffers in [1, 3, 15, 16, 17, 100, 511, 512, 513, 1_024] {
+        let data = numbered(40, buffers * 2);
+        let parts: Vec<Vec<_>> =
+            data.iter().map(|data| data.chunks(2).map(IoSlice::new).collect()).collect();
+        let msgs: Vec<_> = (0..40)
+            .map(|i| match i % 7 {
+                0 => SendMsg::to(addr(&far), &data[i]),
+                _ => SendMsg::gather(&parts[i]).with_dest(addr(&far)),
+            })
+            .collect();
+        assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 40);
+        assert!(payloads(&far, 40) == data, "{buffers} buffers");
+        assert_eq!(near.send_iter(&msgs).expect("loopback takes it"), 40);
+        assert!(payloads(&far, 40) == data, "{buffers} buffers");
+    }
+    assert!(near.gso());
+    assert_eq!(near.counters().fallbacks_size, 0);
+}
+
+#[test]
+fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
+    for (option, value, name) in [(UDP_SEGMENT, 2, "UDP_SEGMENT"), (UDP_CORK, 1, "UDP_CORK")] {
+        let socket = udp4();
+        if let Err(error) = set_option(&socket, SOL_UDP, option, value) {
+            skip(name, error);
+            continue;
+        }
+        for builder in [Offload::builder(), Offload::builder().gso(false).gro(false)] {
+            let error = builder.build(&socket).expect_err("it would send other datagrams");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        set_option(&socket, SOL_UDP, option, 0).expect("it was set");
+        let near = Offload::new(&socket).expect("nothing is set");
+        // Set later, it can be asked for.
+        set_option(&socket, SOL_UDP, option, value).expect("as before");
+        assert!(!near.set_gso(true));
+        set_option(&socket, SOL_UDP, option, 0).expect("as before");
+    }
+}
+
+/// The kernel's own way, with which a message is one datagram where the socket says otherwise.
+#[test]
+fn d35_a_segment_size_of_0_is_none() {
+    let (near, far) = (udp4(), udp4());
+    let msg = SendMsg::to(addr(&far), b"abcdef");
+    let none = msg.with_meta(SendMeta::new().with_segment_size(0));
+    let two = msg.with_meta(SendMeta::new().with_segment_size(2));
+    assert_eq!(near.send_batch(&[none, none]).expect("loopback takes it"), 2);
+    assert_eq!(payloads(&far, 2), [b"abcdef"; 2]);
+    let offload = Offload::new(&near).expect("a UDP socket");
+    for gso in [true, false] {
+        offload.set_gso(gso);
+        assert_eq!(offload.send_batch(&[none, two, none]).expect("loopback takes it"), 3);
+        let lens: Vec<_> = payloads(&far, 5).iter().map(Vec::len).collect();
+        assert_eq!(lens, [6, 2, 2, 2, 6]);
+    }
+    if set_option(&near, SOL_UDP, UDP_SEGMENT, 3).is_ok() {
+        assert_eq!(near.send_batch(&[msg, none, two]).expect("loopback takes it"), 3);
+        let lens: Vec<_> = payloads(&far, 6).iter().map(Vec::len).collect();
+        assert_eq!(lens, [3, 3, 6, 2, 2, 2]);
+    }
+}
+
+#[test]
+fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
+    let (near, far) = (udp4(), udp4());
+    set_option(&near, libc::IPPROTO_IP, libc::IP_TOS, 0x48).expect("a UDP socket");
+    Ancillary::TOS.enable(&far).expect("a UDP socket");
+    let msg = SendMsg::to(addr(&far), b"data");
+    let zero = msg.with_meta(SendMeta::new().with_tos(0));
+    let near = Offload::new(near).expect("a UDP socket");
+    let msgs = [msg, msg, zero, zero, msg];
+    let mut batch = RecvBatch::new(8, 100);
+    let tos = |batch: &RecvBatch| batch.iter().map(|d| d.meta().tos).collect::<Vec<_>>();
+    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 5);
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        far.recv_into(&mut batch).expect("they are there");
+        seen.extend(tos(&batch));
+    }
+    assert_eq!(seen, [0x48, 0x48, 0, 0, 0x48].map(Some));
+}
