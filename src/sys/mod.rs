@@ -17,7 +17,7 @@
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
-//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
+//! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
@@ -53,7 +53,7 @@ pub(crate) use self::{
     msg::wait_writable,
     unix::{
         AsSocket, BorrowedSocket, RawSocket, borrow, families, has_segmentation, raw,
-        segmentation_refused, send_plain, socket_id,
+        segmentation_refused, send_plain, socket_cookie,
     },
 };
 
@@ -63,7 +63,7 @@ mod windows;
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawAddr, RawAddrRef, RawSocket, Singles,
     Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
-    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
+    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_cookie,
     wait_writable,
 };
 

@@ -222,11 +222,11 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
     socket.as_raw_fd()
 }
 
-/// What tells a socket from a later one of the same number: Linux's socket cookie (`SO_COOKIE`,
-/// socket(7)). 0 where there is none.
+/// The socket's cookie (`SO_COOKIE`, socket(7)), if the system has them: its descriptors share it, and
+/// no other socket ever has the same.
 #[cold]
-pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
-    cmsg::option_bytes(socket, kinds::COOKIE).map_or(0, u64::from_ne_bytes)
+pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
+    cmsg::option_bytes(socket, kinds::COOKIE).ok().map(u64::from_ne_bytes)
 }
 
 /// Whether the kernel cuts trains for this socket (`UDP_SEGMENT`, Linux 4.18). Only looks.
