@@ -227,8 +227,9 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
     Backend::Mmsg.select().unwrap();
     fault::script([
         (Call::SendMmsg, Fate::AtMost(1)),
-        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
-        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
     let mut told = Vec::new();
     let done = wire.near.send_each(&wire.msgs(&data), &mut |index, error| {

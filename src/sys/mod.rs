@@ -92,6 +92,8 @@ pub(crate) struct Step {
     pub(crate) count: usize,
     /// What met the message after them, if the system said so.
     pub(crate) error: Option<io::Error>,
+    /// Whether the error of a send may be about an earlier datagram, which the system tells once.
+    pub(crate) told_once: bool,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,
     /// System calls made.
@@ -187,11 +189,11 @@ pub(crate) struct TrainStep {
 
 impl Step {
     pub(crate) const fn moved(count: usize) -> Self {
-        Self { count, error: None, ended: false, calls: 1 }
+        Self { count, error: None, told_once: false, ended: false, calls: 1 }
     }
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
-        Self { count, error: Some(error), ended: false, calls: 1 }
+        Self { count, error: Some(error), told_once: false, ended: false, calls: 1 }
     }
 
     /// The same, after so many system calls.

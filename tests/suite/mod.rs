@@ -18,6 +18,8 @@ mod control;
 #[cfg(target_os = "linux")]
 mod control_reuse;
 #[cfg(target_os = "linux")]
+mod icmp;
+#[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod refusals;
