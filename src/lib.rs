@@ -129,7 +129,7 @@ pub use pool::clear_pool;
 pub use recv_batch::{Iter, Messages, RecvBatch};
 pub use recv_msg::RecvMsg;
 pub use send_msg::SendMsg;
-pub use send_queue::{QueueFull, SendQueue};
+pub use send_queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
 pub use sys::Backend;

@@ -73,7 +73,7 @@ impl<'s> Progress<'s> {
             None => Ok(()),
             Some(error) if self.count == 0 => Err(error),
             Some(error) => {
-                if would_be_lost(self.direction, &error) {
+                if step.told_once || would_be_lost(self.direction, &error) {
                     pending::keep(self.socket, self.direction, &error);
                 }
                 Ok(())
@@ -86,8 +86,8 @@ impl<'s> Progress<'s> {
 fn would_be_lost(direction: Direction, error: &io::Error) -> bool {
     match direction {
         Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,
-        // "Connection refused" is about a datagram sent before, and the kernel tells it once. All
-        // other errors are about the message at hand, and it will meet them again.
+        // "Connection refused" is about a datagram sent before, and the kernel tells it once. Any
+        // other error that is not told once is about the message at hand, which will meet it again.
         Direction::Send => error.kind() == io::ErrorKind::ConnectionRefused,
     }
 }

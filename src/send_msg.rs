@@ -56,11 +56,15 @@ impl<'a> Content<'a> {
             Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
                 data.len()
             }
-            Content::Full { buffers: SendBuffers::Many(data), .. } => {
-                data.iter().map(|part| part.len()).sum()
-            }
+            Content::Full { buffers: SendBuffers::Many(data), .. } => total_len(data),
         }
     }
+}
+
+/// Bytes in all buffers together. One memory may be lent many times over, so the sum can be more than
+/// there are addresses: it saturates, and no system sends so much.
+fn total_len(buffers: &[IoSlice<'_>]) -> usize {
+    buffers.iter().fold(0, |sum, part| part.len().saturating_add(sum))
 }
 
 /// The payload: one buffer, or several that follow one another.

@@ -19,8 +19,8 @@ use crate::{SendMeta, SendMsg};
 /// some of them costs nothing, and once the stages have grown nothing is allocated.
 ///
 /// The bound is in bytes: a datagram counts its payload, its control data and wishes, and
-/// [`OVERHEAD`](Self::OVERHEAD). Beyond it a push is refused, so that back-pressure reaches who
-/// can do something about it. The stages take up to twice the bound in memory, since what has left
+/// [`OVERHEAD`](Self::OVERHEAD). A push beyond it fails, so that back-pressure reaches who can do
+/// something about it. The stages take up to twice the bound in memory, since what has left
 /// the front stage is given back when all of it has left.
 ///
 /// ```
@@ -34,7 +34,6 @@ use crate::{SendMeta, SendMsg};
 /// assert!(queue.is_empty());
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct SendQueue {
     front: Stage,
     back: Stage,
@@ -58,31 +57,33 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`] where it does not fit, and for a message with descriptors, which would have to
-    /// stay open for as long as it waits; the queue is as before. Whether the system will take
-    /// the datagram at all is not looked at here: that shows when it is sent.
+    /// [`PushError::Full`] if there is no room now, [`PushError::TooLong`] if there never can be, and
+    /// [`PushError::HasDescriptors`] for a message with descriptors, which would have to stay open
+    /// for as long as it waits; the queue is as before. Whether the system takes the datagram shows
+    /// when it is sent.
     #[inline]
-    pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), QueueFull> {
-        let len = msg.len();
-        let (control, has_meta) = match *msg.content().borrow() {
-            Content::Plain(_) => (&[][..], false),
-            Content::Full { control, meta, .. } => (control, meta != SendMeta::new()),
-        };
-        if has_fds(control) {
-            return Err(QueueFull(()));
-        }
-        let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
-        let bytes = len
-            .checked_add(extra + Self::OVERHEAD)
-            .and_then(|more| self.bytes.checked_add(more))
-            .filter(|bytes| *bytes <= self.capacity)
-            .ok_or(QueueFull(()))?;
-        // What a u32 cannot count, no system sends.
-        let len = len.try_into().map_err(|_| QueueFull(()))?;
-        let control_len = control.len().try_into().map_err(|_| QueueFull(()))?;
-        self.back.push(msg, len, control_len, has_meta);
-        self.bytes = bytes;
+    pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
+        let size = self.size_of(msg)?;
+        self.back.push(msg, &size);
+        self.bytes += size.counted;
         Ok(())
+    }
+
+    /// Whether a [`push`](Self::push) of this datagram would succeed now.
+    #[must_use]
+    pub fn fits(&self, msg: &SendMsg<'_>) -> bool {
+        self.size_of(msg).is_ok()
+    }
+
+    /// What a datagram takes, if there is room for it.
+    #[inline]
+    fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
+        if has_fds(msg.control()) {
+            return Err(PushError::HasDescriptors);
+        }
+        let size = Size::of(msg).filter(|size| size.counted <= self.capacity);
+        let size = size.ok_or(PushError::TooLong)?;
+        if size.counted > self.capacity - self.bytes { Err(PushError::Full) } else { Ok(size) }
     }
 
     /// Datagrams in the queue.
@@ -168,22 +169,78 @@ impl SendQueue {
     }
 }
 
-/// Refused: the queue has no room for the datagram. Flush, and push again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueFull(());
-
-impl fmt::Display for QueueFull {
+/// Says how many datagrams there are, and nothing of what is in them.
+impl fmt::Debug for SendQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the send queue is full")
+        f.debug_struct("SendQueue")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
     }
 }
 
-impl Error for QueueFull {}
+/// Why [`SendQueue::push`] did not take a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The queue has no room for the datagram now. Flush, and push again.
+    Full,
+    /// The datagram does not fit even an empty queue of this capacity. Pushing it again is in vain.
+    TooLong,
+    /// The message passes descriptors.
+    HasDescriptors,
+}
 
-impl From<QueueFull> for io::Error {
-    /// `WouldBlock`: later, when the socket has taken some, there may be room.
-    fn from(full: QueueFull) -> Self {
-        Self::new(io::ErrorKind::WouldBlock, full)
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the send queue is full",
+            Self::TooLong => "the datagram is longer than the send queue's capacity",
+            Self::HasDescriptors => "a send queue takes no message with descriptors",
+        })
+    }
+}
+
+impl Error for PushError {}
+
+impl From<PushError> for io::Error {
+    /// `WouldBlock` if the queue is full: there may be room when the socket has taken some.
+    /// `InvalidInput` if the datagram can never fit.
+    fn from(error: PushError) -> Self {
+        let kind = match error {
+            PushError::Full => io::ErrorKind::WouldBlock,
+            PushError::TooLong | PushError::HasDescriptors => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// What a datagram takes in a queue.
+struct Size {
+    /// Bytes of payload and of control data.
+    len: u32,
+    control_len: u16,
+    has_meta: bool,
+    /// Bytes that it counts.
+    counted: usize,
+}
+
+impl Size {
+    /// `None` for lengths that cannot be counted: no system sends so much.
+    #[inline]
+    fn of(msg: &SendMsg<'_>) -> Option<Self> {
+        let (control, has_meta) = match *msg.content().borrow() {
+            Content::Plain(_) => (&[][..], false),
+            Content::Full { control, meta, .. } => (control, meta != SendMeta::new()),
+        };
+        let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
+        Some(Self {
+            len: msg.len().try_into().ok()?,
+            control_len: control.len().try_into().ok()?,
+            has_meta,
+            counted: msg.len().checked_add(extra)?.checked_add(SendQueue::OVERHEAD)?,
+        })
     }
 }
 
@@ -191,7 +248,6 @@ impl From<QueueFull> for io::Error {
 ///
 /// Invariant: `payload` holds, one after another and in order, each datagram's payload and then its
 /// control data; `byte` is where those of entry `entry` begin.
-#[derive(Debug)]
 struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
@@ -241,7 +297,12 @@ impl Stage {
     }
 
     #[inline]
-    fn push(&mut self, msg: &SendMsg<'_>, len: u32, control_len: u16, has_meta: bool) {
+    fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
+        let Size { len, control_len, has_meta, .. } = *size;
+        // All growth comes first: should it panic, the stage is as before.
+        self.payload.reserve(len as usize + usize::from(control_len));
+        self.metas.reserve(usize::from(has_meta));
+        self.entries.reserve(1);
         match *msg.content().borrow() {
             Content::Plain(data) => self.payload.extend_from_slice(data),
             Content::Full { buffers, control, .. } => self.store(buffers, control),

@@ -30,15 +30,23 @@ use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 ///   [`WouldBlock`](io::ErrorKind::WouldBlock).
 /// - `Ok(n)` of a send: the first `n` messages are with the kernel, and of the others none. Call
 ///   again with the rest, and the next error, if it was one, is about the first of these.
-/// - An error is about the first message of the call: before it, nothing was moved. An error met
-///   after some is told by the next call: of a receive the system keeps it, or the crate does, for
-///   this socket; of a send, who calls again with the rest meets it again. One thing escapes:
-///   Linux itself drops the "connection refused" that a `sendmmsg` meets after its first message,
-///   which is about a datagram sent before. [`Backend::Msg`](crate::Backend::Msg) tells it.
+/// - An error is about the first message of the call: before it, nothing was moved. If an error
+///   follows a partial transfer, the call returns the count and the next call returns the error. A
+///   message that cannot be sent meets its error again; an error that the system tells only once is
+///   kept for the socket, whichever of its descriptors is used next, for up to a minute.
 /// - A call for no messages gives `Ok(0)` and makes no system call. For a receive on an Internet
 ///   socket, `Ok(0)` with room for messages means that it was shut down. A Unix socket gives empty
 ///   messages then, as its peer may.
 /// - Interrupted system calls are made again. Batches of more than 1,024 are moved in parts.
+///
+/// # Errors that Linux drops
+///
+/// On a connected socket, an ICMP error about an earlier datagram ("connection refused") fails one
+/// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel forgets the
+/// error. The rest of the batch is sent all the same, and a peer that refuses further datagrams is
+/// heard of by a later call; the one error is gone. To hear of every one, turn on
+/// [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call [`drain_errors`](crate::drain_errors), or
+/// use [`Backend::Msg`](crate::Backend::Msg), which makes a call for each message.
 ///
 /// # Unix sockets
 ///
@@ -139,8 +147,11 @@ pub trait BatchSocket {
                 count += usize::from(msg.is_some());
                 msg.unwrap_or(SendMsg::new(&[]))
             });
+            if count == 0 {
+                return Ok(sent);
+            }
             let taken = match self.send_batch(&step[..count]) {
-                Ok(taken) => taken,
+                Ok(taken) => taken.min(count),
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => return Ok(sent),
             };
@@ -215,9 +226,14 @@ pub trait BatchSocket {
                 let done = match self.send_batch(offered) {
                     // Nothing sent and no error: an implementation that will not go on.
                     Ok(0) => return Ok(handled),
-                    Ok(sent) => {
+                    // After a short count the next message is about to fail.
+                    Ok(sent) if sent < offered.len() => {
+                        offer = 1;
+                        sent
+                    }
+                    Ok(_) => {
                         offer = (2 * offer).min(STEP);
-                        sent.min(offered.len())
+                        offered.len()
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return if handled == 0 { Err(error) } else { Ok(handled) };

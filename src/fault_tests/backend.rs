@@ -227,7 +227,8 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
     Backend::Mmsg.select().unwrap();
     fault::script([
         (Call::SendMmsg, Fate::AtMost(1)),
-        (Call::SendMmsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(libc::EPERM)),
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
     let mut told = Vec::new();

@@ -235,10 +235,14 @@ fn offered(call: Call, left: usize) -> usize {
 }
 
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides what stopped it; sendmsg is asked again and gives `errno`.
+/// next. sendmmsg hides what stopped it, so sendmsg is asked, too, and gives `errno`.
 fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
-        Call::SendMmsg => vec![(Call::SendMmsg, Fate::AtMost(k))],
+        Call::SendMmsg => {
+            let mut fates = vec![(Call::SendMmsg, Fate::AtMost(k))];
+            fates.extend((k < offered).then_some((Call::SendMsg, Fate::Fail(errno))));
+            fates
+        }
         call => {
             let mut fates = vec![(call, Fate::Kernel); k];
             fates.extend((k < offered).then_some((call, Fate::Fail(errno))));

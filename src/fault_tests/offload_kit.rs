@@ -208,18 +208,21 @@ pub(super) fn moving() -> Vec<(Call, usize)> {
     calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
 }
 
-/// The fates by which the header at `at` of `headers` meets `errno`: hidden at first, if another
-/// one goes before it in the same system call.
+/// The fates by which the header at `at` of `headers` meets `errno`.
 pub(super) fn stop_at(
     backend: Backend,
     headers: usize,
     at: usize,
     errno: i32,
 ) -> Vec<(Call, Fate)> {
-    let mut fates = match (backend, at) {
-        (Backend::Mmsg, 1..) => vec![(Call::SendMmsg, Fate::AtMost(at))],
-        _ => vec![(Call::SendMsg, Fate::Kernel); at],
-    };
-    fates.push((send_call(backend, headers - at), Fate::Fail(errno)));
-    fates
+    match at {
+        0 => vec![(send_call(backend, headers), Fate::Fail(errno))],
+        _ => cut_send(backend, headers, at, errno),
+    }
+}
+
+/// The call by which the headers from `at` on are sent after a call that stopped there. `send_each`
+/// sends one message then.
+pub(super) fn next_call(backend: Backend, way: Way, headers: usize, at: usize) -> Call {
+    send_call(backend, if way == Way::Each { 1 } else { headers - at })
 }

@@ -130,10 +130,10 @@ fn a_long_queue_is_cut_in_any_of_its_steps_and_loses_nothing() {
         });
         let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
-        fates.push((Call::SendMmsg, Fate::AtMost(k)));
+        fates.extend(cut_send(Backend::Mmsg, STEP, k, libc::EAGAIN));
         fault::script(fates);
         assert_eq!(near.flush(&mut queue).unwrap(), steps * STEP + k);
-        assert_eq!(calls().len(), steps + 1);
+        assert_eq!(calls().len(), steps + 2);
         assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
         assert_eq!(near.flush(&mut queue).unwrap(), ALL - steps * STEP - k);
         drop(near);

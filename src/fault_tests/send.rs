@@ -1,8 +1,10 @@
 //! Sends that are cut short, interrupted or refused.
 
 use std::io::Read;
-use std::os::unix::net::UnixStream;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 
@@ -38,15 +40,72 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     for way in Sending::all(Backend::Mmsg) {
         way.choose(Backend::Mmsg);
         fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-        assert_eq!(way.send(&wire.near, &msgs).unwrap(), 0);
-        assert_eq!(calls(), [(Call::SendMmsg, 3)]);
+        assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
+        let one = (Call::SendMsg, 1);
+        assert_eq!(calls(), [(Call::SendMmsg, 3), one, one, one]);
+        assert_eq!(wire.arrived(), [0, 1, 2]);
     }
+}
+
+/// The multi-message call may have waited for it as long as the socket's timeout allows.
+#[test]
+fn d5_the_message_that_sendmmsg_stopped_at_is_not_waited_for() {
+    let (near, _far) = UnixDatagram::pair().expect("a pair");
+    near.set_write_timeout(Some(NET)).expect("a timeout");
+    near.set_nonblocking(true).expect("it can");
+    while near.send(b"full?").is_ok() {}
+    near.set_nonblocking(false).expect("it can");
     Backend::Mmsg.select().unwrap();
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-    let done = wire.near.send_each(&msgs, |index, error| panic!("{index}: {error}"));
-    assert_eq!(done.unwrap(), 0);
-    assert_eq!(calls(), [(Call::SendMmsg, 3)]);
-    assert!(wire.arrived().is_empty());
+    let begun = Instant::now();
+    let error = near.send_batch(&[SendMsg::new(b"a"), SendMsg::new(b"b")]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    assert!(begun.elapsed() < NET / 2, "it waited");
+    assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::SendMsg, 1)]);
+}
+
+/// What stopped it may be over, or have been an error that is told once and about none of these.
+#[test]
+fn d31_what_stopped_sendmmsg_is_asked_of_the_message_it_stopped_at() {
+    let wire = Wire::new();
+    let data = numbers(0..N as u32);
+    let msgs = wire.msgs(&data);
+    for way in Sending::all(Backend::Mmsg) {
+        way.choose(Backend::Mmsg);
+        for k in 1..N {
+            fault::script([(Call::SendMmsg, Fate::AtMost(k))]);
+            assert_eq!(way.send(&wire.near, &msgs).unwrap(), N, "{way:?}");
+            let mut expected = vec![(Call::SendMmsg, N)];
+            expected.extend(vec![(Call::SendMsg, 1); N - k]);
+            assert_eq!(calls(), expected);
+            assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// To a connected socket's peer, such errors are about datagrams sent before, and told once.
+#[test]
+fn d5_an_icmp_error_met_after_the_kth_message_is_told_by_the_next_send_alone() {
+    let wire = Wire::new();
+    wire.near.connect(wire.to()).unwrap();
+    let data = numbers(0..N as u32);
+    let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
+    for (backend, code) in BACKENDS.into_iter().flat_map(|b| {
+        [libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH, libc::EPROTO].map(|c| (b, c))
+    }) {
+        for way in Sending::all(backend) {
+            way.choose(backend);
+            for k in 1..N {
+                fault::script(cut_send(backend, N, k, code));
+                assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?} {code}");
+                fault::finish();
+                assert_eq!(errno(way.send(&wire.near, &msgs[k..])), code);
+                assert_eq!(calls(), [], "it is known without a system call");
+                assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
+                assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+            }
+        }
+    }
 }
 
 #[test]
@@ -141,7 +200,9 @@ fn send_each_waits_for_nobody() {
         backend.select().unwrap();
         for k in 0..N {
             let mut fates = if k > 0 { cut_send(backend, N, k, libc::EAGAIN) } else { vec![] };
-            fates.push((send_call(backend, N - k), Fate::Fail(libc::EAGAIN)));
+            // After a short count the next message goes alone.
+            let left = if k > 0 { 1 } else { N };
+            fates.push((send_call(backend, left), Fate::Fail(libc::EAGAIN)));
             fault::script(fates);
             let result = wire.near.send_each(&msgs, |index, error| panic!("{index}: {error}"));
             match result {
@@ -163,11 +224,12 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
         way.choose(Backend::Mmsg);
         fault::script([
             (Call::SendMmsg, Fate::AtMost(1)),
+            (Call::SendMsg, Fate::Fail(libc::EMSGSIZE)),
             (Call::SendMmsg, Fate::Fail(libc::EMSGSIZE)),
         ]);
         assert_eq!(way.send(&wire.near, &msgs).unwrap(), 1);
         assert_eq!(errno(way.send(&wire.near, &msgs[1..])), libc::EMSGSIZE);
-        assert_eq!(calls(), [(Call::SendMmsg, 3), (Call::SendMmsg, 2)]);
+        assert_eq!(calls(), [(Call::SendMmsg, 3), (Call::SendMsg, 1), (Call::SendMmsg, 2)]);
         assert_eq!(way.send(&wire.near, &msgs[2..]).unwrap(), 1);
         assert_eq!(wire.arrived(), [0, 2]);
     }
@@ -177,35 +239,60 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
 fn s8_send_each_names_index_and_error_of_each_that_fails() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
-    let msgs = wire.msgs(&data);
+    // Each fails by itself: broadcast was not asked for, and the socket is of the other family.
+    let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
+    let other_family = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
     for backend in BACKENDS {
         backend.select().unwrap();
         for (first, second) in (0..N).flat_map(|i| (i + 1..N).map(move |j| (i, j))) {
-            let codes = [(first, libc::EMSGSIZE), (second, libc::ENETUNREACH)];
-            let mut fates = Vec::new();
-            // After an error a message is offered alone, and then twice as many each time.
-            let (mut from, mut offer) = (0, N);
-            for (bad, code) in codes {
-                while from < bad {
-                    let offered = offer.min(N - from);
-                    let sent = offered.min(bad - from);
-                    fates.extend(cut_send(backend, offered, sent, libc::EIO));
-                    (from, offer) = (from + sent, 2 * offer);
-                }
-                fates.push((send_call(backend, offer.min(N - bad)), Fate::Fail(code)));
-                (from, offer) = (bad + 1, 1);
-            }
-            fault::script(fates);
+            let mut msgs = wire.msgs(&data);
+            msgs[first] = msgs[first].with_dest(broadcast);
+            msgs[second] = msgs[second].with_dest(other_family);
+            let codes = [(first, libc::EACCES), (second, libc::EAFNOSUPPORT)];
             let mut told = Vec::new();
             let done = wire.near.send_each(&msgs, |index, error| {
                 told.push((index, error.raw_os_error().expect("the system's")));
             });
             assert_eq!(done.unwrap(), N);
-            calls();
             assert_eq!(told, codes, "{backend:?}");
             let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
             assert_eq!(wire.arrived(), good.collect::<Vec<_>>());
         }
+    }
+}
+
+/// Nobody asked to send to a broadcast address, so each such message fails by itself.
+#[test]
+fn d11_each_failure_costs_about_a_call_and_a_header() {
+    const ALL: usize = 4096;
+    let wire = Wire::new();
+    let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        let msgs = vec![SendMsg::to(nowhere, b"bad"); ALL];
+        let mut failed = 0;
+        fault::script([]);
+        let done = wire.near.send_each(&msgs, |index, error| {
+            assert_eq!((index, error.raw_os_error()), (failed, Some(libc::EACCES)));
+            failed += 1;
+        });
+        assert_eq!((done.unwrap(), failed), (ALL, ALL));
+        let calls = calls();
+        let offered: usize = calls.iter().map(|(_, offered)| offered).sum();
+        assert!(calls.len() <= ALL + 16, "{backend:?}: {} calls", calls.len());
+        assert!(offered <= 2 * ALL, "{backend:?}: {offered} headers");
+
+        // One that fails does not make the others go one by one.
+        let data = numbers(0..64);
+        let mut msgs = wire.msgs(&data);
+        msgs[0] = SendMsg::to(nowhere, b"bad");
+        fault::script([]);
+        let done = wire.near.send_each(&msgs, &mut |index, _| assert_eq!(index, 0));
+        assert_eq!(done.unwrap(), msgs.len());
+        if backend == Backend::Mmsg {
+            assert!(fault::finish().len() < 8);
+        }
+        assert_eq!(wire.arrived(), (1..64).collect::<Vec<_>>());
     }
 }
 

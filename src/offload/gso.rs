@@ -156,10 +156,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 self.send_rejected(wired, at, &error)?;
                 Ok(step.count + 1)
             }
-            // sendmmsg hides what met a message after the first. Offered again, a batch tells.
-            None if segmented && step.count > 0 => Ok(step.count),
             error => {
-                let stopped = Step { error, ..Step::moved(0).after(0) };
+                let stopped = Step { count: 0, calls: 0, error, ..step };
                 self.progress.add(1, stopped).map(|()| step.count)
             }
         }
@@ -178,7 +176,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             _ if sent == 0 => {}
             Some(rejection) => self.note_rejection(rejection, wired.batch(at)),
             // On a connected socket it may be about a datagram sent before, and is told once.
-            None if !wired.has_dest(at) && sys::reported_by_icmp(error) => {
+            None if !wired.has_dest(at) && sys::is_from_network(error) => {
                 pending::keep(self.socket, Direction::Send, error);
             }
             None => {}
@@ -221,7 +219,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 // Each is a message.
                 return (sent, self.progress.add(offered, step));
             }
-            // sendmmsg hides what met a message after the first. Offered again, it tells.
+            // There may be more of them than headers.
             if sent == batch.datagrams() || step.count == 0 || step.error.is_some() {
                 break step;
             }

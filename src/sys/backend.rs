@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The system calls that carry a batch.
 ///
-/// Both move the same messages with the same results, but for one error that the kernel drops
-/// within a multi-message call (see [`BatchSocket`](crate::BatchSocket)). The process starts with the faster one that the platform has, and
-/// changes to [`Msg`](Self::Msg) by itself, for good, where the kernel says that it has no
+/// Both move the same messages with the same results, but for an error that Linux drops within a
+/// multi-message call (see [`BatchSocket`](crate::BatchSocket#errors-that-linux-drops)). The process
+/// starts with the faster one that the platform has, and changes to [`Msg`](Self::Msg) by itself, for good, where the kernel says that it has no
 /// multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM` from the call itself, which
 /// is told apart from a firewall's refusal of one datagram).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

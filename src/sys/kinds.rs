@@ -131,6 +131,8 @@ mod platform {
 
     /// `SO_COOKIE`, include/uapi/asm-generic/socket.h
     pub(crate) const COOKIE: Kind = (SOCKET, 57);
+    /// `SO_MEMINFO`, there.
+    pub(crate) const MEMINFO: Kind = (SOCKET, 55);
     /// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
     const RCVMARK: Kind = (SOCKET, 75);
 
@@ -211,6 +213,7 @@ mod platform {
     pub(crate) const PROTOCOL: Kind = absent(17);
     pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
     pub(crate) const PACKET_DOMAIN: i32 = -1;
+    pub(crate) const MEMINFO: Kind = absent(19);
     pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
     pub(crate) const REPORTED: &[i32] = &[];
 

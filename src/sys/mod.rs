@@ -18,9 +18,9 @@
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `recv_one` of both, and `send_plain` without either, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
-//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `reported_by_icmp`,
+//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `is_from_network`,
 //!   `conflicting_option` and `reports_send_times`, for sends with GSO.
-//! - `raw` and `socket_id`, to find a socket again; `families`, which it carries;
+//! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
@@ -64,8 +64,8 @@ pub(crate) use self::{
     headers::{Headers, Singles, Slots, WiredBatches},
     unix::{
         AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option,
-        has_segmentation, raw, reported_by_icmp, reports_send_times, segmentation_rejected,
-        send_plain, socket_id,
+        has_segmentation, is_from_network, raw, reports_send_times, segmentation_rejected,
+        send_plain, socket_cookie,
     },
 };
 
@@ -94,9 +94,9 @@ mod windows;
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, OwnedSocket, RawAddr, RawAddrRef, RawSocket,
     Singles, Slots, WiredBatches, borrow, conflicting_option, families, has_error_queue,
-    has_segmentation, has_transmit_times, is_about_the_option, option, raw, reported_by_icmp,
+    has_segmentation, has_transmit_times, is_about_the_option, is_from_network, option, raw,
     reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
-    socket_addr, socket_id,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -122,6 +122,8 @@ pub(crate) struct Step {
     pub(crate) count: usize,
     /// What met the message after them, if the system said so.
     pub(crate) error: Option<io::Error>,
+    /// Whether the error of a send may be about an earlier datagram, which the system tells once.
+    pub(crate) told_once: bool,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,
     /// System calls made.
@@ -207,11 +209,11 @@ impl<'a> FromIterator<&'a GsoBatch> for Transferred {
 
 impl Step {
     pub(crate) const fn moved(count: usize) -> Self {
-        Self { count, error: None, ended: false, calls: 1 }
+        Self { count, error: None, told_once: false, ended: false, calls: 1 }
     }
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
-        Self { count, error: Some(error), ended: false, calls: 1 }
+        Self { count, error: Some(error), told_once: false, ended: false, calls: 1 }
     }
 
     /// The same, after so many system calls.

@@ -15,7 +15,7 @@ use super::Step;
 use super::fault::{self, Call};
 use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::{retry, unless_innocent};
+use super::unix::{Tried, is_from_network, retry, retry_unrelated_icmp_error};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
@@ -29,16 +29,45 @@ pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c
     Step::moved(wired.len()).after(wired.len())
 }
 
-/// Sends message by message until one is refused.
+/// Sends message by message until one is rejected.
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
-    for i in 0..wired.len() {
+    send_from(socket, wired, 0, Tried::No, flags)
+}
+
+/// Sends the messages that a multi-message call left, of which it tried the first.
+///
+/// That one is not waited for: the call may have waited for it as long as the socket's timeout
+/// allows.
+#[cfg(mmsg_calls)]
+pub(super) fn send_rest(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    first: usize,
+    flags: c_int,
+) -> Step {
+    let step = send_from(socket, wired, first, Tried::Once, flags);
+    let calls = step.calls + 1;
+    step.after(calls)
+}
+
+fn send_from(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    first: usize,
+    mut tried: Tried,
+    flags: c_int,
+) -> Step {
+    for i in first..wired.len() {
+        let wait = if tried == Tried::Once { libc::MSG_DONTWAIT } else { 0 };
         let has_dest = wired.has_dest(i);
-        let sent = unless_innocent(socket, has_dest, || send_one(socket, wired, i, flags));
-        if let Err(error) = sent {
-            return Step::stopped(i, error).after(i + 1);
+        let send = || send_one(socket, wired, i, flags | wait);
+        if let Err(error) = retry_unrelated_icmp_error(socket, has_dest, tried, send) {
+            let told_once = !has_dest && is_from_network(&error);
+            return Step { told_once, ..Step::stopped(i, error).after(i + 1 - first) };
         }
+        tried = Tried::No;
     }
-    Step::moved(wired.len()).after(wired.len())
+    Step::moved(wired.len()).after(wired.len() - first)
 }
 
 /// Receives one message into header `i`.

@@ -65,6 +65,10 @@ pub(super) fn recv_one(
 }
 
 /// Sends wired headers, by one multi-message call or one by one.
+///
+/// A multi-message call that sent less than all does not say why, and the kernel has forgotten it:
+/// an ICMP error that arrived meanwhile is told only once. So the rest goes one by one: a message
+/// that cannot be sent says so, and one that an ICMP error stopped is sent.
 #[inline]
 pub(super) fn send(
     backend: Backend,
@@ -74,8 +78,9 @@ pub(super) fn send(
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         let has_dest = wired.has_dest(0);
-        let sent = unless_innocent(socket, has_dest, || mmsg::sendmmsg(socket, wired, SEND_FLAGS));
-        return match sent {
+        let send = || mmsg::sendmmsg(socket, wired, SEND_FLAGS);
+        return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
+            Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
             Ok(count) => Step::moved(count),
             Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
             Err(error) => Step::stopped(0, error),
@@ -95,27 +100,37 @@ pub(crate) fn send_plain(
     let mut name = [0; NAME_LEN];
     let len = dest.map_or(0, |dest| addr::encode(dest, &mut name));
     let name = &name[..len];
-    unless_innocent(socket, len > 0, || msg::send_plain(socket, name, data, SEND_FLAGS))
+    let send = || msg::send_plain(socket, name, data, SEND_FLAGS);
+    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
 }
 
-/// Sends by `send`, whose error is about one message, and again where that error is not this
-/// message's own; `has_dest` says whether the message says itself where it goes.
+/// Whether a message was offered to the kernel before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(mmsg_calls), allow(dead_code))]
+pub(super) enum Tried {
+    No,
+    Once,
+}
+
+/// Sends by `send`, and again if its error is an ICMP error about another datagram; `has_dest` says
+/// whether the message has a destination of its own.
 ///
-/// With ICMP errors reported (`IP_RECVERR`), Linux makes the next call on an unconnected socket
-/// fail with the error of a datagram sent before, wherever that went (ip(7)). It is in the error
-/// queue, so nothing is lost by not telling it here. The send that took the error sent nothing.
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an
+/// earlier datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is
+/// lost, and the call that failed sent nothing.
 #[inline]
-pub(super) fn unless_innocent<T>(
+pub(super) fn retry_unrelated_icmp_error<T>(
     socket: BorrowedSocket<'_>,
     has_dest: bool,
+    tried: Tried,
     mut send: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     /// Each try takes one error that arrived by then; a message's own does not go away.
     const TRIES: usize = 4;
     let mut result = send();
-    for tried in 1..TRIES {
+    for tries in 1 + usize::from(tried == Tried::Once)..TRIES {
         match &result {
-            Err(error) if may_be_anothers(socket, has_dest, error, tried) => result = send(),
+            Err(error) if may_be_unrelated(socket, has_dest, error, tries) => result = send(),
             _ => break,
         }
     }
@@ -123,21 +138,47 @@ pub(super) fn unless_innocent<T>(
 }
 
 #[cold]
-fn may_be_anothers(
+fn may_be_unrelated(
     socket: BorrowedSocket<'_>,
     has_dest: bool,
     error: &io::Error,
-    tried: usize,
+    tries: usize,
 ) -> bool {
-    let errno = error.raw_os_error().unwrap_or(0);
     // Each try of a datagram that is itself too big puts a report in the queue.
-    let most = if errno == kinds::EMSGSIZE { 1 } else { usize::MAX };
+    let most = if error.raw_os_error() == Some(kinds::EMSGSIZE) { 1 } else { usize::MAX };
     has_dest
-        && tried <= most
-        && kinds::REPORTED.contains(&errno)
-        && [kinds::ERROR_V4, kinds::ERROR_V6]
-            .iter()
-            .any(|kind| option(socket, *kind).is_ok_and(|on| on == 1))
+        && tries <= most
+        && is_from_network(error)
+        && reports_icmp_errors(socket)
+        && has_room_for_report(socket)
+}
+
+/// Whether an error is one of those that ICMP messages are turned into.
+#[cold]
+pub(crate) fn is_from_network(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| kinds::REPORTED.contains(&errno))
+}
+
+/// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
+pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
+    let is_on = |kind: &kinds::Kind| option(socket, *kind).is_ok_and(|on| on == 1);
+    [kinds::ERROR_V4, kinds::ERROR_V6].iter().any(is_on)
+}
+
+/// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
+/// Linux drops a report without (`sock_queue_err_skb` in net/core/skbuff.c): then the error that a
+/// call returns is all that tells of it.
+///
+/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
+pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
+    /// What an ICMP message may count: a page, and the kernel's own structures.
+    const REPORT: u32 = 4096 + 256;
+    let Ok(info) = cmsg::option_bytes(socket, kinds::MEMINFO) else { return true };
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
+    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
+    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+    // Of the smallest buffers, a report may take half.
+    used.saturating_add(REPORT.min(size / 2)) < size
 }
 
 /// Whether `error` says that there are no multi-message calls here, rather than that a message
@@ -215,11 +256,11 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
     socket.as_raw_fd()
 }
 
-/// What tells a socket from a later one of the same number: Linux's socket cookie (`SO_COOKIE`,
-/// socket(7)). 0 where there is none.
+/// The socket's cookie (`SO_COOKIE`, socket(7)), if the system has them: its descriptors share it, and
+/// no other socket ever has the same.
 #[cold]
-pub(crate) fn socket_id(socket: BorrowedSocket<'_>) -> u64 {
-    cmsg::option_bytes(socket, kinds::COOKIE).map_or(0, u64::from_ne_bytes)
+pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
+    cmsg::option_bytes(socket, kinds::COOKIE).ok().map(u64::from_ne_bytes)
 }
 
 /// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
@@ -258,9 +299,4 @@ pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
         libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
         _ => None,
     }
-}
-
-/// Whether an ICMP error about an earlier datagram may be what a send on a connected socket was told.
-pub(crate) fn reported_by_icmp(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| kinds::REPORTED.contains(&errno))
 }

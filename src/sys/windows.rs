@@ -395,9 +395,9 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
     socket.as_raw_socket()
 }
 
-/// Windows tells a socket by its number alone.
-pub(crate) fn socket_id(_: BorrowedSocket<'_>) -> u64 {
-    0
+/// There is none.
+pub(crate) fn socket_cookie(_: BorrowedSocket<'_>) -> Option<u64> {
+    None
 }
 
 /// No option of [`super::kinds`] is for Windows, so that nobody asks.
@@ -451,6 +451,6 @@ pub(crate) fn segmentation_rejected(_: &io::Error) -> Option<Rejection> {
     None
 }
 
-pub(crate) fn reported_by_icmp(_: &io::Error) -> bool {
+pub(crate) fn is_from_network(_: &io::Error) -> bool {
     false
 }

@@ -88,7 +88,7 @@ pub(super) fn poll_room(socket: &UdpSocket, cx: &mut Context<'_>) -> Option<Poll
 
 fn of_polled(socket: &UdpSocket, cx: &Context<'_>) -> io::Result<Option<Arc<Second>>> {
     let lent = sys::borrow(socket);
-    let (number, id) = (sys::raw(lent), sys::socket_id(lent));
+    let (number, id) = (sys::raw(lent), sys::socket_cookie(lent).unwrap_or(0));
     let task = cx.waker().clone();
     let found = lock()
         .iter_mut()

@@ -235,6 +235,106 @@ fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
 }
 
+/// Says of every send the same, whatever it was offered, even if that was nothing.
+struct Liar {
+    says: usize,
+    calls: Cell<usize>,
+}
+
+impl BatchSocket for Liar {
+    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.calls.set(self.calls.get() + 1);
+        assert!(self.calls.get() < 1_000, "a call that does not end");
+        assert!(!msgs.is_empty(), "a call for nothing");
+        Ok(self.says)
+    }
+}
+
+#[test]
+fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
+    for says in [31, 32, 33, 64, 1_000, usize::MAX / 2, usize::MAX - 1, usize::MAX] {
+        for count in [0, 1, 31, 32, 33, 64, 100] {
+            let data = numbered(count, 8);
+            let msgs = messages(&data);
+            let liar = || Liar { says, calls: Cell::new(0) };
+            let sent = liar().send_iter(&mut msgs.iter().copied()).expect("no error");
+            // It ends at the first step of which less was taken than was offered.
+            let expected = if says < 32 { count.min(says) } else { count };
+            assert_eq!(sent, expected, "{count} from an iterator, {says}");
+
+            let mut queue = SendQueue::new(1 << 16);
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            assert_eq!(liar().flush(&mut queue).expect("no error"), expected);
+            assert_eq!(queue.len(), count - expected);
+
+            let none = &mut |_, _| panic!("nothing failed");
+            assert_eq!(liar().send_each(&msgs, none).expect("no error"), count);
+        }
+    }
+}
+
+#[test]
+fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
+    /// Takes some, and from then on nothing.
+    struct Tired(Cell<usize>);
+    impl BatchSocket for Tired {
+        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+            let taken = self.0.get().min(msgs.len());
+            self.0.set(self.0.get() - taken);
+            Ok(taken)
+        }
+    }
+    let data = numbered(100, 8);
+    let msgs = messages(&data);
+    for takes in [0, 1, 31, 32, 33, 64, 99] {
+        let tired = || Tired(Cell::new(takes));
+        assert_eq!(tired().send_iter(&mut msgs.iter().copied()).expect("no error"), takes);
+        let none = &mut |_, _| panic!("nothing failed");
+        assert_eq!(tired().send_each(&msgs, none).expect("no error"), takes);
+        let mut queue = SendQueue::new(1 << 16);
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        assert_eq!(tired().flush(&mut queue).expect("no error"), takes);
+        assert_eq!(queue.len(), 100 - takes);
+    }
+}
+
+#[test]
+fn d11_failures_are_not_offered_with_all_that_follow_them() {
+    /// Refuses the bad ones, and counts what it is offered.
+    struct Counting(Cell<usize>);
+    impl BatchSocket for Counting {
+        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+            self.0.set(self.0.get() + msgs.len());
+            match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
+                Some(0) => Err(ErrorKind::InvalidInput.into()),
+                Some(good) => Ok(good),
+                None => Ok(msgs.len()),
+            }
+        }
+    }
+    const N: usize = 4_096;
+    // All, none, every other one, every hundredth, and only the first.
+    for every in [1, usize::MAX, 2, 100, N] {
+        let bad = |i: usize| i % every == 0 && every < usize::MAX;
+        let msgs: Vec<_> =
+            (0..N).map(|i| SendMsg::new(if bad(i) { BAD } else { b"good" })).collect();
+        let (counting, mut failed) = (Counting(Cell::new(0)), Vec::new());
+        let done = counting.send_each(&msgs, &mut |i, _| failed.push(i)).expect("no error");
+        assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
+        assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());
+    }
+}
+
 #[test]
 fn r8_a_double_that_tells_of_trains_of_nothing_gives_one_datagram() {
     let mut meta = RecvMeta::default();

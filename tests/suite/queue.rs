@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::net::UnixDatagram;
 
-use mmsg::{BatchSocket, SendMsg, SendQueue};
+use mmsg::{BatchSocket, PushError, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, unix_pair};
@@ -93,8 +93,7 @@ fn a_full_queue_refuses_and_takes_again_after_a_flush() {
             queue.push(&msg).expect("three fit");
             assert_eq!((queue.len(), queue.bytes()), (i, i * each));
         }
-        let full = queue.push(&msg).expect_err("a fourth does not");
-        assert_eq!(std::io::Error::from(full).kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(queue.push(&msg), Err(PushError::Full), "a fourth does not");
         assert_eq!((queue.len(), queue.bytes()), (3, 3 * each), "as before");
         // A smaller one still fits; an empty one counts, too.
         queue.push(&SendMsg::to(to, b"")).expect("it fits");
@@ -104,8 +103,65 @@ fn a_full_queue_refuses_and_takes_again_after_a_flush() {
         assert_eq!(payloads(&socket, 4), [&data[..], &data, &data, b""]);
     }
     let mut none = SendQueue::new(SendQueue::OVERHEAD - 1);
-    none.push(&SendMsg::to(to, b"")).expect_err("not even an empty one");
+    assert_eq!(none.push(&SendMsg::to(to, b"")), Err(PushError::TooLong), "not even an empty one");
     assert!(none.is_empty());
+}
+
+#[test]
+fn d22_what_can_never_fit_is_another_error_than_a_full_queue() {
+    let each = 10 + SendQueue::OVERHEAD;
+    let mut queue = SendQueue::new(2 * each);
+    let fits = SendMsg::new(b"0123456789");
+    let longest = vec![0; 2 * each - SendQueue::OVERHEAD];
+    let too_long = vec![0; longest.len() + 1];
+    // A datagram that fits by its payload alone, but not with its options.
+    let with_options = SendMsg::new(&longest).with_meta(SendMeta::new().with_hop_limit(3));
+    for filled in 0..=2 {
+        assert_eq!(queue.fits(&fits), filled < 2);
+        for never in [SendMsg::new(&too_long), with_options] {
+            assert!(!queue.fits(&never));
+            assert_eq!(queue.push(&never), Err(PushError::TooLong), "with {filled} in it");
+        }
+        let expected = if filled == 0 { Ok(()) } else { Err(PushError::Full) };
+        assert_eq!(queue.push(&SendMsg::new(&longest)), expected, "with {filled} in it");
+        if filled == 0 {
+            queue.clear();
+        }
+        assert_eq!((queue.len(), queue.bytes()), (filled, filled * each), "as before");
+        assert_eq!(queue.push(&fits).is_ok(), filled < 2);
+    }
+    let kind = |error: PushError| std::io::Error::from(error).kind();
+    assert_eq!(kind(PushError::Full), std::io::ErrorKind::WouldBlock);
+    assert_eq!(kind(PushError::TooLong), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn d22_debug_shows_no_payload() {
+    let mut queue = SendQueue::new(1_000);
+    queue.push(&SendMsg::new(&[201; 7])).expect("there is room");
+    let shown = format!("{queue:?}");
+    assert!(!shown.contains("201"), "{shown}");
+    assert!(shown.contains("len: 1") && shown.contains("capacity: 1000"), "{shown}");
+}
+
+/// More bytes than a 32-bit program can count, out of the same memory again and again.
+#[test]
+fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
+    let (a, b) = unix_pair();
+    let megabyte = vec![0; 1 << 20];
+    let parts = vec![IoSlice::new(&megabyte); (1 << 12) + 1];
+    let msg = SendMsg::gather(&parts);
+    let expected = ((1u64 << 32) + (1 << 20)).try_into().unwrap_or(usize::MAX);
+    assert_eq!((msg.len(), msg.is_empty()), (expected, false));
+    let mut queue = SendQueue::new(2 << 20);
+    queue.push(&SendMsg::new(b"before")).expect("there is room");
+    assert_eq!(queue.push(&msg), Err(PushError::TooLong));
+    // Sums that wrap to nothing at all, where they wrap.
+    assert_eq!(queue.push(&SendMsg::gather(&parts[1..])), Err(PushError::TooLong));
+    queue.push(&SendMsg::new(b"after")).expect("there is room");
+    assert_eq!(queue.bytes(), 11 + 2 * SendQueue::OVERHEAD);
+    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 2);
+    assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
 }
 
 #[test]

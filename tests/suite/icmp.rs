@@ -1,0 +1,209 @@
+//! ICMP errors about datagrams that were sent: who hears of them, how often, and what is sent all the
+//! same.
+
+use std::io;
+use std::net::UdpSocket;
+
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, Event, MmsgBuf, Report, SendMsg, SendQueue, drain_errors};
+use socket2::SockRef;
+
+use crate::common::code;
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, connected, refusing, udp4};
+
+/// A socket that is told of ICMP errors, and one that takes what it sends.
+fn told() -> (UdpSocket, UdpSocket) {
+    let (from, open) = (udp4(), udp4());
+    let on = Ancillary::ERRORS.enable(&from).expect("a socket");
+    assert!(on.contains(Ancillary::ERRORS));
+    (from, open)
+}
+
+/// Empties the error queue and counts the reports.
+fn drain(socket: &UdpSocket, is_expected: impl Fn(&Report) -> bool) -> usize {
+    let mut reports = [Report::EMPTY; 64];
+    let count = drain_errors(socket, &mut reports).expect("it is a socket");
+    assert!(count < reports.len());
+    assert!(reports[..count].iter().all(is_expected), "{:?}", &reports[..count]);
+    count
+}
+
+/// Waits until what was sent has arrived, and then until the answers have.
+fn settle() {
+    crate::common::sockets::settle();
+    crate::common::sockets::settle();
+}
+
+fn is_refusal(report: &Report) -> bool {
+    report.event == Event::Refused
+}
+
+/// Of each batch the kernel sends the first message and swallows the error that it brings.
+#[test]
+fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
+    type Send = fn(&UdpSocket, &[SendMsg<'_>]) -> io::Result<usize>;
+    let ways: [Send; 4] = [
+        |socket, msgs| socket.send_batch(msgs),
+        |socket, msgs| socket.send_iter(msgs),
+        |socket, msgs| MmsgBuf::with_backend(crate::BACKEND.expect("one")).send(socket, msgs),
+        |socket, msgs| {
+            let mut queue = SendQueue::new(1 << 16);
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            socket.flush(&mut queue)
+        },
+    ];
+    let peer = refusing();
+    let numbers: Vec<_> = (0u8..100).map(|i| [i]).collect();
+    let msgs: Vec<_> = numbers.iter().map(|data| SendMsg::new(data)).collect();
+    for (way, window) in ways.into_iter().flat_map(|way| [2, 3, 20].map(|window| (way, window))) {
+        let socket = udp4();
+        socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+        let (mut at, mut refused) = (0, 0);
+        while at + window <= msgs.len() {
+            match way(&socket, &msgs[at..at + window]) {
+                Ok(sent) => {
+                    assert!(sent > 0, "neither sent nor failed");
+                    at += sent;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+                    refused += 1;
+                    assert!(refused < 1_000, "the same messages are refused for ever");
+                }
+            }
+        }
+        assert!(
+            refused > 0,
+            "{window} at a time: {at} datagrams were refused, and none was told of"
+        );
+    }
+}
+
+#[test]
+fn d5_send_each_tells_of_a_peer_that_is_gone() {
+    let peer = refusing();
+    let socket = udp4();
+    socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+    let msgs = [SendMsg::new(b"hello?"); 8];
+    let mut refused = 0;
+    let done = socket.send_each(&msgs, |_, error: std::io::Error| {
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        refused += 1;
+    });
+    assert_eq!(done.expect("it is not full"), 8);
+    assert!(refused > 0);
+}
+
+/// A socket on which "connection refused" waits for the next call, and a name for its peer.
+fn deferred() -> (UdpSocket, UdpSocket) {
+    let (socket, peer) = (udp4(), refusing());
+    socket.connect(addr(&peer)).expect("connecting does nothing but remember");
+    let sent = socket.send_batch(&[SendMsg::new(b"hello?"); 4]).expect("the first is taken");
+    assert!(0 < sent && sent < 4, "{sent} sent before the refusal");
+    // From now on the socket's peer listens, and its own error state is as new.
+    peer.connect(addr(&socket)).expect("now they are each other's peers");
+    settle();
+    let _ = socket.take_error().expect("it is a socket");
+    (socket, peer)
+}
+
+#[test]
+fn d12_a_deferred_error_is_told_by_any_descriptor_of_the_socket_once() {
+    let msgs = [SendMsg::new(b"now?"), SendMsg::new(b"then?")];
+    for (count, original_stays) in [(1, true), (2, true), (1, false), (2, false)] {
+        let (socket, peer) = deferred();
+        let clone = socket.try_clone().expect("a second descriptor");
+        let rest = original_stays.then_some(socket);
+        // The number of the first descriptor, if it is free, goes to a stranger.
+        let (stranger, other) = connected();
+        assert_eq!(stranger.send_batch(&msgs).expect("it is innocent"), 2);
+        assert_eq!(payloads(&other, 2).len(), 2);
+
+        assert_eq!(code(clone.send_batch(&msgs[..count])), libc::ECONNREFUSED);
+        for socket in rest.iter().chain([&clone]) {
+            assert_eq!(socket.send_batch(&msgs[..count]).expect("told once"), count);
+            assert_eq!(payloads(&peer, count).len(), count);
+        }
+    }
+}
+
+#[test]
+fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
+    let (from, open) = told();
+    let closed = refusing();
+    let (good, bad) =
+        (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"nobody listens"));
+    for (msgs, refused) in [
+        (&[bad, good, good][..], 1),
+        (&[good, bad, good], 1),
+        (&[bad, bad, good, bad, good, good], 3),
+    ] {
+        assert_eq!(from.send_batch(msgs).expect("each is taken"), msgs.len());
+        assert_eq!(from.send_iter(msgs).expect("each is taken"), msgs.len());
+        let good = 2 * (msgs.len() - refused);
+        assert_eq!(payloads(&open, good), vec![b"good"; good]);
+        settle();
+        assert_eq!(drain(&from, is_refusal), 2 * refused);
+    }
+}
+
+/// As `drain_errors` documents it: each time that such a datagram is offered it is tried twice.
+#[test]
+fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
+    let (from, open) = told();
+    let too_big = vec![0; 65_510];
+    let good = SendMsg::to(addr(&open), b"good");
+    let bad = SendMsg::to(addr(&open), &too_big);
+    let is_too_big = |report: &Report| matches!(report.event, Event::TooBig { .. });
+
+    for msgs in [&[bad][..], &[bad, good]] {
+        assert_eq!(code(from.send_batch(msgs)), libc::EMSGSIZE);
+        assert_eq!(drain(&from, is_too_big), 2);
+    }
+    // Behind another it ends the batch, and the next call begins with it.
+    assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+    assert_eq!(drain(&from, is_too_big), 2);
+    assert_eq!(code(from.send_batch(&[bad, good])), libc::EMSGSIZE);
+    assert_eq!(drain(&from, is_too_big), 2);
+    assert_eq!(payloads(&open, 1), [b"good"]);
+}
+
+/// Beyond what the receive buffer holds, the kernel reports nothing.
+#[test]
+fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it() {
+    const SENT: usize = 60;
+    let (from, open) = told();
+    SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");
+    let closed = refusing();
+    let (good, bad) =
+        (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"nobody listens"));
+    // Each datagram that nobody takes meets a call of its own, if not the queue.
+    let (mut refused, mut heard) = (0, 0);
+    let mut next = &bad;
+    for _ in 0..SENT {
+        match from.send_batch(&[*next]) {
+            Ok(1) if std::ptr::eq(next, &bad) => (refused, next) = (refused + 1, &good),
+            Ok(count) => {
+                assert_eq!(count, 1);
+                next = &bad;
+            }
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+                heard += 1;
+            }
+        }
+        settle();
+    }
+    let last = usize::from(from.send_batch(&[good]).is_err());
+    let reports = drain(&from, is_refusal);
+    assert!(0 < reports && reports < refused, "{reports} reports fit of {refused}");
+    // Near the end one may be told both ways, for nobody can look into the queue.
+    let told = heard + last + reports;
+    assert!((refused..=refused + 2).contains(&told), "{refused}, {heard} and {reports} told");
+    // With room again the queue alone tells, and nobody else's datagram fails.
+    assert_eq!(from.send_batch(&[good]).expect("told once"), 1);
+    assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
+    settle();
+    assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);
+    assert_eq!(drain(&from, is_refusal), 1);
+}
