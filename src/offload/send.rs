@@ -102,7 +102,7 @@ impl<S: AsSocket> Offload<S> {
         progress: &mut Progress<'_>,
         limits: &mut Limits,
     ) -> io::Result<()> {
-        arena.reserve(messages.len());
+        arena.reserve(messages.len())?;
         let mut call = Call { offload: self, arena, socket, messages, progress };
         while call.progress.goes_on() {
             if self.gso() { call.send_trains(limits)? } else { call.send_plainly()? }
@@ -245,7 +245,9 @@ fn send_pieces(
     let total = data.len().div_ceil(size).max(1);
     // An empty message is one empty datagram.
     let piece = |i: usize| &data[i * size..data.len().min((i + 1).saturating_mul(size))];
-    arena.reserve(total);
+    if let Err(error) = arena.reserve(total) {
+        return (moved, Step::stopped(0, error).after(0));
+    }
     let (headers, backend) = arena.engine();
     let (mut calls, mut kept) = (0, None);
     let step = loop {

@@ -97,6 +97,8 @@ mod platform {
 
     /// `SO_COOKIE`, include/uapi/asm-generic/socket.h
     pub(crate) const COOKIE: Kind = (SOCKET, 57);
+    /// `SO_MEMINFO`, there.
+    pub(crate) const MEMINFO: Kind = (SOCKET, 55);
     /// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
     const RCVMARK: Kind = (SOCKET, 75);
 
@@ -165,6 +167,7 @@ mod platform {
     pub(crate) const ERROR_V4: Kind = ABSENT;
     pub(crate) const ERROR_V6: Kind = absent(15);
     pub(crate) const COOKIE: Kind = absent(16);
+    pub(crate) const MEMINFO: Kind = absent(18);
     pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
     pub(crate) const REPORTED: &[i32] = &[];
 

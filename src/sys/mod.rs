@@ -11,10 +11,10 @@
 //!   - an error of which the system itself keeps account (it will be met again) may be left out
 //!     once a message was moved; any other must be in the step: nothing is lost;
 //!   - a receive waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
-//!   - an interrupted call (`EINTR`) is made again;
+//!   - an interrupted call (`EINTR`) is made again, within the socket's timeout;
 //!   - every field of a received message is set from what this call returned.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
-//! - `recv_one` of both, and `send_plain` without either, for one message by itself.
+//! - `send_plain`, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `has_segmentation`, `segmentation_refused` and `wait_writable`, for trains.
 //! - `raw` and `socket_id`, to find a socket again; `families`, which it carries.
@@ -41,6 +41,8 @@ mod headers;
 mod mmsg;
 #[cfg(unix)]
 mod msg;
+#[cfg(unix)]
+mod retry;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
@@ -77,6 +79,10 @@ use crate::segment::Run;
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
 /// batches there without a word (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
+
+/// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
+/// kernel.
+pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX };
 
 /// Which Internet families a socket carries: an IPv6 socket may carry both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +198,15 @@ impl Step {
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
         Self { count, error: Some(error), ended: false, calls: 1 }
+    }
+
+    /// The same, if a receive met the end of the socket in place of message `end`. That nothing more
+    /// is waiting is no news then.
+    #[cfg_attr(one_by_one, allow(dead_code))]
+    pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
+        let Some(count) = end else { return self };
+        let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
+        Self { count, error, ended: true, ..self }
     }
 
     /// The same, after so many system calls.

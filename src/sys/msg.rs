@@ -5,14 +5,17 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
+use std::time::Duration;
 
-use libc::c_int;
+use libc::{c_int, c_short};
 
 use super::Step;
 #[cfg(test)]
 use super::fault::{self, Call};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::{retry, unless_innocent};
+use super::retry::retry;
+use super::unix::unless_innocent;
+use crate::progress::Direction;
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
@@ -40,14 +43,14 @@ pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c
 
 /// Receives one message into header `i`.
 #[inline]
-pub(super) fn recv_one(
+fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut RecvHeaders<'_>,
     i: usize,
     flags: c_int,
 ) -> io::Result<()> {
     let header = &mut wired.as_mut()[i];
-    let len = retry(|| {
+    let len = retry(socket, Direction::Receive, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::RecvMsg, 1)?;
         // SAFETY: the invariant of RecvHeaders.
@@ -66,7 +69,7 @@ fn send_one(
     flags: c_int,
 ) -> io::Result<()> {
     let header = &wired.as_mut()[i];
-    retry(|| {
+    retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of SendHeaders.
@@ -108,7 +111,7 @@ pub(super) fn send_plain(
         _ => (name.as_ptr().cast(), name.len()),
     };
     let (bytes, len) = (data.as_ptr().cast(), data.len());
-    retry(|| {
+    retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: both pointers are to as many bytes as is said beside them, lent for this call.
@@ -120,10 +123,23 @@ pub(super) fn send_plain(
 
 /// Waits until the socket takes a message, or has an error to tell.
 pub(crate) fn wait_writable(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    retry(|| {
-        // SAFETY: `poll` is one pollfd, and no time limit.
-        let ready = unsafe { libc::poll(&mut poll, 1, -1) };
-        if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    })
+    while !poll(socket, libc::POLLOUT, Duration::MAX)? {}
+    Ok(())
+}
+
+/// Waits at most `timeout` until one of `events` or an error is there, and says whether it is; a
+/// signal ends the wait.
+pub(super) fn poll(socket: BorrowedFd<'_>, events: c_short, timeout: Duration) -> io::Result<bool> {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
+    // A millisecond begun is one to wait for.
+    let timeout = timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(c_int::MAX);
+    // SAFETY: `poll` is one pollfd.
+    match unsafe { libc::poll(&mut poll, 1, timeout) } {
+        0 => Ok(false),
+        1.. => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+    }
 }

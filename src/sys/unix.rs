@@ -32,34 +32,19 @@ pub(super) fn recv(
     wired: &mut RecvHeaders<'_>,
     flags: RecvFlags,
 ) -> Step {
-    // One message: the single-message call costs less, and everybody has it.
-    if wired.len() == 1 {
-        return match recv_one(socket, wired, flags) {
-            Ok(()) => Step::moved(1),
-            Err(error) => Step::stopped(0, error),
-        };
-    }
-    let native = native_flags(flags);
+    let flags = native_flags(flags);
+    // One message: the single-message call costs less, and everybody has it. None: FreeBSD's
+    // recvmmsg receives a message even then.
     #[cfg(mmsg_calls)]
-    if backend == Backend::Mmsg {
-        return match mmsg::recvmmsg(socket, wired, native | libc::MSG_WAITFORONE) {
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
             Ok(count) => Step::moved(count),
-            Err(error) if calls_are_missing(socket, &error) => msg::recv(socket, wired, native),
+            Err(error) if calls_are_missing(&error) => msg::recv(socket, wired, flags),
             Err(error) => Step::stopped(0, error),
         };
     }
     let _ = backend;
-    msg::recv(socket, wired, native)
-}
-
-/// Receives into the first wired header.
-#[inline]
-pub(super) fn recv_one(
-    socket: BorrowedSocket<'_>,
-    wired: &mut RecvHeaders<'_>,
-    flags: RecvFlags,
-) -> io::Result<()> {
-    msg::recv_one(socket, wired, 0, native_flags(flags))
+    msg::recv(socket, wired, flags)
 }
 
 /// Sends wired headers, by one multi-message call or one by one.
@@ -75,7 +60,7 @@ pub(super) fn send(
         let sent = unless_innocent(socket, has_dest, || mmsg::sendmmsg(socket, wired, SEND_FLAGS));
         return match sent {
             Ok(count) => Step::moved(count),
-            Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
             Err(error) => Step::stopped(0, error),
         };
     }
@@ -127,26 +112,48 @@ fn may_be_anothers(
     error: &io::Error,
     tried: usize,
 ) -> bool {
-    let errno = error.raw_os_error().unwrap_or(0);
     // Each try of a datagram that is itself too big puts a report in the queue.
-    let most = if errno == kinds::EMSGSIZE { 1 } else { usize::MAX };
-    has_dest
-        && tried <= most
-        && kinds::REPORTED.contains(&errno)
-        && [kinds::ERROR_V4, kinds::ERROR_V6]
-            .iter()
-            .any(|kind| option(socket, *kind).is_ok_and(|on| on == 1))
+    let most = if error.raw_os_error() == Some(kinds::EMSGSIZE) { 1 } else { usize::MAX };
+    has_dest && tried <= most && is_from_network(error) && reports_icmp_errors(socket)
+}
+
+/// Whether an error is one of those that ICMP messages are turned into.
+#[cold]
+pub(super) fn is_from_network(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| kinds::REPORTED.contains(&errno))
+}
+
+/// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
+pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
+    let is_on = |kind: &kinds::Kind| option(socket, *kind).is_ok_and(|on| on == 1);
+    [kinds::ERROR_V4, kinds::ERROR_V6].iter().any(is_on)
+}
+
+/// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
+/// Linux drops a report without (`sock_queue_err_skb` in net/core/skbuff.c): then the error that a
+/// call returns is all that tells of it.
+///
+/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
+pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
+    /// What an ICMP message may count: a page, and the kernel's own structures.
+    const REPORT: u32 = 4096 + 256;
+    let Ok(info) = cmsg::option_bytes(socket, kinds::MEMINFO) else { return true };
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
+    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
+    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+    // Of the smallest buffers, a report may take half.
+    used.saturating_add(REPORT.min(size / 2)) < size
 }
 
 /// Whether `error` says that there are no multi-message calls here, rather than that a message
 /// failed; if so, they are not tried again in this process.
 #[cfg(mmsg_calls)]
 #[cold]
-fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+fn calls_are_missing(error: &io::Error) -> bool {
     let missing = match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
         // A sandbox's, or a firewall's for one datagram.
-        Some(libc::EPERM) => !mmsg::permitted(socket),
+        Some(libc::EPERM) => !mmsg::permitted(),
         _ => false,
     };
     if missing {
@@ -180,17 +187,6 @@ fn native_flags(flags: RecvFlags) -> c_int {
         native |= libc::MSG_TRUNC;
     }
     native
-}
-
-/// Makes a system call again for as long as a signal interrupts it.
-#[inline]
-pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
 }
 
 /// Whether the socket is an Internet socket, of either family.
