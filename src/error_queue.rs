@@ -79,7 +79,9 @@ impl Default for Report {
 /// With `ERRORS` on, the kernel also makes the next call on the socket fail once with the error. A
 /// send to a destination of its own is then made again by this crate: the report is in the queue,
 /// and the datagram to somebody else is innocent. (A datagram that this host itself finds too big
-/// is therefore tried twice, and reported twice.) A receive gives the error as what it is, once.
+/// is therefore tried twice, and reported twice.) A receive on an unconnected socket goes on in the
+/// same way; on a connected one it gives the error, which is about the peer, once. Where the queue has
+/// no room for the report, the call gives the error, since nobody else does.
 ///
 /// ```
 /// use mmsg::{Ancillary, Event, Report, drain_errors};

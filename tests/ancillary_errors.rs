@@ -131,8 +131,10 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
     }
 }
 
-/// The ways to receive: the payloads of what came.
-const RECEIVES: [fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>; 4] = [
+/// A way to receive: the payloads of what came.
+type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
+
+const RECEIVES: [Receive; 4] = [
     |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
     |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
     |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
@@ -215,6 +217,28 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
                 });
                 drain(from);
             }
+        }
+    }
+}
+
+/// An error whose report found no room in the error queue is told nowhere else.
+#[test]
+fn d34_an_error_that_is_not_in_the_queue_is_told_by_the_receive_that_meets_it() {
+    for setting in settings() {
+        let Setting { from, to_closed, .. } = &setting;
+        from.set_nonblocking(true).expect("it can");
+        for receive in RECEIVES {
+            // Every other one is told of the one before, and is not sent.
+            for _ in 0..1_000 {
+                let _ = from.send_to(b"bad", to_closed);
+            }
+            while from.send_to(b"bad", to_closed).is_err() {}
+            assert!(in_error(from, NET));
+            let told = receive(from).expect_err("its report was dropped");
+            assert_eq!(told.raw_os_error(), Some(libc::ECONNREFUSED));
+            let nothing = receive(from).expect_err("told once");
+            assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+            drain(from);
         }
     }
 }

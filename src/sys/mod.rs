@@ -50,7 +50,10 @@ mod zeroed;
 #[cfg(unix)]
 pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
-    cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
+    cmsg::{
+        CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option,
+        set_transmit_clock,
+    },
     headers::{Headers, Singles, Slots},
     msg::wait_writable,
     unix::{
@@ -63,9 +66,9 @@ pub(crate) use self::{
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, RawAddr, RawAddrRef, RawSocket, Singles,
-    Slots, borrow, families, has_segmentation, is_about_the_option, option, raw,
-    segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, RawAddr, RawAddrRef,
+    RawSocket, Singles, Slots, borrow, families, has_segmentation, is_about_the_option, option,
+    raw, segmentation_refused, send_plain, set_option, set_transmit_clock, socket_addr, socket_id,
     wait_writable,
 };
 

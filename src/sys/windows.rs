@@ -32,6 +32,8 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
+/// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
+pub(crate) const MICROSECONDS_LEN: usize = 4;
 /// `MSG_PEEK` (winsock2.h).
 const MSG_PEEK: i32 = 2;
 

@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::recv::room;
+use crate::common::sockets::{addr, udp4};
 use crate::common::{NET, choose_backend};
 
 const MANY: usize = 100_000;
@@ -78,7 +79,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
     let msgs: Vec<_> = sent.chunks(1).map(SendMsg::new).collect();
     let mut queue = SendQueue::new(64 << 20);
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
-    for way in 0..5 {
+    for way in 0..6 {
         let (near, mut far) = streams();
         let reader = thread::spawn(move || {
             let mut came = vec![0; MANY];
@@ -90,6 +91,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
             1 => near.send_iter(&mut msgs.iter().copied()),
             2 => near.send_each(&msgs, &mut |index, error| panic!("message {index}: {error}")),
             3 => near.flush(&mut queue),
+            4 => Offload::new(near).expect("a socket").send_batch(&msgs),
             _ => MmsgBuf::new().send(&near, &msgs),
         };
         assert_eq!(count.expect("the reader makes room"), MANY, "way {way}");
@@ -97,4 +99,16 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
         assert!(came == sent, "way {way}");
     }
     assert!(queue.is_empty());
+}
+
+#[test]
+fn d1_a_hundred_thousand_messages_are_sent_with_offload_by_one_call() {
+    // Most of them find no room in the receiver, and nobody is told: it is UDP.
+    let (near, far) = (udp4(), udp4());
+    let near = Offload::new(near).expect("a UDP socket");
+    let sent = bytes();
+    let msgs: Vec<_> = sent.chunks(1).map(|data| SendMsg::to(addr(&far), data)).collect();
+    assert_eq!(near.send_batch(&msgs).expect("loopback takes them"), MANY);
+    assert_eq!(near.send_iter(&mut msgs.iter().copied()).expect("loopback takes them"), MANY);
+    assert_eq!(near.counters().sent, 2 * MANY as u64);
 }
