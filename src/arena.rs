@@ -2,9 +2,8 @@
 
 use std::io;
 
-use crate::pending;
 use crate::progress::{Direction, Progress};
-use crate::sys::{self, AsSocket, BorrowedSocket, Headers, MAX_BATCH};
+use crate::sys::{self, AsSocket, BorrowedSocket, Headers, MAX_BATCH, kinds};
 use crate::{Backend, RecvFlags, RecvMsg, SendMsg, SendQueue};
 
 /// Slots that a receive wires for its first system call when it knows nothing better: few enough
@@ -117,7 +116,6 @@ impl MmsgBuf {
         self.send_on(sys::borrow(socket), msgs)
     }
 
-    #[inline]
     pub(crate) fn recv_on(
         &mut self,
         socket: BorrowedSocket<'_>,
@@ -125,18 +123,17 @@ impl MmsgBuf {
         flags: RecvFlags,
     ) -> io::Result<usize> {
         self.calls = 0;
-        if let [msg] = msgs {
-            return self.recv_one_on(socket, msg, flags);
-        }
-        // Each further look would show the same datagram.
-        let most = if flags.contains(RecvFlags::PEEK) { 1 } else { msgs.len() };
-        let most = most.min(msgs.len());
+        let most = flags.most(msgs.len());
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
-            let end = most.min(progress.count + reach.min(MAX_BATCH));
+            reach = reach.min(MAX_BATCH);
+            let end = most.min(progress.count + reach);
             let room = &mut msgs[progress.count..end];
-            self.headers.reserve(room.len());
+            if let Err(error) = self.prepare(room) {
+                progress.stop(error)?;
+                break;
+            }
             let offered = room.len();
             let flags = progress.flags(flags);
             let backend = self.backend();
@@ -150,21 +147,13 @@ impl MmsgBuf {
         Ok(progress.count)
     }
 
-    /// Receives as [`recv_on`](Self::recv_on) does, one message: without steps to add up.
-    #[inline]
-    fn recv_one_on(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        msg: &mut RecvMsg<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<usize> {
-        if let Some(error) = pending::take(socket, Direction::Receive) {
-            return Err(error);
+    /// Makes room for these messages, and rejects them all if there is one that the system would
+    /// reject: it would receive those before it, and tell the error to the socket's next call.
+    fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
+        if !msgs.iter().all(RecvMsg::can_be_filled) {
+            return Err(io::Error::from_raw_os_error(kinds::EMSGSIZE));
         }
-        self.headers.reserve(1);
-        self.calls = 1;
-        self.expected = usize::from(self.headers.recv_one(socket, msg, flags)?);
-        Ok(self.expected)
+        self.headers.reserve(msgs.len())
     }
 
     #[inline]
@@ -174,7 +163,7 @@ impl MmsgBuf {
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
-        self.headers.reserve(msgs.len().min(MAX_BATCH));
+        self.headers.reserve(msgs.len().min(MAX_BATCH))?;
         while progress.goes_on() {
             let left = msgs[progress.count..].iter();
             let backend = self.backend();
@@ -190,7 +179,7 @@ impl MmsgBuf {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, usize::MAX)?;
-        self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH));
+        self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
         while progress.goes_on() {
             let backend = self.backend();
             let (offered, step) = self.headers.send_from(backend, socket, msgs);
@@ -209,7 +198,7 @@ impl MmsgBuf {
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
-        self.headers.reserve(queue.len().min(FLUSH_STEP));
+        self.headers.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
             let backend = self.backend();
             let (offered, step) = self.headers.send(backend, socket, queue.stage());
@@ -225,8 +214,8 @@ impl MmsgBuf {
     }
 
     /// Makes room for a batch of `messages`, as far as one system call can carry it.
-    pub(crate) fn reserve(&mut self, messages: usize) {
-        self.headers.reserve(messages.min(MAX_BATCH));
+    pub(crate) fn reserve(&mut self, messages: usize) -> io::Result<()> {
+        self.headers.reserve(messages.min(MAX_BATCH))
     }
 
     /// What makes the calls.
@@ -241,7 +230,7 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
-        self.headers.reserve(msgs.len());
+        self.headers.reserve(msgs.len())?;
         let step = self.headers.recv(self.backend(), socket, msgs, flags);
         match step.error {
             Some(error) if step.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
@@ -268,6 +257,6 @@ impl Default for MmsgBuf {
 impl MmsgBuf {
     /// Grows as a batch of `messages` would have it.
     pub(crate) fn reserve_for_test(&mut self, messages: usize) {
-        self.headers.reserve(messages);
+        self.headers.reserve(messages).expect("there is memory");
     }
 }

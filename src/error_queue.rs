@@ -78,10 +78,11 @@ impl Default for Report {
 ///
 /// With `ERRORS` on, the kernel also makes the next call on the socket fail once with the error. A
 /// send to a destination of its own is then made again by this crate: the report is in the queue,
-/// and the datagram to somebody else is innocent. A receive gives the error as what it is, once.
+/// and the datagram to somebody else is innocent. A receive on an unconnected socket goes on in the
+/// same way; on a connected one it gives the error, which is about the peer, once.
 ///
 /// - The queue shares the socket's receive buffer. When that is nearly full, the kernel may drop the
-///   report, so the send that meets the error returns it. (Within a `sendmmsg`, after its first
+///   report, so the call that meets the error returns it. (Within a `sendmmsg`, after its first
 ///   message, the kernel drops that as well.)
 /// - A datagram that this host itself finds too big is tried twice each time it is offered, and each
 ///   try puts a report in the queue. So it is reported twice as the first message of a call, and four

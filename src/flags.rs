@@ -44,6 +44,12 @@ impl RecvFlags {
         self.0 & other.0 == other.0
     }
 
+    /// How many of `messages` a receive may fill: further ones would see the same datagram as a peek
+    /// that came first.
+    pub(crate) fn most(self, messages: usize) -> usize {
+        if self.contains(Self::PEEK) { messages.min(1) } else { messages }
+    }
+
     /// Whether no flag is set.
     #[must_use]
     pub const fn is_empty(self) -> bool {

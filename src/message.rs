@@ -54,6 +54,13 @@ pub(crate) struct Cut {
     pub(crate) data: bool,
     /// Control messages (`MSG_CTRUNC`).
     pub(crate) control: bool,
+    /// The segment size, if there was one: the message may be coalesced, and where its datagrams end
+    /// is not known.
+    pub(crate) segment_size: bool,
+}
+
+impl Cut {
+    pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
 }
 
 impl Arrival {
@@ -62,8 +69,7 @@ impl Arrival {
     /// A whole message without control data.
     #[inline]
     pub(crate) const fn plain(len: usize) -> Self {
-        let cut = Cut { data: false, control: false };
-        Self { reported: len, segment_size: None, cut, told: false }
+        Self { reported: len, segment_size: None, cut: Cut::NONE, told: false }
     }
 
     /// The message's own length, if `len` bytes of it are in the buffers.
@@ -71,16 +77,9 @@ impl Arrival {
         (!self.cut.data || self.reported > len).then_some(self.reported)
     }
 
-    /// Whether control data was cut before a segment size was seen: the message may be a train,
-    /// and where its datagrams end is not known.
-    #[inline]
-    fn segment_size_lost(&self) -> bool {
-        self.cut.control && self.segment_size.is_none()
-    }
-
     #[inline]
     pub(crate) fn truncated(&self) -> bool {
-        self.cut.data || self.segment_size_lost()
+        self.cut.data || self.cut.segment_size
     }
 
     #[inline]
@@ -164,8 +163,9 @@ impl<'a> Message<'a> {
         reply(self.addr(), self.meta.read, data)
     }
 
-    /// Whether bytes are missing, or may be: the message was longer than its slot, or its control
-    /// data was cut, so that a train cannot be told from a datagram.
+    /// Whether bytes are missing, or where its datagrams end is not known: the message was longer than
+    /// its slot, or it came from an Internet address and its control data was truncated before a
+    /// segment size.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.arrival.truncated()
@@ -284,12 +284,12 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Goes through the datagrams of one message: a single one, or each of a received train.
+/// Goes through the datagrams of one message: a single one, or each segment of a coalesced message.
 ///
-/// A train that was cut gives its whole datagrams and then what is left of the one that the cut
-/// went through, marked [`truncated`](Datagram::truncated). A train whose segment size was lost
-/// gives nothing, since where its datagrams end is not known; the message is
-/// [`truncated`](Message::truncated) then.
+/// A truncated message gives its whole datagrams and then what is left of the next one, marked
+/// [`truncated`](Datagram::truncated). If nothing is left of the next one, it is empty. A message
+/// whose segment size was lost gives just such an empty datagram, since where its datagrams end is
+/// not known; the message itself has the bytes.
 #[derive(Clone, Debug)]
 pub struct Datagrams<'a> {
     /// The bytes that were not given out yet.
@@ -300,7 +300,8 @@ pub struct Datagrams<'a> {
     meta: Meta<'a>,
     /// Length of each but the last.
     segment: usize,
-    /// Whether the end of the last one is missing.
+    /// Whether the end of the message is missing: its last datagram is shorter than a segment then,
+    /// also if no byte of it is there.
     cut: bool,
 }
 
@@ -313,8 +314,8 @@ impl<'a> Datagrams<'a> {
         meta: Meta<'a>,
     ) -> Self {
         let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
-        let (more, cut) = (!arrival.segment_size_lost(), arrival.cut.data);
-        Self { rest: parts, more, source, meta, segment, cut }
+        let rest = if arrival.cut.segment_size { Parts::default() } else { parts };
+        Self { rest, more: true, source, meta, segment, cut: arrival.truncated() }
     }
 }
 
@@ -324,8 +325,9 @@ impl<'a> Datagrams<'a> {
 /// over a batch takes 18 instructions a datagram more, also where there is no train.
 #[derive(Clone, Debug)]
 pub(crate) struct Train<'a> {
-    /// Empty at the end; the datagrams of a train are not.
     rest: &'a [u8],
+    /// As in [`Datagrams`], like the others.
+    more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
     segment: usize,
@@ -336,17 +338,18 @@ impl<'a> Train<'a> {
     /// What is left of datagrams that lie in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
         let &Datagrams { rest, more, source, meta, segment, cut } = datagrams;
-        Self { rest: if more { rest.head() } else { &[] }, source, meta, segment, cut }
+        Self { rest: rest.head(), more, source, meta, segment, cut }
     }
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
-        if self.rest.is_empty() {
+        if !self.more {
             return None;
         }
         let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
-        let truncated = self.cut && data.len() < self.segment;
+        self.more = has_more(rest.len(), data.len() == self.segment, self.cut);
+        let truncated = self.cut && !self.more;
         Some(Datagram { truncated, ..Datagram::whole(data, self.source, self.meta) })
     }
 
@@ -365,20 +368,27 @@ impl<'a> Iterator for Datagrams<'a> {
             return None;
         }
         let parts = self.rest.split_to(self.segment);
-        self.more = self.rest.len() > 0;
-        Some(Datagram {
-            parts,
-            source: self.source,
-            meta: self.meta,
-            truncated: !self.more && self.cut && parts.len() < self.segment,
-        })
+        self.more = has_more(self.rest.len(), parts.len() == self.segment, self.cut);
+        let truncated = self.cut && !self.more;
+        Some(Datagram { parts, source: self.source, meta: self.meta, truncated })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = if self.more { self.rest.len().div_ceil(self.segment).max(1) } else { 0 };
+        let left = match (self.more, self.cut) {
+            (false, _) => 0,
+            (true, false) => self.rest.len().div_ceil(self.segment).max(1),
+            (true, true) => self.rest.len() / self.segment + 1,
+        };
         (left, Some(left))
     }
+}
+
+/// Whether a datagram follows one behind which `left` bytes are left: of a truncated message also if
+/// none are, unless the one before was shorter than a segment and so its last.
+#[inline(always)]
+fn has_more(left: usize, is_whole: bool, cut: bool) -> bool {
+    left > 0 || (cut && is_whole)
 }
 
 impl ExactSizeIterator for Datagrams<'_> {}
@@ -400,42 +410,78 @@ mod tests {
         Arrival { reported: len, segment_size, cut, told: false }
     }
 
+    fn cut(data: bool) -> Cut {
+        Cut { data, ..Cut::NONE }
+    }
+
+    type Plain = Vec<(Vec<u8>, bool)>;
+
+    fn plain<'a>(datagrams: impl Iterator<Item = Datagram<'a>>) -> Plain {
+        datagrams.map(|d| (d.slices().collect::<Vec<_>>().concat(), d.truncated())).collect()
+    }
+
     proptest! {
         #[test]
-        fn a_train_is_split_as_chunks_are(
-            bytes in prop::collection::vec(any::<u8>(), 0..200),
+        fn d19_a_coalesced_message_is_split_as_chunks_are(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
             segment in 1u16..50,
-            data in any::<bool>(),
+            buffer in 1usize..70,
+            truncated in any::<bool>(),
         ) {
-            let arrival = arrival(bytes.len(), Some(segment), Cut { data, control: false });
-            let message = message(&bytes, arrival);
-            let datagrams = message.datagrams();
-            prop_assert_eq!(datagrams.len(), datagrams.clone().count());
-            let split: Vec<_> = datagrams.map(|d| (d.data().to_vec(), d.truncated())).collect();
-            let mut naive: Vec<_> = bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
-            if naive.is_empty() {
+            let arrival = arrival(bytes.len(), Some(segment), cut(truncated));
+            let mut naive: Plain =
+                bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
+            // The one that the end of the buffer goes through, if only before its first byte.
+            if naive.last().is_none_or(|(d, _)| truncated && d.len() == usize::from(segment)) {
                 naive.push((Vec::new(), false));
             }
-            let last = naive.last_mut().expect("never empty");
-            last.1 = data && last.0.len() < usize::from(segment);
-            prop_assert_eq!(split, naive);
+            naive.last_mut().expect("never empty").1 = truncated;
+
+            let whole = message(&bytes, arrival);
+            prop_assert_eq!(whole.datagrams().len(), naive.len());
+            prop_assert_eq!(plain(whole.datagrams()), naive.clone());
+            // What a batch goes through: the first, and the rest of the same buffer.
+            let mut datagrams = whole.datagrams();
+            let first = datagrams.next();
+            let mut rest = Train::rest_of(&datagrams);
+            let all = first.into_iter().chain(std::iter::from_fn(|| rest.next()));
+            prop_assert_eq!(plain(all), naive.clone());
+            prop_assert!(rest.next().is_none());
+
+            let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
+            let parts = Parts::many(&slices, arrival.reported);
+            let mut scattered =
+                Datagrams::new(parts, NOWHERE.lend(), &arrival, Meta::new(None, &[]));
+            prop_assert_eq!(plain(scattered.clone()), naive.clone());
+            for left in (0..naive.len()).rev() {
+                scattered.next();
+                prop_assert_eq!(scattered.len(), left);
+            }
         }
     }
 
     #[test]
-    fn a_train_without_its_segment_size_is_truncated_and_gives_nothing() {
-        let arrival = arrival(4, None, Cut { data: false, control: true });
-        let message = message(b"abcd", arrival);
+    fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
+        let lost = Cut { control: true, segment_size: true, ..Cut::NONE };
+        let message = message(b"abcd", arrival(4, None, lost));
         assert!(message.truncated());
-        assert_eq!(message.datagrams().count(), 0);
+        assert_eq!(message.datagrams().len(), 1);
+        assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
         assert_eq!(message.data(), b"abcd");
     }
 
     #[test]
+    fn d33_control_data_truncated_alone_hides_nothing() {
+        let control = Cut { control: true, ..Cut::NONE };
+        let message = message(b"abcd", arrival(4, None, control));
+        assert!(message.control_truncated() && !message.truncated());
+        assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
+    }
+
+    #[test]
     fn a_cut_message_knows_its_length_only_if_told() {
-        let cut = Cut { data: true, control: false };
-        assert_eq!(arrival(4, None, cut).full_len(4), None);
-        assert_eq!(arrival(9, None, cut).full_len(4), Some(9));
-        assert_eq!(arrival(4, None, Cut::default()).full_len(4), Some(4));
+        assert_eq!(arrival(4, None, cut(true)).full_len(4), None);
+        assert_eq!(arrival(9, None, cut(true)).full_len(4), Some(9));
+        assert_eq!(arrival(4, None, Cut::NONE).full_len(4), Some(4));
     }
 }

@@ -58,6 +58,16 @@ impl<'s> Progress<'s> {
         if self.count == 0 { flags } else { flags | RecvFlags::DONT_WAIT }
     }
 
+    /// Ends the call before a message that cannot be moved.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if no message was moved in the whole call. Otherwise the next call meets it.
+    pub(crate) fn stop(&mut self, error: io::Error) -> io::Result<()> {
+        self.over = true;
+        if self.count == 0 { Err(error) } else { Ok(()) }
+    }
+
     /// Adds a step that was offered `offered` messages.
     ///
     /// # Errors

@@ -4,10 +4,11 @@ use std::array;
 use std::fmt;
 use std::io;
 use std::iter::FusedIterator;
+use std::ptr;
 
 use crate::ancillary::Told;
-use crate::message::{Arrival, Train};
-use crate::pending;
+use crate::message::{Arrival, Meta, Train};
+use crate::parts::Parts;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, OwnedSocket, RawAddr, Singles, Slots};
 use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
@@ -49,11 +50,20 @@ pub struct RecvBatch {
     slots: Slots,
     count: usize,
     len: usize,
-    /// What arrived, where an implementation of the trait filled the slots and not the kernel;
-    /// empty otherwise.
-    arrivals: Vec<(Arrival, RawAddr, Told)>,
+    /// What an implementation of the trait received; empty where the kernel filled the slots.
+    filled: Vec<Filled>,
     /// System calls that the last receive made.
     calls: usize,
+}
+
+/// A message that was not received by the kernel.
+#[derive(Debug)]
+struct Filled {
+    /// Where its bytes are; `None` if the implementation put them into other memory.
+    slot: Option<usize>,
+    arrival: Arrival,
+    source: RawAddr,
+    told: Told,
 }
 
 /// 64 slots for trains, as [`RecvBatch::for_trains`] makes them.
@@ -96,6 +106,7 @@ impl RecvBatch {
     /// # Errors
     ///
     /// `InvalidInput` if either is 0, or if all of it would be more than `isize::MAX` bytes.
+    /// `OutOfMemory` if the system does not have as much.
     pub fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
         // Generous: what the headers of a slot take is less than 4 KiB on every platform.
         let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots));
@@ -105,10 +116,10 @@ impl RecvBatch {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         Ok(Self {
-            slots: Slots::new(slots, slot_len),
+            slots: Slots::try_new(slots, slot_len)?,
             count: slots,
             len: 0,
-            arrivals: Vec::new(),
+            filled: Vec::new(),
             calls: 0,
         })
     }
@@ -139,13 +150,12 @@ impl RecvBatch {
 
     /// The datagrams of the last receive, in the order of their arrival.
     ///
-    /// Datagrams of which nothing can be told are not among them (see
-    /// [`Datagrams`](crate::Datagrams)), and of a train that was cut between two datagrams there is
-    /// no sign: [`messages`](Self::messages) has all, and says which were cut.
+    /// Every loss shows: where bytes are missing there is a datagram that is
+    /// [`truncated`](Datagram::truncated), which may be empty (see [`Datagrams`](crate::Datagrams)).
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        let singles = if self.arrivals.is_empty() { self.slots.singles(self.len) } else { None };
+        let singles = if self.filled.is_empty() { self.slots.singles(self.len) } else { None };
         Iter { batch: self, singles, next: 0, train: None }
     }
 
@@ -192,17 +202,18 @@ impl RecvBatch {
     /// Forgets the messages, and closes descriptors that came with them and were not taken.
     pub fn clear(&mut self) {
         self.len = 0;
-        self.arrivals.clear();
+        self.filled.clear();
         self.slots.close_fds();
     }
 
     /// The message in slot `i`, if it has one.
     #[inline]
     fn message(&self, i: usize) -> Option<Message<'_>> {
-        (i < self.len).then(|| match self.arrivals.get(i) {
+        (i < self.len).then(|| match self.filled.get(i) {
             None => self.slots.message(i),
-            Some((arrival, source, told)) => {
-                self.slots.message_as(i, *arrival, source.lend(), told)
+            Some(Filled { slot, arrival, source, told }) => {
+                let data = slot.map_or(&[][..], |slot| self.slots.payload(slot, arrival.reported));
+                Message::new(Parts::one(data), source.lend(), *arrival, Meta::new(Some(told), &[]))
             }
         })
     }
@@ -223,6 +234,11 @@ impl RecvBatch {
         }
     }
 
+    /// Bytes that a slot holds.
+    pub(crate) fn slot_len(&self) -> usize {
+        self.slots.slot_len()
+    }
+
     /// System calls that the last receive made.
     pub(crate) fn calls(&self) -> usize {
         self.calls
@@ -241,10 +257,7 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         self.clear();
         self.calls = 0;
-        if self.count == 1 {
-            return self.recv_one_on(socket, flags);
-        }
-        let most = if flags.contains(RecvFlags::PEEK) { 1 } else { self.count };
+        let most = flags.most(self.count);
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
@@ -258,17 +271,6 @@ impl RecvBatch {
         Ok(self.len)
     }
 
-    /// Receives into the only slot: without steps to add up.
-    #[inline]
-    fn recv_one_on(&mut self, socket: BorrowedSocket<'_>, flags: RecvFlags) -> io::Result<usize> {
-        if let Some(error) = pending::take(socket, Direction::Receive) {
-            return Err(error);
-        }
-        self.calls = 1;
-        self.len = usize::from(self.slots.recv_one(socket, flags)?);
-        Ok(self.len)
-    }
-
     /// Fills the first slots by a receive of borrowed messages.
     pub(crate) fn recv_by(
         &mut self,
@@ -279,19 +281,31 @@ impl RecvBatch {
         let most = self.count.min(MOST);
         let accepts_fds = self.slots.accepts_fds();
         let mut fds: [Vec<OwnedSocket>; MOST] = array::from_fn(|_| Vec::new());
+        let mut starts = [ptr::null(); MOST];
         let (mut buffers, mut each) = (self.slots.buffers(), fds.iter_mut());
-        let mut msgs: [_; MOST] = array::from_fn(|_| {
-            let msg = RecvMsg::new(buffers.next().unwrap_or_default());
+        let mut msgs: [_; MOST] = array::from_fn(|i| {
+            let buffer = buffers.next().unwrap_or_default();
+            starts[i] = buffer.as_ptr();
+            let msg = RecvMsg::new(buffer);
             match each.next().filter(|_| accepts_fds) {
                 Some(fds) => msg.with_fds(fds),
                 None => msg,
             }
         });
         let count = recv(&mut msgs[..most])?.min(most);
-        self.arrivals.extend(msgs[..count].iter().map(RecvMsg::known));
+        let mut slots = [None; MOST];
+        for (msg, slot) in msgs[..count].iter().zip(&mut slots) {
+            // Whoever received may have put the messages in another order.
+            *slot = starts[..most].iter().position(|start| *start == msg.start());
+            let (mut arrival, source, told) = msg.known();
+            arrival.cut.data |= slot.is_none();
+            self.filled.push(Filled { slot: *slot, arrival, source, told });
+        }
         drop((buffers, msgs));
-        let of_messages = fds[..count].iter_mut().enumerate();
-        of_messages.for_each(|(i, fds)| self.slots.add_fds(i, fds.drain(..)));
+        for (i, slot) in slots[..count].iter().enumerate() {
+            let fds = slot.map(|slot| &mut fds[slot]);
+            self.slots.add_fds(i, fds.into_iter().flat_map(|fds| fds.drain(..)));
+        }
         self.len = count;
         Ok(count)
     }

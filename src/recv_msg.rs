@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
-use std::slice;
+use std::{ptr, slice};
 
 use crate::ancillary::{ControlRoom, Told};
 use crate::message::{self, Arrival, Cut, Meta};
 use crate::parts::{Parts, Slices};
-use crate::sys::{OwnedSocket, RawAddr};
+use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
 /// Room for one message, and after a receive call the message in it.
@@ -94,8 +94,8 @@ impl<'a> RecvMsg<'a> {
 
     /// Room in several buffers, filled in order.
     ///
-    /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with the system's
-    /// own error, `EMSGSIZE`.
+    /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
+    /// nothing is received.
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
@@ -238,8 +238,9 @@ impl<'a> RecvMsg<'a> {
         message::reply(self.addr(), &self.meta(), data)
     }
 
-    /// Whether bytes are missing, or may be: the message was longer than the buffers, or its
-    /// control data was cut, so that a train cannot be told from a datagram.
+    /// Whether bytes are missing, or where its datagrams end is not known: the message was longer than
+    /// the buffers, or it came from an Internet address and its control data was truncated before a
+    /// segment size.
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
@@ -293,7 +294,7 @@ impl<'a> RecvMsg<'a> {
             rest = later;
         };
         self.full_room().0.iter_mut().for_each(|buffer| copy(buffer));
-        let cut = Cut { data: !rest.is_empty(), control: false };
+        let cut = Cut { data: !rest.is_empty(), ..Cut::NONE };
         self.read_control(&[]);
         self.clear_fds();
         self.source = RawAddr::new(addr.as_ref());
@@ -362,9 +363,20 @@ impl<'a> RecvMsg<'a> {
         &mut self.source
     }
 
+    /// Where the first buffer begins, to be compared.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.buffers().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
+    }
+
+    /// Whether the system takes as many buffers.
+    #[inline]
+    pub(crate) fn can_be_filled(&self) -> bool {
+        self.buffers().len() <= MAX_BUFFERS
+    }
+
     /// Bytes that the buffers hold.
     #[inline]
-    fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         match &self.room {
             Room::Plain(buffer) => buffer.len(),
             Room::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),

@@ -37,7 +37,8 @@ use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 /// - A call for no messages gives `Ok(0)` and makes no system call. For a receive on an Internet
 ///   socket, `Ok(0)` with room for messages means that it was shut down. A Unix socket gives empty
 ///   messages then, as its peer may.
-/// - Interrupted system calls are made again. Batches of more than 1,024 are moved in parts.
+/// - Interrupted system calls are made again, for what is left of the socket's timeout. Batches of more
+///   than 1,024 are moved in parts.
 ///
 /// # Errors that Linux drops
 ///
@@ -77,7 +78,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
-    /// else what the system says of the socket.
+    /// `OutOfMemory` if there is no memory for the headers; else what the system says of the socket.
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order and returns how many the kernel has taken.

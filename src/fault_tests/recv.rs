@@ -245,3 +245,91 @@ fn r1_the_second_thousand_of_a_receive_batch_is_not_waited_for() {
         assert_eq!(received, (0..MOST).collect::<Vec<_>>(), "{backend:?}");
     }
 }
+
+/// The scripted backend fails the test by itself if it is offered nothing.
+#[test]
+fn d24_no_system_call_is_made_for_no_messages() {
+    for backend in BACKENDS {
+        for way in Receiving::all(backend).into_iter().filter(|way| *way != Receiving::Into) {
+            way.choose(backend);
+            let wire = Wire::new();
+            wire.fill(0..2);
+            fault::script([]);
+            assert!(way.recv(&wire.far, 0).unwrap().is_empty());
+            assert!(calls().is_empty());
+            for room in [1, FIRST_STEP as usize, 8 * FIRST_STEP as usize + 1] {
+                fault::script([(recv_call(backend, room), Fate::Fail(libc::EAGAIN))]);
+                assert_eq!(errno(way.recv(&wire.far, room)), libc::EAGAIN);
+                fault::finish();
+            }
+            assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);
+        }
+    }
+}
+
+/// Errors of other datagrams without end: the call that does not wait has one all the same.
+#[test]
+fn d34_a_receive_that_meets_nothing_but_errors_of_others_ends() {
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            let wire = Wire::new();
+            wire.far.set_nonblocking(true).unwrap();
+            let errors = crate::Ancillary::ERRORS;
+            if errors.enable(&wire.far).unwrap() != errors {
+                return;
+            }
+            wire.fill(0..3);
+            let call = recv_call(backend, 4);
+            fault::script([(call, REFUSED); 20]);
+            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
+            fault::finish();
+            fault::script([(call, REFUSED); 5_000]);
+            assert_eq!(errno(way.recv(&wire.far, 4)), libc::ECONNREFUSED);
+            let made = fault::log().len();
+            assert!(made < 2_000, "{made} calls");
+            fault::script([]);
+        }
+    }
+}
+
+/// A socket that does not block is not waited for, whatever its timeout.
+#[test]
+fn d9_an_interrupted_call_on_a_nonblocking_socket_does_not_wait() {
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            let wire = Wire::new();
+            wire.far.set_read_timeout(Some(Duration::MAX / 4)).unwrap_or_default();
+            wire.far.set_nonblocking(true).unwrap();
+            fault::script([(recv_call(backend, 3), Fate::Fail(libc::EINTR)); 3]);
+            assert_eq!(errno(way.recv(&wire.far, 3)), libc::EAGAIN);
+            fault::finish();
+        }
+    }
+}
+
+/// Where `poll` takes the socket for ready and the call does not, the call waits by naps.
+#[test]
+fn d9_an_interrupted_call_waits_for_its_timeout_and_no_longer() {
+    let timeout = Duration::from_millis(100);
+    for backend in BACKENDS {
+        for way in Receiving::all(backend) {
+            way.choose(backend);
+            let wire = Wire::new();
+            wire.far.set_read_timeout(Some(timeout)).unwrap();
+            let call = recv_call(backend, 3);
+            fault::script([(call, Fate::Fail(libc::EINTR))]);
+            let start = std::time::Instant::now();
+            assert_eq!(errno(way.recv(&wire.far, 3)), libc::EAGAIN);
+            assert!(start.elapsed() >= timeout);
+            fault::finish();
+
+            wire.fill(0..1);
+            let busy = (call, Fate::Fail(libc::EAGAIN));
+            fault::script([(call, Fate::Fail(libc::EINTR)), busy, busy, busy]);
+            assert_eq!(way.recv(&wire.far, 3).unwrap(), [0]);
+            fault::finish();
+        }
+    }
+}

@@ -25,7 +25,7 @@ impl<S: AsSocket> Offload<S> {
         arena: &mut MmsgBuf,
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
-        arena.reserve(msgs.len());
+        arena.reserve(msgs.len())?;
         let mut call = Call::begin(self, msgs.len())?;
         call.send(arena, &mut Source::new(msgs.iter()))?;
         Ok(call.progress.count)
@@ -37,7 +37,7 @@ impl<S: AsSocket> Offload<S> {
         arena: &mut MmsgBuf,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
-        arena.reserve(msgs.size_hint().0.max(ITER_STEP));
+        arena.reserve(msgs.size_hint().0.max(ITER_STEP))?;
         let mut call = Call::begin(self, usize::MAX)?;
         call.send(arena, &mut Source::new(msgs))?;
         Ok(call.progress.count)
@@ -49,7 +49,7 @@ impl<S: AsSocket> Offload<S> {
         arena: &mut MmsgBuf,
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
-        arena.reserve(queue.len());
+        arena.reserve(queue.len())?;
         let mut call = Call::begin(self, queue.len())?;
         while call.progress.goes_on() {
             let before = call.progress.count;

@@ -17,6 +17,9 @@ use crate::{
 use counters::{Received, Running};
 use partial::PartialSends;
 
+/// The longest UDP payload: what the length field of UDP leaves (RFC 768). GRO makes no longer messages.
+const MAX_PAYLOAD: usize = 65_535 - 8;
+
 /// A socket that sends with GSO and receives with GRO.
 ///
 /// Sends: consecutive messages to one destination with the same options, each as long as the
@@ -79,9 +82,11 @@ use partial::PartialSends;
 ///
 /// # Memory
 ///
-/// With GRO on, every message needs room for 65,535 bytes, or coalesced ones are truncated:
-/// [`RecvBatch::for_trains`] has it. That is address space; pages that no datagram reached take
-/// no memory. To have less, use fewer slots (a coalesced message fills only one), or turn GRO off.
+/// With GRO on, every message that is offered to a receive needs room for 65,527 bytes, the longest
+/// UDP payload: [`RecvBatch::for_trains`] has it. With less the receive fails with `InvalidInput` before
+/// anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). That is address space; pages that no
+/// datagram reached take no memory. To have less, use fewer slots (a coalesced message fills only one),
+/// or turn GRO off.
 ///
 /// # Platforms
 ///
@@ -241,13 +246,15 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
+        self.check_room(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
         let socket = sys::borrow(&self.socket);
         let (result, calls) = pool::with(|arena| {
             let result = arena.recv_on(socket, msgs, flags);
             (result, arena.calls())
         });
         let count = result.as_ref().map_or(0, |count| *count);
-        self.count_received(msgs[..count].iter().map(|msg| (msg.arrival(), msg.len())), calls);
+        let arrivals = msgs[..count].iter().map(|msg| (msg.arrival(), msg.len()));
+        self.count_received(flags, arrivals, calls);
         result
     }
 
@@ -256,8 +263,10 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        batch.clear();
+        self.check_room(flags, || Some(batch.slot_len()))?;
         let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(batch.arrived(), batch.calls());
+        self.count_received(flags, batch.arrived(), batch.calls());
         result
     }
 
@@ -271,9 +280,37 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
 }
 
 impl<S> Offload<S> {
-    fn count_received(&self, arrivals: impl Iterator<Item = (Arrival, usize)>, calls: usize) {
+    /// Rejects a receive whose smallest room is too little for what the kernel may coalesce. A peek
+    /// takes nothing, so that nothing can be lost by it.
+    fn check_room(
+        &self,
+        flags: RecvFlags,
+        smallest: impl FnOnce() -> Option<usize>,
+    ) -> io::Result<()> {
+        if !self.gro.load(Ordering::Relaxed) || flags.contains(RecvFlags::PEEK) {
+            return Ok(());
+        }
+        match smallest() {
+            Some(room) if room < MAX_PAYLOAD => {
+                let reason = format!(
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {room}"
+                );
+                Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count_received(
+        &self,
+        flags: RecvFlags,
+        arrivals: impl Iterator<Item = (Arrival, usize)>,
+        calls: usize,
+    ) {
         let mut received = Received::default();
-        for (arrival, len) in arrivals {
+        // What a peek shows is still to be received.
+        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
+        for (arrival, len) in arrivals.take(most) {
             received.moved.bytes += len;
             received.truncated += usize::from(arrival.truncated());
             received.moved.datagrams += match arrival.segment_size {

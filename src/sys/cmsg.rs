@@ -26,6 +26,9 @@ pub(crate) const CONTROL_LAYOUT: Layout = {
     }
 };
 
+/// Bytes of the microseconds in a `struct timeval`.
+pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
+
 /// Sets an option that is a C int.
 pub(crate) fn set_option(socket: BorrowedFd<'_>, kind: Kind, value: c_int) -> io::Result<()> {
     set_bytes(socket, kind, &value.to_ne_bytes())

@@ -7,7 +7,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
-use super::unix::retry;
 use crate::progress::Direction;
 
 /// Tells each event of a socket in one direction once, and every error of the socket.
@@ -42,13 +41,15 @@ impl Events {
     /// Takes what has happened since the last call, and says whether anything has.
     pub(crate) fn take(&self) -> io::Result<bool> {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        retry(|| {
-            // SAFETY: room for one event, and one is asked for.
-            match unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) } {
-                -1 => Err(io::Error::last_os_error()),
-                count => Ok(count > 0),
-            }
-        })
+        // SAFETY: room for one event, and one is asked for.
+        match unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) } {
+            -1 => match io::Error::last_os_error() {
+                // There may be one, so the caller looks.
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+                error => Err(error),
+            },
+            count => Ok(count > 0),
+        }
     }
 
     /// Whether the socket is still open. What is so now (ready, in error) is an event once more.
@@ -89,13 +90,10 @@ pub(crate) fn is_shut_down(socket: BorrowedFd<'_>) -> bool {
 /// What `poll` reports now, errors and shutdowns.
 fn poll(socket: BorrowedFd<'_>) -> libc::c_short {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    let polled = retry(|| {
-        // SAFETY: one pollfd, and the call does not wait.
-        match unsafe { libc::poll(&mut poll, 1, 0) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    });
-    // Where the system does not say, an error must not be overlooked.
-    polled.map_or(libc::POLLERR, |()| poll.revents)
+    // SAFETY: one pollfd, and the call does not wait.
+    match unsafe { libc::poll(&mut poll, 1, 0) } {
+        // Where the system does not say, an error must not be overlooked.
+        -1 => libc::POLLERR,
+        _ => poll.revents,
+    }
 }

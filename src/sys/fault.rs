@@ -84,6 +84,7 @@ pub(crate) fn finish() -> Vec<Made> {
 /// Asked by a call before it is made with `len` messages: how many it may offer the kernel, or
 /// the error it is to give.
 pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
+    assert!(len > 0, "{call:?} of no messages: FreeBSD's recvmmsg receives one even then");
     SCRIPT.with_borrow_mut(|script| {
         let fate = match &mut script.decide {
             Some(decide) => decide(call, len),

@@ -7,15 +7,16 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::{mem, ptr};
 
-use libc::{c_int, c_uint};
+use libc::c_int;
 
 #[cfg(test)]
 use super::fault::{self, Call};
 use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::retry;
+use super::retry::retry;
+use crate::progress::Direction;
 
 #[cfg(not(mmsg_extern))]
 mod calls {
@@ -58,7 +59,7 @@ pub(super) fn recvmmsg(
     flags: c_int,
 ) -> io::Result<usize> {
     let (headers, mut fds) = wired.as_mut();
-    let received = retry(|| {
+    let received = retry(socket, Direction::Receive, flags, |flags| {
         let len = headers.len();
         #[cfg(test)]
         let len = fault::next(Call::RecvMmsg, len)?;
@@ -88,7 +89,7 @@ pub(super) fn sendmmsg(
     flags: c_int,
 ) -> io::Result<usize> {
     let headers = wired.as_mut();
-    retry(|| {
+    retry(socket, Direction::Send, flags, |flags| {
         let len = headers.len();
         #[cfg(test)]
         let len = fault::next(Call::SendMmsg, len)?;
@@ -100,29 +101,22 @@ pub(super) fn sendmmsg(
     })
 }
 
-/// Whether the process may make the calls at all, asked without a message: a firewall that
-/// refuses datagrams has no say in the answer, a sandbox has.
-pub(super) fn permitted(socket: BorrowedFd<'_>) -> bool {
+/// Whether the process may make the calls at all, asked of a descriptor that nobody has: a firewall
+/// that rejects datagrams has no say in the answer, a sandbox has.
+pub(super) fn permitted() -> bool {
     #[cfg(test)]
     if fault::next(Call::Permitted, 1).is_err() {
         return false;
     }
-    let (fd, none): (c_int, *mut Header) = (socket.as_raw_fd(), ptr::null_mut());
-    let no_headers: c_uint = 0;
-    // With the error queue asked for, Linux leaves the socket's pending error where it is
-    // (do_recvmmsg in net/socket.c).
-    #[cfg(linux_like)]
-    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    #[cfg(not(linux_like))]
-    let flags = libc::MSG_DONTWAIT;
-    // SAFETY: no headers, so no pointer is followed.
-    let sent = count(unsafe { calls::sendmmsg(fd, none, no_headers as _, 0) } as isize);
+    const NOBODYS: c_int = -1;
+    // SAFETY: a C struct of raw pointers, lengths and flags: zero is a value of it.
+    let mut header: Header = unsafe { mem::zeroed() };
+    // SAFETY: one header, of no address, no buffers and no control data.
+    let sent = count(unsafe { calls::sendmmsg(NOBODYS, &mut header, 1, 0) } as isize);
+    let none = ptr::null_mut();
     // SAFETY: as above.
-    let received =
-        count(unsafe { calls::recvmmsg(fd, none, no_headers as _, flags as _, ptr::null_mut()) }
-            as isize);
-    // Any other error comes from within the call, which so was let through: Linux 6.1 says EBADF
-    // of no headers and the error queue.
+    let received = count(unsafe { calls::recvmmsg(NOBODYS, &mut header, 1, 0, none) } as isize);
+    // The call itself says EBADF.
     let forbidden = [libc::EPERM, libc::ENOSYS];
     ![sent, received].into_iter().any(|answer| {
         answer.is_err_and(|error| {

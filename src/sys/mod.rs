@@ -11,12 +11,12 @@
 //!   - an error of which the system itself keeps account (it will be met again) may be left out
 //!     once a message was moved; any other must be in the step: nothing is lost;
 //!   - a receive waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
-//!   - an interrupted call (`EINTR`) is made again;
+//!   - an interrupted call (`EINTR`) is made again, within the socket's timeout;
 //!   - every field of a received message is set from what this call returned;
 //!   - descriptors that come with a message are owned before the call returns: the message's, the
 //!     slots', or closed.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
-//! - `recv_one` of both, and `send_plain` without either, for one message by itself.
+//! - `send_plain`, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `is_from_network`,
 //!   `conflicting_option` and `reports_send_times`, for sends with GSO.
@@ -53,13 +53,18 @@ mod mmsg;
 #[cfg(unix)]
 mod msg;
 #[cfg(unix)]
+mod retry;
+#[cfg(unix)]
 mod unix;
 #[cfg(unix)]
 mod zeroed;
 #[cfg(unix)]
 pub(crate) use self::{
     addr::{RawAddr, RawAddrRef, socket_addr},
-    cmsg::{CONTROL_LAYOUT, is_about_the_option, option, set_option, set_transmit_clock},
+    cmsg::{
+        CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option,
+        set_transmit_clock,
+    },
     domain::{families, has_error_queue, has_transmit_times},
     headers::{Headers, Singles, Slots, WiredBatches},
     unix::{
@@ -92,11 +97,11 @@ mod no_epoll {
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, OwnedSocket, RawAddr, RawAddrRef, RawSocket,
-    Singles, Slots, WiredBatches, borrow, conflicting_option, families, has_error_queue,
-    has_segmentation, has_transmit_times, is_about_the_option, is_from_network, option, raw,
-    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
-    socket_addr, socket_cookie,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, is_from_network,
+    option, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -107,6 +112,10 @@ use std::io;
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
 /// batches there without a word (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
+
+/// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
+/// kernel.
+pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX };
 
 /// Which Internet families a socket carries: an IPv6 socket may carry both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +223,15 @@ impl Step {
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
         Self { count, error: Some(error), told_once: false, ended: false, calls: 1 }
+    }
+
+    /// The same, if a receive met the end of the socket in place of message `end`. That nothing more
+    /// is waiting is no news then.
+    #[cfg_attr(one_by_one, allow(dead_code))]
+    pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
+        let Some(count) = end else { return self };
+        let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
+        Self { count, error, ended: true, ..self }
     }
 
     /// The same, after so many system calls.

@@ -6,16 +6,19 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 use std::{ptr, slice};
 
-use libc::{c_int, c_void};
+use libc::{c_int, c_short, c_void};
 
 use super::Step;
 #[cfg(test)]
 use super::fault::{self, Call};
 use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
-use super::unix::{Tried, is_from_network, retry, retry_unrelated_icmp_error};
+use super::retry::retry;
+use super::unix::{Tried, is_from_network, retry_unrelated_icmp_error};
+use crate::progress::Direction;
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
@@ -72,7 +75,7 @@ fn send_from(
 
 /// Receives one message into header `i`.
 #[inline]
-pub(super) fn recv_one(
+fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut RecvHeaders<'_>,
     i: usize,
@@ -80,7 +83,7 @@ pub(super) fn recv_one(
 ) -> io::Result<()> {
     let (headers, fds) = wired.as_mut();
     let header = &mut headers[i];
-    let len = retry(|| {
+    let len = retry(socket, Direction::Receive, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::RecvMsg, 1)?;
         // SAFETY: the invariant of RecvHeaders.
@@ -101,7 +104,7 @@ fn send_one(
     flags: c_int,
 ) -> io::Result<()> {
     let header = &wired.as_mut()[i];
-    retry(|| {
+    retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of SendHeaders.
@@ -143,7 +146,7 @@ pub(super) fn send_plain(
         _ => (name.as_ptr().cast(), name.len()),
     };
     let (bytes, len) = (data.as_ptr().cast(), data.len());
-    retry(|| {
+    retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: both pointers are to as many bytes as is said beside them, lent for this call.
@@ -183,4 +186,21 @@ unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
     }
     // SAFETY: the caller's.
     unsafe { slice::from_raw_parts(start.cast(), len) }
+}
+
+/// Waits at most `timeout` until one of `events` or an error is there, and says whether it is; a
+/// signal ends the wait.
+pub(super) fn poll(socket: BorrowedFd<'_>, events: c_short, timeout: Duration) -> io::Result<bool> {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
+    // A millisecond begun is one to wait for.
+    let timeout = timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(c_int::MAX);
+    // SAFETY: `poll` is one pollfd.
+    match unsafe { libc::poll(&mut poll, 1, timeout) } {
+        0 => Ok(false),
+        1.. => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+    }
 }

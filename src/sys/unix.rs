@@ -34,34 +34,19 @@ pub(super) fn recv(
     wired: &mut RecvHeaders<'_>,
     flags: RecvFlags,
 ) -> Step {
-    // One message: the single-message call costs less, and everybody has it.
-    if wired.len() == 1 {
-        return match recv_one(socket, wired, flags) {
-            Ok(()) => Step::moved(1),
-            Err(error) => Step::stopped(0, error),
-        };
-    }
-    let native = native_flags(flags);
+    let flags = native_flags(flags);
+    // One message: the single-message call costs less, and everybody has it. None: FreeBSD's
+    // recvmmsg receives a message even then.
     #[cfg(mmsg_calls)]
-    if backend == Backend::Mmsg {
-        return match mmsg::recvmmsg(socket, wired, native | libc::MSG_WAITFORONE) {
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
             Ok(count) => Step::moved(count),
-            Err(error) if calls_are_missing(socket, &error) => msg::recv(socket, wired, native),
+            Err(error) if calls_are_missing(&error) => msg::recv(socket, wired, flags),
             Err(error) => Step::stopped(0, error),
         };
     }
     let _ = backend;
-    msg::recv(socket, wired, native)
-}
-
-/// Receives into the first wired header.
-#[inline]
-pub(super) fn recv_one(
-    socket: BorrowedSocket<'_>,
-    wired: &mut RecvHeaders<'_>,
-    flags: RecvFlags,
-) -> io::Result<()> {
-    msg::recv_one(socket, wired, 0, native_flags(flags))
+    msg::recv(socket, wired, flags)
 }
 
 /// Sends wired headers, by one multi-message call or one by one.
@@ -82,7 +67,7 @@ pub(super) fn send(
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
             Ok(count) => Step::moved(count),
-            Err(error) if calls_are_missing(socket, &error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
             Err(error) => Step::stopped(0, error),
         };
     }
@@ -185,11 +170,11 @@ pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
 /// failed; if so, they are not tried again in this process.
 #[cfg(mmsg_calls)]
 #[cold]
-fn calls_are_missing(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+fn calls_are_missing(error: &io::Error) -> bool {
     let missing = match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
         // A sandbox's, or a firewall's for one datagram.
-        Some(libc::EPERM) => !mmsg::permitted(socket),
+        Some(libc::EPERM) => !mmsg::permitted(),
         _ => false,
     };
     if missing {
@@ -223,17 +208,6 @@ fn native_flags(flags: RecvFlags) -> c_int {
         native |= libc::MSG_TRUNC;
     }
     native
-}
-
-/// Makes a system call again for as long as a signal interrupts it.
-#[inline]
-pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
 }
 
 /// Whether the socket is an Internet socket, of either family.

@@ -33,6 +33,8 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
+/// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
+pub(crate) const MICROSECONDS_LEN: usize = 4;
 /// `MSG_PEEK` (winsock2.h).
 const MSG_PEEK: i32 = 2;
 
@@ -56,10 +58,11 @@ impl Headers {
         self.capacity
     }
 
-    pub(crate) fn reserve(&mut self, n: usize) {
+    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
         if n > self.capacity {
             self.capacity = n.next_power_of_two().min(MAX_BATCH);
         }
+        Ok(())
     }
 
     pub(crate) fn shrink_to(&mut self, n: usize) {
@@ -114,32 +117,24 @@ impl Headers {
         flags: RecvFlags,
     ) -> Step {
         let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
-        match self.recv_one(socket, msg, flags) {
-            Ok(_) => Step::moved(1),
-            Err(error) => Step::stopped(0, error),
-        }
-    }
-
-    /// True: this system tells of the end by an error.
-    pub(crate) fn recv_one(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        msg: &mut RecvMsg<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<bool> {
-        let (arrival, source) = match msg.plain_room() {
-            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags)?,
+        let received = match msg.plain_room() {
+            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
             None => {
                 let (buffers, ..) = msg.full_room();
                 // The one allocation of this platform: socket2 wants slices of its own.
                 let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
-                recv_one(socket, &mut slices, flags)?
+                recv_one(socket, &mut slices, flags)
             }
         };
-        msg.read_control(&[]);
-        *msg.source_mut() = source;
-        msg.set_arrival(arrival);
-        Ok(true)
+        match received {
+            Ok((arrival, source)) => {
+                msg.read_control(&[]);
+                *msg.source_mut() = source;
+                msg.set_arrival(arrival);
+                Step::moved(1)
+            }
+            Err(error) => Step::stopped(0, error),
+        }
     }
 }
 
@@ -233,7 +228,7 @@ fn recv_one(
     let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
     let socket = SockRef::from(&socket);
     let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
-    let cut = Cut { data: flags.is_truncated(), control: false };
+    let cut = Cut { data: flags.is_truncated(), ..Cut::NONE };
     let arrival = Arrival { reported: len, segment_size: None, cut, told: false };
     Ok((arrival, RawAddr(addr.as_socket())))
 }
@@ -301,9 +296,16 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
-        let arrivals = vec![(Arrival::NONE, RawAddr::NONE); slots];
-        Self { payload: vec![0; slots * slot_len], arrivals, slot_len }
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
+        let (mut payload, mut arrivals) = (Vec::new(), Vec::new());
+        payload.try_reserve_exact(slots * slot_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        arrivals.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        payload.resize(slots * slot_len, 0);
+        arrivals.resize(slots, (Arrival::NONE, RawAddr::NONE));
+        Ok(Self { payload, arrivals, slot_len })
     }
 
     /// No descriptor comes with a message here.
@@ -328,25 +330,15 @@ impl Slots {
         range: Range<usize>,
         flags: RecvFlags,
     ) -> Step {
-        match self.fill(range.start, socket, flags) {
-            Ok(_) => Step::moved(1),
+        let i = range.start;
+        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
+        match recv_one(socket, &mut [uninit(slot)], flags) {
+            Ok(arrived) => {
+                self.arrivals[i] = arrived;
+                Step::moved(1)
+            }
             Err(error) => Step::stopped(0, error),
         }
-    }
-
-    pub(crate) fn recv_one(
-        &mut self,
-        socket: BorrowedSocket<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<bool> {
-        self.fill(0, socket, flags)
-    }
-
-    /// True: as [`Headers::recv_one`].
-    fn fill(&mut self, i: usize, socket: BorrowedSocket<'_>, flags: RecvFlags) -> io::Result<bool> {
-        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
-        self.arrivals[i] = recv_one(socket, &mut [uninit(slot)], flags)?;
-        Ok(true)
     }
 
     /// The datagrams among the first `n` messages, if all of them are whole.
@@ -365,7 +357,8 @@ impl Slots {
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let (arrival, source) = &self.arrivals[i];
-        self.message_as(i, *arrival, source.lend(), &Told::NOTHING)
+        let data = Parts::one(self.payload(i, arrival.reported));
+        Message::new(data, source.lend(), *arrival, Meta::new(None, &[]))
     }
 
     pub(crate) fn arrived(&self, i: usize) -> (Arrival, usize) {
@@ -373,16 +366,13 @@ impl Slots {
         (arrival, arrival.reported.min(self.slot_len))
     }
 
-    pub(crate) fn message_as<'a>(
-        &'a self,
-        i: usize,
-        arrival: Arrival,
-        source: RawAddrRef<'a>,
-        told: &'a Told,
-    ) -> Message<'a> {
-        let payload = &self.payload[i * self.slot_len..][..self.slot_len];
-        let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, Meta::new(Some(told), &[]))
+    /// The first `len` bytes of slot `i`, or all if it has fewer.
+    pub(crate) fn payload(&self, i: usize, len: usize) -> &[u8] {
+        &self.payload[i * self.slot_len..][..self.slot_len.min(len)]
+    }
+
+    pub(crate) fn slot_len(&self) -> usize {
+        self.slot_len
     }
 
     pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {

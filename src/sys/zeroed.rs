@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
 use std::iter::Zip;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -60,16 +61,27 @@ impl<T: Plain> Zeroed<T> {
     ///
     /// # Panics
     ///
-    /// If that is more than `isize::MAX` bytes.
+    /// If that is more than `isize::MAX` bytes. Where there is no memory, the process ends.
     pub(super) fn new(len: usize) -> Self {
-        let layout = Layout::array::<T>(len).expect("capacity overflow");
+        Self::try_new(len).unwrap_or_else(|_| {
+            handle_alloc_error(Layout::array::<T>(len).expect("capacity overflow"))
+        })
+    }
+
+    /// `len` elements of zero bytes.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory` if there is no room for them.
+    pub(super) fn try_new(len: usize) -> io::Result<Self> {
+        let layout = Layout::array::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         if layout.size() == 0 {
-            return Self { ptr: NonNull::dangling(), len };
+            return Ok(Self { ptr: NonNull::dangling(), len });
         }
         // SAFETY: the layout's size is not 0.
         let memory = unsafe { alloc_zeroed(layout) }.cast::<T>();
-        let ptr = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { ptr, len }
+        let ptr = NonNull::new(memory).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { ptr, len })
     }
 
     /// The first element's address, good for as long as `self` lives, wherever it moves.

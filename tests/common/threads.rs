@@ -37,6 +37,11 @@ impl<R: Send + 'static> Call<R> {
         }
     }
 
+    /// Whether the call has returned.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// For a signal to the thread.
     pub fn pthread(&self) -> RawPthread {
         self.thread.as_pthread_t()

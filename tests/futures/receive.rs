@@ -25,9 +25,10 @@ async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
         payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
         settle();
     };
-    let mut memory = memory(8, 32);
+    // As much room as an `Offload` asks for.
+    let mut memory = memory(8, 65_535);
     let mut msgs = room(&mut memory);
-    let mut batch = RecvBatch::new(8, 32);
+    let mut batch = RecvBatch::new(8, 65_535);
 
     assert_eq!(to.recv_batch_async(&mut []).await.expect("nothing is asked for"), 0);
     // Each waits first, and then finds them all.

@@ -372,3 +372,97 @@ fn r2_what_was_told_of_a_datagram_that_was_left_out_is_not_told_of_the_next() {
     let second = batch.iter().next().expect("one was counted");
     assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{told:?}");
 }
+
+/// Receives what it likes and counts as it likes.
+struct Liar {
+    count: usize,
+    meta: RecvMeta,
+}
+
+impl BatchSocket for Liar {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        if let Some(msg) = msgs.first_mut() {
+            msg.fill(b"the only one", None, self.meta);
+        }
+        Ok(self.count)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(self.count)
+    }
+}
+
+#[test]
+fn d16_a_double_that_counts_more_than_it_was_given_room_for_is_held_to_the_room() {
+    for (count, size) in [(usize::MAX, None), (33, Some(1)), (usize::MAX / 2 + 1, Some(65_535))] {
+        let mut meta = RecvMeta::default();
+        meta.segment_size = size;
+        let liar = Liar { count, meta };
+        for slots in [1, 5, 40] {
+            let mut batch = RecvBatch::new(slots, 8);
+            let n = liar.recv_into(&mut batch).expect("it never fails");
+            assert_eq!((n, batch.len()), (slots.min(32), slots.min(32)));
+            assert_eq!(batch.messages().count(), n);
+            let bytes: usize = batch.iter().map(|datagram| datagram.len()).sum();
+            assert_eq!(bytes, 8);
+            assert!(batch.messages().next().is_some_and(|message| message.truncated()));
+        }
+    }
+}
+
+/// Receives, and moves the messages that it keeps to the front.
+struct Picky<'a>(&'a Double);
+
+impl BatchSocket for Picky<'_> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        let count = self.0.recv_batch(msgs)?;
+        let mut kept = 0;
+        for i in 0..count {
+            if msgs[i].data().first() != Some(&b'-') {
+                msgs.swap(kept, i);
+                kept += 1;
+            }
+        }
+        Ok(kept)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn d16_a_double_may_put_messages_in_another_order() {
+    let sent = ["-no", "one", "-never", "two", "three"].map(|data| data.as_bytes().to_vec());
+    let double = Double::with_inbox(&sent);
+    let mut batch = RecvBatch::new(8, 8);
+    assert_eq!(Picky(&double).recv_into(&mut batch).expect("three are kept"), 3);
+    assert!(batch.iter().map(|datagram| datagram.data()).eq([&b"one"[..], b"two", b"three"]));
+}
+
+/// Puts memory of its own in the place of the memory that it was given.
+struct Changeling;
+
+impl BatchSocket for Changeling {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        for msg in msgs.iter_mut() {
+            *msg = RecvMsg::new(Box::leak(Box::new([0; 16])));
+            msg.fill(b"from elsewhere", None, RecvMeta::default());
+        }
+        Ok(msgs.len())
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn d16_a_double_that_fills_other_memory_shows_no_bytes_of_another_message() {
+    let mut batch = RecvBatch::new(2, 8);
+    let double = Double::with_inbox(&[b"earlier".to_vec(), b"earlier".to_vec()]);
+    assert_eq!(double.recv_into(&mut batch).expect("both are there"), 2);
+    assert_eq!(Changeling.recv_into(&mut batch).expect("both are filled"), 2);
+    assert!(batch.iter().all(|datagram| datagram.is_empty() && datagram.truncated()));
+    assert_eq!(batch.iter().count(), 2);
+}

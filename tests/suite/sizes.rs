@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, payloads};
-use crate::common::sockets::{addr, udp4, udp6, unix_pair};
+use crate::common::recv::{collect, payloads, room};
+use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{code, payload};
 
 /// Nothing, one byte, what an Ethernet frame holds, the most that IPv4 allows.
@@ -166,4 +166,25 @@ fn more_buffers_than_the_system_takes_are_its_error() {
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
     assert_eq!(code(b.recv_batch(&mut msgs)), libc::EMSGSIZE);
     assert_eq!(payloads(&b, 1), [b"still there"]);
+}
+
+#[test]
+fn d13_too_many_buffers_are_refused_before_anything_is_received() {
+    let (near, far) = (udp4(), udp4());
+    for place in [0, 1, 4] {
+        for data in [b"one", b"two"] {
+            send(&near, &far, data);
+        }
+        settle();
+        let mut memory = vec![vec![0; 8]; 5];
+        let mut bytes = vec![[0; 1]; 1_025];
+        let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
+        let mut msgs = room(&mut memory);
+        msgs[place] = RecvMsg::scatter(&mut buffers);
+        assert_eq!(code(far.recv_batch(&mut msgs)), libc::EMSGSIZE);
+        // Nobody else hears of it, and nothing is lost.
+        send(&far, &near, b"innocent");
+        assert_eq!(payloads(&near, 1), [b"innocent"]);
+        assert_eq!(payloads(&far, 2), [b"one", b"two"]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, ControlBuf, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, ControlBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
 use crate::common::recv::{Got, collect};
@@ -115,23 +115,52 @@ fn a_batch_holds_trains_and_single_datagrams_in_order() {
 }
 
 #[test]
-fn a_train_that_is_cut_gives_its_whole_datagrams_and_says_so() {
+fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
     for (from, to) in pairs() {
-        for (slot, whole, rest) in [(250, 2, Some(50)), (300, 3, None), (99, 0, Some(99))] {
+        for (slot, whole, rest) in [(250, 2, 50), (301, 3, 1), (99, 0, 99)] {
             let data = payload(slot, 1_037);
             if !send_train(&from, &to, &data, 100) {
                 return;
             }
-            let mut batch = RecvBatch::new(1, slot);
-            assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
-            assert!(batch.messages().all(|message| message.truncated()));
-            let got: Vec<_> = batch.iter().map(Got::from).collect();
-            assert_eq!(got.len(), whole + usize::from(rest.is_some()));
-            for (got, data) in got.iter().zip(data[..slot].chunks(100)) {
-                assert_eq!((&got.data[..], got.truncated), (data, data.len() < 100));
-            }
+            check_truncated(&to, &data, slot, (whole, rest));
         }
     }
+}
+
+#[test]
+fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
+    for (from, to) in pairs() {
+        for (slot, whole) in [(100, 1), (300, 3), (1_000, 10)] {
+            let data = payload(slot, 1_037);
+            if !send_train(&from, &to, &data, 100) {
+                return;
+            }
+            check_truncated(&to, &data, slot, (whole, 0));
+        }
+    }
+}
+
+/// Receives a message that is longer than its slot, in each way, and checks what it gives: `whole`
+/// datagrams of 100 bytes, and one that is truncated to `rest` bytes.
+#[track_caller]
+fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usize, usize)) {
+    let mut expected: Vec<_> = data.chunks(100).take(whole).map(|d| (d.to_vec(), false)).collect();
+    expected.push((data[100 * whole..][..rest].to_vec(), true));
+    let plain = |got: Got| (got.data, got.truncated);
+
+    let mut memory = [vec![0; slot / 2], vec![0; slot - slot / 2]];
+    let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
+    let mut msgs = [RecvMsg::scatter(&mut buffers)];
+    let seen = to.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("it is there");
+    assert_eq!((seen, msgs[0].truncated()), (1, true));
+    let datagrams = msgs[0].datagrams();
+    assert_eq!(datagrams.len(), expected.len());
+    assert_eq!(datagrams.map(Got::from).map(plain).collect::<Vec<_>>(), expected);
+
+    let mut batch = RecvBatch::new(1, slot);
+    assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
+    assert!(batch.messages().all(|message| message.truncated()));
+    assert_eq!(batch.iter().map(Got::from).map(plain).collect::<Vec<_>>(), expected);
 }
 
 #[test]

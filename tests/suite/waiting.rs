@@ -180,29 +180,3 @@ fn unix_sockets_wait_in_the_same_way() {
     assert_eq!(b.recv_batch(&mut msgs).expect("two are there"), 2);
     assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
 }
-
-/// A handler without SA_RESTART interrupts a receive; the crate begins it again.
-#[test]
-fn a_signal_does_not_end_a_receive() {
-    extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: an all-zero sigaction is one without flags; the handler does nothing, so it may run
-    // at any point of any thread.
-    let installed = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
-    };
-    assert_eq!(installed, 0);
-    for receive in WAYS {
-        let socket = udp4();
-        let to = addr(&socket);
-        let own = socket.try_clone().expect("a second descriptor");
-        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
-        for _ in 0..3 {
-            // SAFETY: the thread is blocked or has not been joined: its handle is valid.
-            assert_eq!(unsafe { libc::pthread_kill(receiver.pthread(), libc::SIGUSR1) }, 0);
-        }
-        socket.send_to(b"after the signal", to).expect("it is taken");
-        assert_eq!(receiver.result().expect("one is there"), [b"after the signal"]);
-    }
-}

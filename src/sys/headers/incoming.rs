@@ -3,8 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
-use libc::c_int;
-
 use super::{Control, Header};
 use crate::RecvMsg;
 use crate::ancillary::CONTROL_SPACE;
@@ -67,13 +65,7 @@ pub(super) fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> Seen {
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
     let ended = ended && unix::is_inet(socket);
     let end = if ended { headers.iter().position(is_end) } else { None };
-    Seen { control: control > 0, cut: is_cut(flags), end }
-}
-
-/// Whether the flags of received messages say that something was cut off.
-#[inline]
-pub(super) fn is_cut(flags: c_int) -> bool {
-    flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
+    Seen { control: control > 0, cut: flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0, end }
 }
 
 /// Tells `msg` what the kernel wrote into its header, if both are plain.
@@ -99,7 +91,8 @@ pub(super) fn arrive_told(header: &Header, control: &Control, msg: &mut RecvMsg<
 pub(super) fn arrive(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
     let segment_size = msg.read_control(control_of(header, control));
     msg.source_mut().set_len(source_len(header));
-    msg.set_arrival(arrival(header, segment_size));
+    let arrival = arrival(header, segment_size, || msg.addr().is_some());
+    msg.set_arrival(arrival);
 }
 
 /// Bytes of the address that the kernel wrote.
@@ -124,18 +117,27 @@ pub(super) fn arm(header: &mut Header) {
     hdr.msg_flags = 0;
 }
 
-/// What the kernel wrote into a header, with what its control data said of trains.
+/// What the kernel wrote into a header, with the segment size from its control data; `from_inet` says
+/// whether the message came from an Internet address.
 #[inline]
-pub(super) fn arrival(header: &Header, segment_size: Option<u16>) -> Arrival {
+pub(super) fn arrival(
+    header: &Header,
+    segment_size: Option<u16>,
+    from_inet: impl FnOnce() -> bool,
+) -> Arrival {
     let hdr = &header.msg_hdr;
+    // Two bits looked at: whatever else a system leaves in the flags does not matter.
+    let is_set = |flag| hdr.msg_flags & flag != 0;
+    let control = is_set(libc::MSG_CTRUNC);
     Arrival {
         reported: header.msg_len as usize,
         segment_size,
         told: hdr.msg_controllen > 0,
-        // Two bits looked at: whatever else a system leaves in the flags does not matter.
         cut: Cut {
-            data: hdr.msg_flags & libc::MSG_TRUNC != 0,
-            control: hdr.msg_flags & libc::MSG_CTRUNC != 0,
+            data: is_set(libc::MSG_TRUNC),
+            control,
+            // Only Internet sockets coalesce, and their messages have a source.
+            segment_size: control && segment_size.is_none() && from_inet(),
         },
     }
 }
@@ -143,6 +145,6 @@ pub(super) fn arrival(header: &Header, segment_size: Option<u16>) -> Arrival {
 /// Whether a header holds nothing and came from nowhere. An Internet socket gives that only when
 /// it is shut down: its datagrams have a source, empty or not.
 #[inline]
-pub(super) fn is_end(header: &Header) -> bool {
+fn is_end(header: &Header) -> bool {
     header.msg_len == 0 && header.msg_hdr.msg_namelen == 0
 }

@@ -25,7 +25,7 @@ mod tests;
 
 use gso::Gso;
 pub(crate) use gso::WiredBatches;
-use incoming::{arrive, arrive_plain, arrive_told, is_cut, is_end, look_over, wire_room};
+use incoming::{arrive, arrive_plain, arrive_told, look_over, wire_room};
 use outgoing::{Fuller, wire_plain};
 pub(crate) use slots::{Singles, Slots};
 
@@ -33,7 +33,6 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
-use std::slice;
 
 use libc::iovec;
 
@@ -94,27 +93,33 @@ impl Headers {
     }
 
     /// Makes room for `n` messages, at most [`MAX_BATCH`].
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; the room is as before then.
     #[inline]
-    pub(crate) fn reserve(&mut self, n: usize) {
-        if n > self.capacity() {
-            self.resize(n.next_power_of_two().min(MAX_BATCH));
+    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
+        if n <= self.capacity() {
+            return Ok(());
         }
+        self.resize(n.next_power_of_two().min(MAX_BATCH))
     }
 
-    /// Gives back the room beyond `n` messages.
+    /// Gives back the room beyond `n` messages, if there is memory for the smaller one.
     pub(crate) fn shrink_to(&mut self, n: usize) {
         if n < self.capacity() {
-            self.resize(n);
+            let _ = self.resize(n);
         }
     }
 
     /// There is nothing to carry over: every wiring writes all that it will use.
     #[cold]
-    fn resize(&mut self, n: usize) {
-        self.headers = Zeroed::new(n);
-        self.rows = Zeroed::new(n);
-        self.controls = Zeroed::new(n);
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, rows) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        self.controls = Zeroed::try_new(n)?;
+        (self.headers, self.rows) = (headers, rows);
         self.gso.resize(n);
+        Ok(())
     }
 
     /// Sends messages in order, as many as there is room for; see the contract in [`super`].
@@ -151,12 +156,11 @@ impl Headers {
         flags: RecvFlags,
     ) -> Step {
         let (mut wired, plain_room) = self.wire_recv(msgs);
-        let mut step = unix::recv(backend, socket, &mut wired, flags);
+        let step = unix::recv(backend, socket, &mut wired, flags);
         let seen = look_over(socket, &self.headers[..step.count]);
         // In the error queue it is ordinary to have neither bytes nor a source.
-        if let Some(count) = seen.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE)) {
-            step = Step { count, error: None, ended: true, ..step };
-        }
+        let end = seen.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
+        let step = step.ended_at(end);
         if !plain_room {
             hand_out(&mut self.fds, &mut msgs[..step.count]);
         }
@@ -169,36 +173,6 @@ impl Headers {
             arrived.for_each(|((header, _), msg)| arrive_plain(header, msg));
         }
         step
-    }
-
-    /// Receives one message; false if the socket was shut down. There is room for it.
-    #[inline]
-    pub(crate) fn recv_one(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        msg: &mut RecvMsg<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<bool> {
-        let (header, control) = (&mut self.headers[0], &mut self.controls[0]);
-        let plain_room = wire_room(header, msg, control);
-        let buffers = PhantomData;
-        let fds = (!plain_room).then(|| self.fds.begin(0));
-        let mut wired = RecvHeaders { headers: slice::from_mut(header), fds, buffers };
-        unix::recv_one(socket, &mut wired, flags)?;
-        // (The error queue, where that is ordinary, is read by `recv`.)
-        if is_end(header) && unix::is_inet(socket) {
-            return Ok(false);
-        }
-        if !plain_room {
-            hand_out(&mut self.fds, slice::from_mut(msg));
-        }
-        let hdr = &header.msg_hdr;
-        if plain_room && hdr.msg_controllen == 0 && !is_cut(hdr.msg_flags) {
-            arrive_plain(header, msg);
-        } else {
-            arrive(header, control, msg);
-        }
-        Ok(true)
     }
 
     /// Points the first headers at the messages' buffers and at copies of their addresses.

@@ -51,14 +51,21 @@ pub(crate) struct Slots {
 
 impl Slots {
     /// All of it together fits an `isize`: the caller has checked.
-    pub(crate) fn new(slots: usize, slot_len: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
         let stride = NAME_LEN + slot_len;
+        let mut told = Vec::new();
+        told.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        told.resize(slots, Told::NOTHING);
         let mut new = Self {
-            headers: Zeroed::new(slots),
-            iovecs: Zeroed::new(slots),
-            slots: Zeroed::new(slots * stride),
-            controls: Zeroed::new(slots),
-            told: vec![Told::NOTHING; slots],
+            headers: Zeroed::try_new(slots)?,
+            iovecs: Zeroed::try_new(slots)?,
+            slots: Zeroed::try_new(slots * stride)?,
+            controls: Zeroed::try_new(slots)?,
+            told,
             fds: None,
             stride,
             touched: slots,
@@ -78,7 +85,7 @@ impl Slots {
             hdr.msg_iovlen = 1;
             hdr.msg_control = controls.wrapping_add(i).cast();
         }
-        new
+        Ok(new)
     }
 
     /// Receives into the slots of `range`; see the contract in [`crate::sys`]. A range that
@@ -98,38 +105,16 @@ impl Slots {
         let headers = &mut self.headers[start..end];
         let fds = self.fds.as_mut().map(|fds| fds.begin(start));
         let mut wired = RecvHeaders { headers, fds, buffers: PhantomData };
-        let mut step = unix::recv(backend, socket, &mut wired, flags);
+        let step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
         let seen = look_over(socket, &self.headers[start..start + step.count]);
-        if let Some(count) = seen.end {
-            step = Step { count, error: None, ended: true, ..step };
-        }
+        let step = step.ended_at(seen.end);
         self.single &= !seen.cut;
         if seen.control {
             self.read_control(start..start + step.count);
         }
         step
-    }
-
-    /// Receives into the first slot, as a batch of its own; false if the socket was shut down.
-    #[inline]
-    pub(crate) fn recv_one(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        flags: RecvFlags,
-    ) -> io::Result<bool> {
-        self.rearm();
-        self.touched = 1;
-        let headers = &mut self.headers[..1];
-        let fds = self.fds.as_mut().map(|fds| fds.begin(0));
-        unix::recv_one(socket, &mut RecvHeaders { headers, fds, buffers: PhantomData }, flags)?;
-        let seen = look_over(socket, &self.headers[..1]);
-        self.single = !seen.cut;
-        if seen.control {
-            self.read_control(0..1);
-        }
-        Ok(seen.end.is_none())
     }
 
     /// Reads the control data of the messages in the slots of `range`.
@@ -168,10 +153,9 @@ impl Slots {
         let header = &self.headers[i];
         let raw = control_of(header, &self.controls[i]);
         let told = (!raw.is_empty()).then(|| &self.told[i]);
-        let (name, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
         let (arrival, len) = self.arrived(i);
-        let source = RawAddrRef::new(name, source_len(header));
-        Message::new(Parts::one(&payload[..len]), source, arrival, Meta::new(told, raw))
+        let data = Parts::one(self.payload(i, len));
+        Message::new(data, self.source(i), arrival, Meta::new(told, raw))
     }
 
     /// What arrived in slot `i`, and how many bytes of it are there.
@@ -180,21 +164,27 @@ impl Slots {
         let header = &self.headers[i];
         let told = header.msg_hdr.msg_controllen > 0;
         let segment_size = if told { self.told[i].meta().segment_size } else { None };
-        let arrival = arrival(header, segment_size);
-        (arrival, arrival.reported.min(self.stride - NAME_LEN))
+        let arrival = arrival(header, segment_size, || self.source(i).get().is_some());
+        (arrival, arrival.reported.min(self.slot_len()))
     }
 
-    /// The message in slot `i`, where it was not the kernel that put it there.
-    pub(crate) fn message_as<'a>(
-        &'a self,
-        i: usize,
-        arrival: Arrival,
-        source: RawAddrRef<'a>,
-        told: &'a Told,
-    ) -> Message<'a> {
+    /// Where the message in slot `i` came from.
+    #[inline]
+    fn source(&self, i: usize) -> RawAddrRef<'_> {
+        let (name, _) = parts(&self.slots[i * self.stride..][..self.stride]);
+        RawAddrRef::new(name, source_len(&self.headers[i]))
+    }
+
+    /// Payload bytes of a slot.
+    #[inline]
+    pub(crate) fn slot_len(&self) -> usize {
+        self.stride - NAME_LEN
+    }
+
+    /// The first `len` bytes of slot `i`, or all if it has fewer.
+    pub(crate) fn payload(&self, i: usize, len: usize) -> &[u8] {
         let (_, payload) = parts(&self.slots[i * self.stride..][..self.stride]);
-        let data = &payload[..payload.len().min(arrival.reported)];
-        Message::new(Parts::one(data), source, arrival, Meta::new(Some(told), &[]))
+        &payload[..payload.len().min(len)]
     }
 
     /// Whether descriptors that come with messages are kept, rather than closed. Closes those that
@@ -269,7 +259,7 @@ impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slots")
             .field("slots", &self.headers.len())
-            .field("slot_len", &(self.stride - NAME_LEN))
+            .field("slot_len", &self.slot_len())
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ fn received(flags: libc::c_int) -> Arrival {
     let mut headers = Zeroed::<Header>::new(1);
     headers[0].msg_len = 5;
     headers[0].msg_hdr.msg_flags = flags;
-    arrival(&headers[0], None)
+    arrival(&headers[0], None, || false)
 }
 
 #[test]
@@ -25,14 +25,14 @@ fn p3_stray_bits_in_the_flags_do_not_matter() {
     // What FreeBSD leaves there, and everything at once.
     #[cfg(mmsg_calls)]
     assert_eq!(received(libc::MSG_WAITFORONE).cut, Cut::default());
-    assert_eq!(received(!0).cut, Cut { data: true, control: true });
+    assert_eq!(received(!0).cut, Cut { data: true, control: true, segment_size: false });
     assert_eq!(received(!(libc::MSG_TRUNC | libc::MSG_CTRUNC)).cut, Cut::default());
 }
 
 #[test]
 fn r2_what_a_call_overwrites_is_set_anew() {
     let mut headers = Headers::new();
-    headers.reserve(2);
+    headers.reserve(2).expect("there is memory");
     let mut memory = [[0; 10]; 2];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     for _ in 0..2 {

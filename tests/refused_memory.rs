@@ -1,0 +1,117 @@
+//! What becomes of a call for which there is no memory.
+#![cfg(unix)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::ptr;
+use std::time::Duration;
+
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool};
+
+/// The system's allocator, except that a thread may have it refuse.
+struct Refusing;
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+thread_local! {
+    /// Requests of at least so many bytes are refused.
+    static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+// SAFETY: every request goes to the system's allocator as it came, or gets the answer that there is
+// no memory, which any request may get. Nothing here allocates or unwinds.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= LIMIT.get() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the caller's promises about `layout` are handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= LIMIT.get() {
+            return ptr::null_mut();
+        }
+        // SAFETY: as for `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are handed on; the system's allocator gave the memory.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Runs `call` with requests of `limit` bytes and more refused.
+fn limited<R>(limit: usize, call: impl FnOnce() -> R) -> R {
+    LIMIT.set(limit);
+    let result = call();
+    LIMIT.set(usize::MAX);
+    result
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    socket
+}
+
+#[test]
+fn d15_a_batch_for_which_there_is_no_memory_is_an_error() {
+    // The payload, its headers, and each thing that belongs to a slot may be what does not fit.
+    for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
+        for limit in [100, 1_000, 10_000, 60_000] {
+            let error = limited(limit, || RecvBatch::try_new(slots, len));
+            let error = error.expect_err("there is no memory");
+            assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{slots} of {len}, {limit}");
+        }
+        assert_eq!(RecvBatch::try_new(slots, len).expect("there is again").slots(), slots);
+    }
+}
+
+#[test]
+fn d15_a_batch_larger_than_any_memory_is_an_error() {
+    // Two of them fill the address space of a 32-bit process, one more than that of any other.
+    let len = isize::MAX as usize - (1 << 16);
+    let (first, second) = (RecvBatch::try_new(1, len), RecvBatch::try_new(1, len));
+    let error = first.and(second).expect_err("there is no memory");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
+    let (near, far) = (socket(), socket());
+    let to = far.local_addr().expect("it is bound");
+    let msgs = [SendMsg::to(to, b"data"); 32];
+    let mut queue = SendQueue::new(1 << 16);
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    let mut memory = [[0; 8]; 32];
+    let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    clear_pool();
+    let mut arena = MmsgBuf::new();
+    for limit in [1_000, 2_000, 5_000] {
+        let tries = limited(limit, || {
+            [
+                near.send_batch(&msgs),
+                near.send_iter(&mut msgs.into_iter()),
+                near.flush(&mut queue),
+                arena.send(&near, &msgs),
+                arena.recv(&far, &mut room),
+                far.recv_batch(&mut room),
+            ]
+        });
+        for result in tries {
+            assert_eq!(result.expect_err("there is no memory").kind(), ErrorKind::OutOfMemory);
+        }
+    }
+    assert_eq!(queue.len(), 32);
+    // Nothing has left, and both go on as if nothing had been.
+    assert_eq!(arena.send(&near, &msgs).expect("there is memory again"), 32);
+    assert_eq!(arena.recv(&far, &mut room).expect("they are there"), 32);
+    assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
+    assert_eq!(far.recv_batch(&mut room).expect("they are there"), 32);
+}

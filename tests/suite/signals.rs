@@ -1,0 +1,173 @@
+//! What becomes of a call that a signal interrupts.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg, SendQueue};
+
+use crate::common::recv::{collect, data_of, memory, room};
+use crate::common::sockets::{addr, udp4, unix_pair};
+use crate::common::threads::Call;
+use crate::common::{NET, would_block};
+
+/// The ways to receive, each giving the datagrams it got.
+type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
+
+fn by_messages<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = memory(COUNT, 64);
+    let mut msgs = room(&mut memory);
+    let count = socket.recv_batch(&mut msgs)?;
+    Ok(data_of(&msgs[..count]))
+}
+
+fn by_batch<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
+    let mut batch = RecvBatch::new(COUNT, 64);
+    socket.recv_into_with(&mut batch, RecvFlags::NONE)?;
+    Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
+}
+
+const RECEIVES: [Receive; 4] = [by_messages::<1>, by_messages::<64>, by_batch::<1>, by_batch::<64>];
+
+/// SIGUSR1 interrupts system calls from now on, and does nothing else.
+fn handle_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: an all-zero sigaction is one without flags, SA_RESTART among them; the handler
+        // does nothing, so it may run at any point of any thread.
+        let installed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+        };
+        assert_eq!(installed, 0);
+    });
+}
+
+fn interrupt<R: Send + 'static>(call: &Call<R>) {
+    // SAFETY: the thread has not been joined: its handle is valid.
+    assert_eq!(unsafe { libc::pthread_kill(call.pthread(), libc::SIGUSR1) }, 0);
+}
+
+/// Interrupts the call until it is over. A call that begins its wait anew never is: the signals
+/// come more often than its timeout.
+#[track_caller]
+fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
+    let end = Instant::now() + NET / 2;
+    while !call.is_over() {
+        assert!(Instant::now() < end, "it waits for as long as signals come");
+        interrupt(&call);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    call.result()
+}
+
+const TIMEOUT: Duration = Duration::from_millis(400);
+/// The kernel counts in ticks of up to 10 ms, of which the first may be nearly over.
+const TICK: Duration = Duration::from_millis(10);
+
+#[test]
+fn a_signal_does_not_end_a_receive() {
+    handle_signals();
+    for receive in RECEIVES {
+        for timeout in [None, Some(NET)] {
+            let socket = udp4();
+            socket.set_read_timeout(timeout).expect("a timeout");
+            let to = addr(&socket);
+            let own = socket.try_clone().expect("a second descriptor");
+            let receiver = Call::blocked(move || receive(&own));
+            for _ in 0..3 {
+                interrupt(&receiver);
+            }
+            socket.send_to(b"after the signal", to).expect("it is taken");
+            assert_eq!(receiver.result().expect("one is there"), [b"after the signal"]);
+        }
+    }
+}
+
+#[test]
+fn d9_a_read_timeout_holds_while_signals_come() {
+    handle_signals();
+    for receive in RECEIVES {
+        let socket = udp4();
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        let receiver = Call::blocked(move || {
+            let start = Instant::now();
+            (receive(&socket), start.elapsed())
+        });
+        let (result, waited) = interrupt_until_over(receiver);
+        assert!(would_block(result));
+        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+    }
+}
+
+/// Fills the socket, and gives what it took.
+fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
+    socket.set_nonblocking(true).expect("it can");
+    let mut sent = 0;
+    loop {
+        match socket.send_batch(&[*msg]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    socket.set_nonblocking(false).expect("it can");
+    sent
+}
+
+/// The ways to send three messages.
+const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
+    |socket| socket.send_batch(&[SendMsg::new(b"late")]),
+    |socket| socket.send_batch(&[SendMsg::new(b"late"); 3]),
+    |socket| socket.send_iter(&mut [SendMsg::new(b"late"); 3].into_iter()),
+    |socket| {
+        let mut queue = SendQueue::new(1_000);
+        queue.push(&SendMsg::new(b"late")).expect("there is room");
+        socket.flush(&mut queue)
+    },
+];
+
+#[test]
+fn d9_a_write_timeout_holds_while_signals_come() {
+    handle_signals();
+    for send in SENDS {
+        let (a, b) = unix_pair();
+        let full = fill(&a, &SendMsg::new(b"early"));
+        a.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
+        let sender = Call::blocked(move || {
+            let start = Instant::now();
+            (send(&a), start.elapsed())
+        });
+        let (result, waited) = interrupt_until_over(sender);
+        assert!(would_block(result));
+        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+        assert!(collect(&b, full).iter().all(|got| got.data == b"early"));
+    }
+}
+
+#[test]
+fn a_signal_does_not_end_a_send() {
+    handle_signals();
+    for send in SENDS {
+        for timeout in [None, Some(NET)] {
+            let (a, b) = unix_pair();
+            let full = fill(&a, &SendMsg::new(b"early"));
+            a.set_write_timeout(timeout).expect("a timeout");
+            let sender = Call::blocked(move || send(&a));
+            for _ in 0..3 {
+                interrupt(&sender);
+            }
+            let mut buffer = [0; 8];
+            for _ in 0..full {
+                let len = b.recv(&mut buffer).expect("it was taken");
+                assert_eq!(&buffer[..len], b"early");
+            }
+            let sent = sender.result().expect("there is room again");
+            assert!(collect(&b, sent).iter().all(|got| got.data == b"late"));
+        }
+    }
+}
