@@ -140,7 +140,7 @@ impl World {
             assert!(!whole || count == most.min(waiting), "it ends for no reason: {what}");
             for answer in log {
                 let Answer::Failed(errno) = *answer else { continue };
-                let owed = Owed { errno, clone, of_message: false };
+                let owed = Owed { errno, clone };
                 match errno {
                     libc::EAGAIN => {}
                     // D34: it is in the error queue, and the receive may pass over it.
