@@ -135,7 +135,10 @@ impl World {
         assert!(count <= most, "{what}");
         if told.is_none() {
             let whole = log.iter().all(|answer| {
-                matches!(answer, Answer::Passed | Answer::Interrupted | Answer::NotTheCall | Answer::Asked)
+                matches!(
+                    answer,
+                    Answer::Passed | Answer::Interrupted | Answer::NotTheCall | Answer::Asked
+                )
             });
             assert!(!whole || count == most.min(waiting), "it ends for no reason: {what}");
             for answer in log {

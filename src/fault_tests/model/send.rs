@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::kernel::Answer;
 use super::messages::{Msg, NO_ERRNO, lend};
-use super::ops::Sending;
+use super::ops::{Kind, Sending};
 use super::world::{End, Owed, Partial, World, under};
 use crate::fault_tests::addr;
 use crate::sys::kinds;
@@ -57,9 +57,11 @@ impl World {
         again: bool,
         thread: bool,
     ) {
-        // M2: an iterator without messages takes what is owed.
-        let owes = !self.sockets[socket].owed_sends.is_empty();
-        if way == Sending::Iter && msgs.is_empty() && owes {
+        // M2: an iterator without messages takes what is owed from an `Offload`.
+        let served = &self.sockets[socket];
+        let owes = !served.owed_sends.is_empty() || !served.tolerated_sends.is_empty();
+        let offload = served.kind != Kind::Plain;
+        if way == Sending::Iter && msgs.is_empty() && owes && offload {
             return;
         }
         let mut left = msgs;
@@ -96,12 +98,8 @@ impl World {
         let end = &self.sockets[socket].clone(clone).end;
         let gso = end.gso();
         let datagrams = msgs.iter().map(|msg| msg.datagrams().len()).sum();
-        let (said, log) = under(
-            &self.kernel,
-            &mut self.backend,
-            thread,
-            (socket, 0, datagrams),
-            || {
+        let (said, log) =
+            under(&self.kernel, &mut self.backend, thread, (socket, 0, datagrams), || {
                 lend(msgs, &to, |sends| {
                     let mut failed = Vec::new();
                     let batch_socket = end.batch_socket();
@@ -133,8 +131,7 @@ impl World {
                     };
                     Said { result, failed }
                 })
-            },
-        );
+            });
         (said, Context { log, gso, each: way == Sending::Each })
     }
 
@@ -184,8 +181,7 @@ impl World {
         let payload = |msg: crate::SendMsg<'_>| msg.slices().collect::<Vec<_>>().concat();
         assert_eq!(self.queue.len(), self.queued.len());
         assert!(self.queue.iter().map(payload).eq(self.queued.iter().map(|msg| msg.data.clone())));
-        let least: usize =
-            self.queued.iter().map(|msg| msg.data.len() + SendQueue::OVERHEAD).sum();
+        let least: usize = self.queued.iter().map(|msg| msg.data.len() + SendQueue::OVERHEAD).sum();
         assert!(self.queue.bytes() >= least && (least > 0 || self.queue.bytes() == 0));
     }
 
