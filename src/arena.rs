@@ -178,7 +178,7 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
-        let mut progress = Progress::begin(socket, Direction::Send, usize::MAX)?;
+        let mut progress = Progress::begin_iter(socket, msgs)?;
         self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
         while progress.goes_on() {
             let backend = self.backend();

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::RecvFlags;
 use crate::pending;
 use crate::sys::{BorrowedSocket, Step};
+use crate::{RecvFlags, SendMsg};
 
 /// Which way a call moves messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,26 @@ impl<'s> Progress<'s> {
             }
         }
         Ok(Self { socket, direction, count: 0, most, calls: 0, over: false })
+    }
+
+    /// Begins a send of what an iterator gives. Without messages that is no call, and the error that
+    /// was kept waits for the next one.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin). One message has been taken from the iterator then.
+    #[inline]
+    pub(crate) fn begin_iter<'m>(
+        socket: BorrowedSocket<'s>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> io::Result<Self> {
+        match Self::begin(socket, Direction::Send, usize::MAX) {
+            Err(error) if msgs.next().is_none() => {
+                pending::keep(socket, Direction::Send, &error);
+                Self::begin(socket, Direction::Send, 0)
+            }
+            begun => begun,
+        }
     }
 
     /// Whether a further step is to be made.

@@ -9,7 +9,11 @@ pub type Stream = u8;
 /// Which datagram it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
-    Numbered { stream: Stream, number: u32, len: u16 },
+    Numbered {
+        stream: Stream,
+        number: u32,
+        len: u16,
+    },
     /// One of those of this length, which are all the same.
     Short(u16),
 }

@@ -44,10 +44,18 @@ pub struct Op {
 
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    Send { way: Sending, batch: Batch },
-    Push { batch: Batch },
+    Send {
+        way: Sending,
+        batch: Batch,
+    },
+    Push {
+        batch: Batch,
+    },
     Flush,
-    Receive { way: Receiving, room: Room },
+    Receive {
+        way: Receiving,
+        room: Room,
+    },
     /// Receives until nothing is there.
     Drain,
     Clone,

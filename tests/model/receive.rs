@@ -93,11 +93,7 @@ fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>)
     }
 }
 
-fn receive_into(
-    end: &End,
-    flags: RecvFlags,
-    batch: &mut RecvBatch,
-) -> io::Result<Vec<Vec<Got>>> {
+fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
     let result = end.socket().recv_into_with(batch, flags);
     assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
     let datagrams = batch.messages().map(|msg| msg.datagrams().count()).sum::<usize>();
@@ -133,8 +129,7 @@ fn receive_lent(
     }?;
     for msg in &msgs[..count] {
         let one = msg.meta().segment_size.is_none();
-        if let (true, true, Some(len)) =
-            (one, flags.contains(RecvFlags::FULL_LEN), msg.full_len())
+        if let (true, true, Some(len)) = (one, flags.contains(RecvFlags::FULL_LEN), msg.full_len())
         {
             assert_eq!(msg.truncated(), len > msg.len(), "{len}");
         }

@@ -77,9 +77,9 @@ pub fn run(config: Record, ops: &[Record]) {
                 })
             })
             .collect();
-        let joined = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect()
     });
     let mut last = Actor::new(&shared, config.threads);

@@ -24,7 +24,10 @@ pub struct Message {
 
 #[derive(Clone, Debug)]
 enum Content {
-    Datagrams { list: Vec<Identity>, segment_size: Option<u16> },
+    Datagrams {
+        list: Vec<Identity>,
+        segment_size: Option<u16>,
+    },
     TooLong,
     /// To port 0.
     Nowhere,
@@ -102,8 +105,7 @@ fn lend<R>(
         })
         .collect();
     let both = msgs.iter().zip(data.iter().zip(&parts));
-    let sends: Vec<_> =
-        both.map(|(msg, (data, parts))| msg.to_send(data, parts, addrs)).collect();
+    let sends: Vec<_> = both.map(|(msg, (data, parts))| msg.to_send(data, parts, addrs)).collect();
     call(&sends)
 }
 
@@ -234,9 +236,8 @@ impl Actor<'_> {
         loop {
             let msgs: Vec<_> = self.queued[op.at].iter().cloned().collect();
             // Both, since the queue may hold messages to both.
-            let costs = [0, 1].map(|to| {
-                msgs.iter().filter(|msg| msg.to == to).map(Message::cost).sum::<usize>()
-            });
+            let costs = [0, 1]
+                .map(|to| msgs.iter().filter(|msg| msg.to == to).map(Message::cost).sum::<usize>());
             if !self.reserve(0, costs[0]) {
                 return;
             }

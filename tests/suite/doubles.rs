@@ -153,13 +153,13 @@ fn a_double_sends_from_an_iterator() {
     for count in [0, 1, 31, 32, 33, 64, 100] {
         let data = numbered(count, 8);
         let double = Double::with_room(1_000);
-        let sent = double.send_iter(&mut messages(&data).into_iter()).expect("there is room");
+        let sent = double.send_iter(messages(&data)).expect("there is room");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
     // What it does not take is not taken: 40 of 100, and then none.
     let data = numbered(100, 8);
     let double = Double::with_room(40);
-    assert_eq!(double.send_iter(&mut messages(&data).into_iter()).expect("40 are taken"), 40);
+    assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
     assert!(would_block(double.send_iter(&mut messages(&data[40..]).into_iter())));
     assert_eq!(double.sent.take(), data[..40]);
 }
@@ -227,9 +227,9 @@ fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
     let data = numbered(3, 8);
     let mut queue = SendQueue::new(1_000);
     queue.push(&SendMsg::new(b"data")).expect("there is room");
-    let none = &mut |_, _| panic!("nothing failed");
+    let none = |_, _| panic!("nothing failed");
     assert_eq!(Stubborn.send_each(&messages(&data), none).expect("no error"), 0);
-    assert_eq!(Stubborn.send_iter(&mut messages(&data).into_iter()).expect("no error"), 0);
+    assert_eq!(Stubborn.send_iter(messages(&data)).expect("no error"), 0);
     assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
     assert_eq!(queue.len(), 1);
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
@@ -261,7 +261,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
             let data = numbered(count, 8);
             let msgs = messages(&data);
             let liar = || Liar { says, calls: Cell::new(0) };
-            let sent = liar().send_iter(&mut msgs.iter().copied()).expect("no error");
+            let sent = liar().send_iter(&msgs).expect("no error");
             // It ends at the first step of which less was taken than was offered.
             let expected = if says < 32 { count.min(says) } else { count };
             assert_eq!(sent, expected, "{count} from an iterator, {says}");
@@ -271,7 +271,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
             assert_eq!(liar().flush(&mut queue).expect("no error"), expected);
             assert_eq!(queue.len(), count - expected);
 
-            let none = &mut |_, _| panic!("nothing failed");
+            let none = |_, _| panic!("nothing failed");
             assert_eq!(liar().send_each(&msgs, none).expect("no error"), count);
         }
     }
@@ -295,8 +295,8 @@ fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
     let msgs = messages(&data);
     for takes in [0, 1, 31, 32, 33, 64, 99] {
         let tired = || Tired(Cell::new(takes));
-        assert_eq!(tired().send_iter(&mut msgs.iter().copied()).expect("no error"), takes);
-        let none = &mut |_, _| panic!("nothing failed");
+        assert_eq!(tired().send_iter(&msgs).expect("no error"), takes);
+        let none = |_, _| panic!("nothing failed");
         assert_eq!(tired().send_each(&msgs, none).expect("no error"), takes);
         let mut queue = SendQueue::new(1 << 16);
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
@@ -374,12 +374,12 @@ fn r2_what_was_told_of_a_datagram_that_was_left_out_is_not_told_of_the_next() {
 }
 
 /// Receives what it likes and counts as it likes.
-struct Liar {
+struct Miscounting {
     count: usize,
     meta: RecvMeta,
 }
 
-impl BatchSocket for Liar {
+impl BatchSocket for Miscounting {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         if let Some(msg) = msgs.first_mut() {
             msg.fill(b"the only one", None, self.meta);
@@ -397,7 +397,7 @@ fn d16_a_double_that_counts_more_than_it_was_given_room_for_is_held_to_the_room(
     for (count, size) in [(usize::MAX, None), (33, Some(1)), (usize::MAX / 2 + 1, Some(65_535))] {
         let mut meta = RecvMeta::default();
         meta.segment_size = size;
-        let liar = Liar { count, meta };
+        let liar = Miscounting { count, meta };
         for slots in [1, 5, 40] {
             let mut batch = RecvBatch::new(slots, 8);
             let n = liar.recv_into(&mut batch).expect("it never fails");

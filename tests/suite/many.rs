@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::recv::room;
 use crate::common::sockets::{addr, udp4};
@@ -88,8 +88,8 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
         let near = near.as_fd();
         let count = match way {
             0 => near.send_batch(&msgs),
-            1 => near.send_iter(&mut msgs.iter().copied()),
-            2 => near.send_each(&msgs, &mut |index, error| panic!("message {index}: {error}")),
+            1 => near.send_iter(&msgs),
+            2 => near.send_each(&msgs, |index, error| panic!("message {index}: {error}")),
             3 => near.flush(&mut queue),
             4 => Offload::new(near).expect("a socket").send_batch(&msgs),
             _ => MmsgBuf::new().send(&near, &msgs),
@@ -109,6 +109,6 @@ fn d1_a_hundred_thousand_messages_are_sent_with_offload_by_one_call() {
     let sent = bytes();
     let msgs: Vec<_> = sent.chunks(1).map(|data| SendMsg::to(addr(&far), data)).collect();
     assert_eq!(near.send_batch(&msgs).expect("loopback takes them"), MANY);
-    assert_eq!(near.send_iter(&mut msgs.iter().copied()).expect("loopback takes them"), MANY);
+    assert_eq!(near.send_iter(&msgs).expect("loopback takes them"), MANY);
     assert_eq!(near.counters().sent, 2 * MANY as u64);
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::recv::{collect, data_of, memory, room};
 use crate::common::sockets::{addr, udp4, unix_pair};
@@ -123,7 +123,7 @@ fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
 const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
     |socket| socket.send_batch(&[SendMsg::new(b"late")]),
     |socket| socket.send_batch(&[SendMsg::new(b"late"); 3]),
-    |socket| socket.send_iter(&mut [SendMsg::new(b"late"); 3].into_iter()),
+    |socket| socket.send_iter([SendMsg::new(b"late"); 3]),
     |socket| {
         let mut queue = SendQueue::new(1_000);
         queue.push(&SendMsg::new(b"late")).expect("there is room");

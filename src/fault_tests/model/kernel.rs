@@ -139,8 +139,7 @@ impl Kernel {
             Some(event) if count == 0 => self.first(event),
             Some(event) => {
                 if let Event::Fail { errno, .. } = event {
-                    self.kept[self.socket] =
-                        Some(errno).filter(|errno| !TRANSIENT.contains(errno));
+                    self.kept[self.socket] = Some(errno).filter(|errno| !TRANSIENT.contains(errno));
                 }
                 (Fate::AtMost(count), Answer::Short)
             }
@@ -180,12 +179,7 @@ impl Kernel {
     }
 
     /// How many of up to `most` headers go through, and what stops the one after them.
-    fn headers(
-        &mut self,
-        direction: Direction,
-        many: bool,
-        most: usize,
-    ) -> (usize, Option<Event>) {
+    fn headers(&mut self, direction: Direction, many: bool, most: usize) -> (usize, Option<Event>) {
         let mut count = 0;
         while count < most {
             let Some(event) = self.events(direction).pop_front() else { return (most, None) };

@@ -60,8 +60,8 @@ impl Msg {
 
     /// Whether both can be segments of one GSO batch.
     pub(super) fn goes_with(&self, first: &Self) -> bool {
-        let alike = (self.dest, self.data.len(), self.ecn)
-            == (first.dest, first.data.len(), first.ecn);
+        let alike =
+            (self.dest, self.data.len(), self.ecn) == (first.dest, first.data.len(), first.ecn);
         alike && !self.data.is_empty() && self.own.is_none() && !self.gathered && self.bad.is_none()
     }
 

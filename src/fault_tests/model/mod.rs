@@ -9,6 +9,7 @@
 //! What a fuzzer needs is apart from the generator: [`ops`] makes operations out of bytes, and
 //! [`run`] panics at a fault.
 
+mod found;
 mod kernel;
 mod messages;
 mod ops;

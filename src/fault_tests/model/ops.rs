@@ -26,21 +26,55 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
-    Send { socket: usize, clone: usize, way: Sending, batch: Batch, again: bool, thread: bool },
-    Receive { socket: usize, clone: usize, way: Receiving, room: Room, thread: bool },
+    Send {
+        socket: usize,
+        clone: usize,
+        way: Sending,
+        batch: Batch,
+        again: bool,
+        thread: bool,
+    },
+    Receive {
+        socket: usize,
+        clone: usize,
+        way: Receiving,
+        room: Room,
+        thread: bool,
+    },
     /// Datagrams from outside into a socket.
-    Fill { socket: usize, batch: Batch },
-    Push { batch: Batch },
-    Flush { socket: usize, clone: usize, thread: bool },
+    Fill {
+        socket: usize,
+        batch: Batch,
+    },
+    Push {
+        batch: Batch,
+    },
+    Flush {
+        socket: usize,
+        clone: usize,
+        thread: bool,
+    },
     /// Gives up on the queue's first datagrams.
     Drop(usize),
-    Clone { socket: usize },
-    Close { socket: usize, clone: usize },
+    Clone {
+        socket: usize,
+    },
+    Close {
+        socket: usize,
+        clone: usize,
+    },
     Select(Backend),
     ClearPool,
-    SetGso { socket: usize, clone: usize, on: bool },
+    SetGso {
+        socket: usize,
+        clone: usize,
+        on: bool,
+    },
     /// Up to three events for the headers to come, each after so many that go through.
-    Script { direction: Direction, events: [(usize, Event); 3] },
+    Script {
+        direction: Direction,
+        events: [(usize, Event); 3],
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,9 +215,8 @@ impl Op {
             25 => Self::SetGso { socket, clone, on: c % 3 > 0 },
             _ => Self::Script {
                 direction: if a % 2 == 0 { Direction::Send } else { Direction::Receive },
-                events: [(b, c), (d, e), (f, g)].map(|(after, event)| {
-                    (usize::from(after % 16) / 2, decode_event(event))
-                }),
+                events: [(b, c), (d, e), (f, g)]
+                    .map(|(after, event)| (usize::from(after % 16) / 2, decode_event(event))),
             },
         }
     }

@@ -58,8 +58,17 @@ pub(super) struct Owed {
     pub(super) errno: i32,
     /// The handle that met it.
     pub(super) clone: usize,
-    /// Whether it is the error of the next message, of which a part has left.
-    pub(super) of_message: bool,
+}
+
+/// A message that is still the caller's, though a part of it has left: it was segmented in user
+/// space, and is completed when it is offered again, or fails.
+#[derive(Debug)]
+pub(super) struct Partial {
+    /// The handle that began it.
+    pub(super) clone: usize,
+    pub(super) data: Vec<u8>,
+    /// Datagrams that have left.
+    pub(super) sent: usize,
 }
 
 /// A handle, and what its counters must say.
@@ -79,6 +88,7 @@ pub(super) struct Served {
     /// Errors that a call may tell or pass over, since the error queue has them, too.
     pub(super) tolerated: Vec<i32>,
     pub(super) tolerated_sends: Vec<i32>,
+    pub(super) partial: Option<Partial>,
     /// The datagrams that wait in it, each with the number of the message that it came in.
     pub(super) waiting: VecDeque<(u32, Vec<u8>)>,
 }
@@ -101,6 +111,7 @@ impl Served {
             owed_receives: VecDeque::new(),
             tolerated: Vec::new(),
             tolerated_sends: Vec::new(),
+            partial: None,
             waiting: VecDeque::new(),
         }
     }

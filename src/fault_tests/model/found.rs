@@ -1,0 +1,120 @@
+//! What the model has found, each as small as it gets.
+
+use std::net::UdpSocket;
+
+use super::super::offload_kit::Net;
+use super::super::*;
+use crate::{Offload, SendMeta};
+
+const KERNEL: (Call, Fate) = (Call::SendMsg, Fate::Kernel);
+const REFUSED: (Call, Fate) = (Call::SendMsg, Fate::Fail(libc::ECONNREFUSED));
+
+/// A socket that segments in user space, and 40 bytes that are four datagrams.
+fn without_gso() -> Option<(Net, Vec<u8>)> {
+    let net = Net::new()?;
+    net.near.set_gso(false);
+    Some((net, (0..40).collect()))
+}
+
+fn four<'m>(net: &Net, data: &'m [u8]) -> SendMsg<'m> {
+    SendMsg::to(net.to(0), data).with_meta(SendMeta::new().with_segment_size(10))
+}
+
+/// Sends the message until it is gone, and gives the errors heard by then and by one more send.
+fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
+    let mut heard = Vec::new();
+    let mut left = 2;
+    while left > 0 {
+        assert!(heard.len() < 10, "it never ends: {heard:?}");
+        match socket.send_batch(&[msg]) {
+            Ok(count) => left -= count,
+            Err(error) => heard.push(error.raw_os_error().expect("the system's")),
+        }
+    }
+    heard
+}
+
+/// Each is about another datagram that was sent before.
+#[test]
+#[ignore = "of several refusals that meet one message segmented in user space, one is told"]
+fn m1_every_refusal_within_a_message_is_heard() {
+    let Some((net, data)) = without_gso() else { return };
+    Backend::Msg.select().unwrap();
+    fault::script([KERNEL, REFUSED, KERNEL, REFUSED]);
+    assert_eq!(heard(&net.near, four(&net, &data)), [libc::ECONNREFUSED; 2]);
+    fault::finish();
+}
+
+#[test]
+#[ignore = "a refusal is lost if the message that it meets fails"]
+fn m1_a_refusal_within_a_message_that_fails_is_heard() {
+    let Some((net, data)) = without_gso() else { return };
+    Backend::Msg.select().unwrap();
+    fault::script([KERNEL, REFUSED, KERNEL, (Call::SendMsg, Fate::Fail(libc::ENOBUFS))]);
+    let heard = heard(&net.near, four(&net, &data));
+    fault::finish();
+    assert!(heard.contains(&libc::ECONNREFUSED), "{heard:?}");
+}
+
+/// As the trait says of a call for no messages.
+fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
+    let data = numbers(0..2);
+    let msgs: Vec<_> = data.iter().map(|number| SendMsg::to(net.to(0), number)).collect();
+    Backend::Msg.select().unwrap();
+    fault::script([KERNEL, REFUSED]);
+    assert_eq!(socket.send_batch(&msgs).unwrap(), 1);
+    fault::finish();
+    assert_eq!(socket.send_iter(&[] as &[SendMsg<'_>]).unwrap(), 0);
+    let next = socket.send_iter(&mut msgs[1..].iter().copied());
+    assert_eq!(errno(next), libc::ECONNREFUSED);
+    assert_eq!(socket.send_iter(&mut msgs[1..].iter().copied()).unwrap(), 1);
+}
+
+#[test]
+fn m2_an_iterator_without_messages_hears_of_no_error() {
+    let Some(net) = Net::new() else { return };
+    hears_of_no_error_without_messages(&net, net.near.get_ref());
+}
+
+#[test]
+#[ignore = "Offload takes the deferred error before it looks for a message"]
+fn m2_an_iterator_without_messages_hears_of_no_error_from_offload() {
+    let Some(net) = Net::new() else { return };
+    net.near.set_gso(false);
+    hears_of_no_error_without_messages(&net, &net.near);
+}
+
+/// What was given up has no part in it.
+#[test]
+fn m3_a_message_like_one_that_failed_is_sent_whole() {
+    let Some((net, data)) = without_gso() else { return };
+    Backend::Msg.select().unwrap();
+    fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(libc::EPERM))]);
+    assert_eq!(errno(net.near.send_batch(&[four(&net, &data)])), libc::EPERM);
+    fault::finish();
+    assert_eq!(net.arrived()[0].len(), 2);
+    assert_eq!(net.near.send_batch(&[four(&net, &data)]).unwrap(), 1);
+    assert_eq!(net.arrived()[0].len(), 4);
+}
+
+/// The second message of the first call cannot be sent, and its caller gives up on it.
+#[test]
+fn m4_an_error_is_not_told_of_another_message() {
+    let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    let socket = socket2::SockRef::from(&near);
+    socket.set_send_buffer_size(1).expect("the least there is");
+    far.set_read_timeout(Some(NET)).expect("a timeout");
+    let too_long = vec![0; 300_000];
+    for backend in BACKENDS {
+        backend.select().unwrap();
+        fault::script([]);
+        let first = near.send_batch(&[SendMsg::new(b"one"), SendMsg::new(&too_long)]);
+        assert_eq!(first.unwrap(), 1);
+        assert_eq!(near.send_batch(&[SendMsg::new(b"two")]).unwrap(), 1, "{backend:?}");
+        for sent in [b"one", b"two"] {
+            let mut buffer = [0; 3];
+            assert_eq!(far.recv(&mut buffer).expect("it was sent"), 3);
+            assert_eq!(&buffer, sent);
+        }
+    }
+}
