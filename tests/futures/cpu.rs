@@ -51,12 +51,21 @@ impl Clocks {
         self.0.lock().expect("nobody panics").iter().map(|clock| read(*clock)).sum()
     }
 
-    /// Waits for `time`, and checks that the threads sleep meanwhile: less than 2 % CPU.
+    /// Checks that the threads sleep: that they use less than 2 % CPU over `time`. What they have to
+    /// do before they sleep may take the first of several such times.
     pub async fn assert_asleep_for(&self, time: Duration) {
-        let (started, before) = (Instant::now(), self.now());
-        tokio::time::sleep(time).await;
-        let (used, elapsed) = (self.now() - before, started.elapsed());
-        assert!(used * 50 < elapsed, "{used:?} of CPU in {elapsed:?}");
+        const TRIES: usize = 5;
+        let mut seen = Vec::new();
+        for _ in 0..TRIES {
+            let (started, before) = (Instant::now(), self.now());
+            tokio::time::sleep(time).await;
+            let (used, elapsed) = (self.now() - before, started.elapsed());
+            if used * 50 < elapsed {
+                return;
+            }
+            seen.push((used, elapsed));
+        }
+        panic!("CPU time, and in how much time: {seen:?}");
     }
 }
 
