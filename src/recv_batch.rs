@@ -32,7 +32,7 @@ use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It takes `slots * (slot_len + 810)` bytes of address space, of which pages that no datagram
+/// It takes `slots * (slot_len + 824)` bytes of address space, of which pages that no datagram
 /// ever reached take no memory.
 ///
 /// What it lends is lent until the next receive:

@@ -26,10 +26,12 @@ fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
     assert_eq!((&bytes[..n], from), (&b"answer"[..], at(source, server)));
 }
 
-/// Sockets on every address, IPv4 alone and of both families, that are told the destination; with
-/// the form of an IPv4 address there.
-fn servers() -> [(UdpSocket, fn(&str) -> IpAddr); 2] {
-    let servers: [(UdpSocket, fn(&str) -> IpAddr); 2] = [
+/// A socket, and the form that an IPv4 address has there.
+type Server = (UdpSocket, fn(&str) -> IpAddr);
+
+/// Sockets on every address, IPv4 alone and of both families, that are told the destination.
+fn servers() -> [Server; 2] {
+    let servers: [Server; 2] = [
         (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
         (dual_stack(), |text| ip(&format!("::ffff:{text}"))),
     ];

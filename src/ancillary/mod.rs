@@ -25,6 +25,7 @@ pub use options::{Ancillary, TransmitClock};
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 
+#[cfg_attr(one_by_one, allow(unused_imports))] // No control messages there.
 pub(crate) use decode::split_first;
 #[cfg(test)]
 pub(crate) use encode::append;
