@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::load::Load;
-use crate::support::raw::{grow_receive_buffer, never_fragment};
+use crate::sockets::{grow_receive_buffer, never_fragment};
 
 /// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
 const CHARGE: usize = 4096;
@@ -33,7 +33,7 @@ impl Wire {
         }
         let near = bind()?;
         // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same.
-        far.iter().chain([&near]).for_each(never_fragment);
+        far.iter().chain([&near]).try_for_each(never_fragment)?;
         let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
         Ok(Self { near, far, to })
     }

@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
 use super::server::BUFFER;
 use crate::load::TRAIN_LEN;
-use crate::support::raw::grow_receive_buffer;
+use crate::sockets::grow_receive_buffer;
 
 /// Sockets of each thread.
 const SOCKETS: usize = 8;

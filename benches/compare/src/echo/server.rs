@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::network::{Network, Side};
 use crate::load::{SLOT_LEN, TRAIN_LEN};
 use crate::processors;
-use crate::support::raw::grow_receive_buffer;
+use crate::sockets::grow_receive_buffer;
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
 

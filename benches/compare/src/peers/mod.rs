@@ -14,9 +14,11 @@ mod by_std;
 mod raw_calls;
 
 use std::io;
+use std::time::Duration;
 
 use super::load::{Check, Load, Seen};
 use super::wire::Wire;
+use crate::clock::Clock;
 
 /// A way to move the datagrams of a load.
 pub trait Peer: Sized {
@@ -58,10 +60,15 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "quinn-udp" => made::<by_quinn::Single>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
-        "raw GSO" => made::<by_raw::Trains>(load),
-        "mmsg borrowed" => made::<by_mmsg::Borrowed>(load),
-        "mmsg owned" => made::<by_mmsg::Owned>(load),
-        "mmsg Offload" => made::<by_mmsg::Offloaded>(load),
+        "raw GSO" => made::<by_raw::Gso>(load),
+        "raw GSO scattered" => made::<by_raw::ScatteredGso>(load),
+        "mmsg borrowed" => made::<by_mmsg::Borrowed<false>>(load),
+        "mmsg owned" => made::<by_mmsg::Owned<false>>(load),
+        "mmsg dyn borrowed" => made::<by_mmsg::Borrowed<true>>(load),
+        "mmsg dyn owned" => made::<by_mmsg::Owned<true>>(load),
+        "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
+        "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
+        "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
         _ => panic!("no such way: {name}"),
     }
 }
@@ -84,9 +91,35 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     }))
 }
 
+/// Sends what a load has, then receives it: gives the time of the receives alone.
+pub fn receive_turn(name: &str, load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
+    match name {
+        "std" => receives::<by_std::Std>(load),
+        "mmsg borrowed" => receives::<by_mmsg::Borrowed<false>>(load),
+        "mmsg owned" => receives::<by_mmsg::Owned<false>>(load),
+        _ => panic!("no such way: {name}"),
+    }
+}
+
+fn receives<P: Peer + 'static>(load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
+    let wire = Wire::new(load).expect("loopback sockets");
+    let (load, mut peer) = (*load, P::new(load, wire).expect("a socket's options"));
+    Some(Box::new(move || {
+        peer.send();
+        let begin = Clock::start();
+        receive_all(&mut peer, &load, |_, seen| seen.glance());
+        begin.elapsed()
+    }))
+}
+
 #[inline(always)]
-fn one_turn<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
+fn one_turn<P: Peer>(peer: &mut P, load: &Load, see: impl FnMut(usize, Seen<'_>)) {
     peer.send();
+    receive_all(peer, load, see);
+}
+
+#[inline(always)]
+fn receive_all<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
     for dest in 0..load.dests {
         let mut received = 0;
         while received < load.each {
