@@ -17,7 +17,7 @@ const WARM_UP: usize = 3;
 pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
     let slice = Duration::from_millis(milliseconds);
     for size in (0..=9).map(|power| 1 << power) {
-        for way in ["mmsg borrowed", "mmsg owned", "mmsg Offload"] {
+        for way in ["mmsg RecvMsg", "mmsg RecvBatch", "mmsg Offload"] {
             let load = batch(size);
             let mut turn = peers::turn(way, &load).expect("it can do without metadata");
             turn(true);

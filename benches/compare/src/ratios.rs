@@ -59,11 +59,11 @@ fn all(room: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= room) {
-            rows.push(of(["mmsg owned", "raw"], load(batch, payload), Some(1.03)));
-            rows.push(of(["mmsg borrowed", "raw"], load(batch, payload), Some(1.06)));
+            rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
+            rows.push(of(["mmsg RecvMsg", "raw"], load(batch, payload), Some(1.06)));
         }
-        rows.push(of(["mmsg owned", "std"], load(1, payload), Some(1.05)));
-        rows.push(of(["mmsg borrowed", "std"], load(1, payload), Some(1.05)));
+        rows.push(of(["mmsg RecvBatch", "std"], load(1, payload), Some(1.05)));
+        rows.push(of(["mmsg RecvMsg", "std"], load(1, payload), Some(1.05)));
         let (small, batch) = (payload == 15, load(64, payload));
         let promise = |speed_up: f64| Some(1.0 / speed_up);
         let [found, apart] = if small { [40.0, 25.0] } else { [10.0, 8.5] };
@@ -75,12 +75,12 @@ fn all(room: usize) -> Vec<Row> {
         rows.push(of(["mmsg Offload scattered", "raw GSO scattered"], batch, promise));
     }
     for batch in [1, 8, 64] {
-        rows.push(of(["mmsg dyn owned", "mmsg owned"], load(batch, 15), Some(1.02)));
-        rows.push(of(["mmsg dyn borrowed", "mmsg borrowed"], load(batch, 15), Some(1.02)));
+        rows.push(of(["mmsg dyn RecvBatch", "mmsg RecvBatch"], load(batch, 15), Some(1.02)));
+        rows.push(of(["mmsg dyn RecvMsg", "mmsg RecvMsg"], load(batch, 15), Some(1.02)));
     }
     // One datagram waits and 512 slots are offered: a receive is to cost what arrives.
     let idle = Load { workload: "idle", slots: 512, ..load(1, 15) };
-    for (way, promise) in [("mmsg owned", 1.20), ("mmsg borrowed", 1.30)] {
+    for (way, promise) in [("mmsg RecvBatch", 1.20), ("mmsg RecvMsg", 1.30)] {
         rows.push(of([way, "std"], idle, Some(promise)));
         rows.push(receive_alone([way, "std"], Load { dests: 16, ..idle }, promise));
     }
@@ -88,7 +88,7 @@ fn all(room: usize) -> Vec<Row> {
     let fan_out = Load { workload: "fan-out", dests: 32, ..load(4, 1200) };
     rows.push(of(["mmsg Offload", "raw GSO"], fan_out, Some(1.05)));
     let fan_out = Load { dests: 512, each: 1, slots: 1, ..fan_out };
-    rows.push(of(["mmsg Offload", "mmsg owned"], fan_out, Some(1.02)));
+    rows.push(of(["mmsg Offload", "mmsg RecvBatch"], fan_out, Some(1.02)));
     for len in [1, 8, 1_000, 10_000, 100_000, 1_000_000] {
         rows.push(queue(len));
     }

@@ -38,8 +38,8 @@ impl Wire {
         Ok(Self { near, far, to })
     }
 
-    /// Asks the kernel to tell each receiver of ECN bits and destinations, or not to.
-    pub fn ask_for_metadata(&self, on: bool) -> io::Result<()> {
+    /// Enables ECN bits and destinations at each receiver, or disables them.
+    pub fn enable_metadata(&self, on: bool) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::IpRecvTos, &on)?;
             setsockopt(socket, sockopt::Ipv4PacketInfo, &on)?;
@@ -47,8 +47,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Lets the kernel hand over trains.
-    pub fn ask_for_trains(&self) -> io::Result<()> {
+    /// Enables GRO.
+    pub fn enable_gro(&self) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::UdpGroSegment, &true)?;
         }

@@ -12,7 +12,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::network::{Network, Side};
-use crate::load::{SLOT_LEN, TRAIN_LEN};
+use crate::load::{COALESCED_LEN, SLOT_LEN};
 use crate::processors;
 use crate::sockets::grow_receive_buffer;
 
@@ -144,7 +144,7 @@ fn by_mmsg(socket: UdpSocket) -> io::Result<Infallible> {
 }
 
 fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
-    in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, TRAIN_LEN))
+    in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, COALESCED_LEN))
 }
 
 /// What the documentation shows: receives a batch and sends it back out of the same memory.

@@ -12,11 +12,11 @@ use mmsg::{
 };
 
 use super::Peer;
-use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
 /// Memory of the caller's. `DYN`: through `&dyn BatchSocket`.
-pub struct Borrowed<const DYN: bool> {
+pub struct IntoRecvMsgs<const DYN: bool> {
     wire: Wire,
     msgs: Vec<SendMsg<'static>>,
     room: Vec<RecvMsg<'static>>,
@@ -24,14 +24,14 @@ pub struct Borrowed<const DYN: bool> {
 }
 
 /// Memory of the crate's, with its headers in place.
-pub struct Owned<const DYN: bool> {
+pub struct IntoRecvBatch<const DYN: bool> {
     wire: Wire,
     msgs: Vec<SendMsg<'static>>,
     batch: RecvBatch,
     metadata: bool,
 }
 
-/// As `Owned`, with GSO and GRO. `SCATTERED`: payloads are not contiguous; `QUEUE`: messages go
+/// As `IntoRecvBatch`, with GSO and GRO. `SCATTERED`: payloads are not contiguous; `QUEUE`: messages go
 /// through a `SendQueue`.
 pub struct Offloaded<const SCATTERED: bool, const QUEUE: bool> {
     wire: Wire,
@@ -75,7 +75,7 @@ fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
 }
 
 #[inline(always)]
-fn told(meta: RecvMeta) -> (u8, std::net::IpAddr) {
+fn metadata_of(meta: RecvMeta) -> (u8, std::net::IpAddr) {
     (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
 }
 
@@ -84,11 +84,11 @@ fn seen(datagram: Datagram<'_>, metadata: bool) -> Seen<'_> {
     Seen {
         addr: datagram.addr().expect("an Internet socket's datagrams have a source"),
         data: datagram.data(),
-        told: if metadata { Some(told(datagram.meta())) } else { None },
+        meta: if metadata { Some(metadata_of(datagram.meta())) } else { None },
     }
 }
 
-impl<const DYN: bool> Peer for Borrowed<DYN> {
+impl<const DYN: bool> Peer for IntoRecvMsgs<DYN> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let memory = vec![0; load.slots * SLOT_LEN].leak();
         let room = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
@@ -116,13 +116,13 @@ impl<const DYN: bool> Peer for Borrowed<DYN> {
         };
         for msg in &self.room[..received.expect("they have arrived")] {
             let addr = msg.addr().expect("an Internet socket's datagrams have a source");
-            let told = if self.metadata { Some(told(msg.meta())) } else { None };
-            see(Seen { addr, data: msg.data(), told });
+            let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };
+            see(Seen { addr, data: msg.data(), meta });
         }
     }
 }
 
-impl<const DYN: bool> Peer for Owned<DYN> {
+impl<const DYN: bool> Peer for IntoRecvBatch<DYN> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let batch = RecvBatch::new(load.slots, SLOT_LEN);
         Ok(Self { msgs: prepared(load, &wire, false)?, batch, metadata: load.metadata, wire })
@@ -162,7 +162,7 @@ impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUE
             far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
             msgs: prepared(load, &wire, SCATTERED)?,
             queue: SendQueue::new(usize::MAX),
-            batch: RecvBatch::new(load.train_slots(), TRAIN_LEN),
+            batch: RecvBatch::new(load.coalesced_slots(), COALESCED_LEN),
             metadata: load.metadata,
             wire,
         })
@@ -189,9 +189,9 @@ impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUE
         // What is the same for all datagrams of a coalesced message is looked at once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
-            let told = if self.metadata { Some(told(message.meta())) } else { None };
+            let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
             for datagram in message.datagrams() {
-                see(Seen { addr, data: datagram.data(), told });
+                see(Seen { addr, data: datagram.data(), meta });
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 /// A way to move the datagrams of a load.
 pub trait Peer: Sized {
     /// Whether it can tell ECN bits and destination.
-    const TELLS: bool = true;
+    const HAS_METADATA: bool = true;
 
     fn new(load: &Load, wire: Wire) -> io::Result<Self>;
 
@@ -39,14 +39,14 @@ pub trait Peer: Sized {
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
 pub type Turn = Box<dyn FnMut(bool)>;
 
-/// The ways, in the order in which they are told of.
+/// The ways, in the order in which they are shown.
 pub const NAMES: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
     "raw",
-    "mmsg borrowed",
-    "mmsg owned",
+    "mmsg RecvMsg",
+    "mmsg RecvBatch",
     "quinn-udp GSO",
     "raw GSO",
     "mmsg Offload",
@@ -62,10 +62,10 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
         "raw GSO scattered" => made::<by_raw::ScatteredGso>(load),
-        "mmsg borrowed" => made::<by_mmsg::Borrowed<false>>(load),
-        "mmsg owned" => made::<by_mmsg::Owned<false>>(load),
-        "mmsg dyn borrowed" => made::<by_mmsg::Borrowed<true>>(load),
-        "mmsg dyn owned" => made::<by_mmsg::Owned<true>>(load),
+        "mmsg RecvMsg" => made::<by_mmsg::IntoRecvMsgs<false>>(load),
+        "mmsg RecvBatch" => made::<by_mmsg::IntoRecvBatch<false>>(load),
+        "mmsg dyn RecvMsg" => made::<by_mmsg::IntoRecvMsgs<true>>(load),
+        "mmsg dyn RecvBatch" => made::<by_mmsg::IntoRecvBatch<true>>(load),
         "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
         "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
         "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
@@ -74,7 +74,7 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
 }
 
 fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
-    if load.metadata && !P::TELLS {
+    if load.metadata && !P::HAS_METADATA {
         return None;
     }
     let wire = Wire::new(load).expect("loopback sockets");
@@ -83,7 +83,7 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
         if check {
             let from = peer.wire().near.local_addr().expect("it is bound");
             let mut check = Check::new(load, from);
-            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::TELLS));
+            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::HAS_METADATA));
             check.finish();
         } else {
             one_turn(&mut peer, &load, |_, seen| seen.glance());
@@ -95,8 +95,8 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
 pub fn receive_turn(name: &str, load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
     match name {
         "std" => receives::<by_std::Std>(load),
-        "mmsg borrowed" => receives::<by_mmsg::Borrowed<false>>(load),
-        "mmsg owned" => receives::<by_mmsg::Owned<false>>(load),
+        "mmsg RecvMsg" => receives::<by_mmsg::IntoRecvMsgs<false>>(load),
+        "mmsg RecvBatch" => receives::<by_mmsg::IntoRecvBatch<false>>(load),
         _ => panic!("no such way: {name}"),
     }
 }

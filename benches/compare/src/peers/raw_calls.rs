@@ -30,8 +30,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Messages that are all cut into segments of one size, if there is one and they are longer.
-    pub fn new(list: &[(SocketAddr, Vec<&'static [u8]>)], cut: Option<u16>, ecn: bool) -> Self {
+    /// Messages that are all segmented into one size, if there is one and they are longer.
+    pub fn new(list: &[(SocketAddr, Vec<&'static [u8]>)], segment: Option<u16>, ecn: bool) -> Self {
         let mut names: Vec<_> = list.iter().map(|(to, _)| name(*to)).collect();
         let vec_of = |payload: &[u8]| iovec {
             iov_base: payload.as_ptr().cast_mut().cast(),
@@ -46,7 +46,7 @@ impl Sender {
             len = append(&mut control, len, (libc::IPPROTO_IP, libc::IP_TOS), &[ECN, 0, 0, 0]);
         }
         let ecn_len = len;
-        if let Some(size) = cut {
+        if let Some(size) = segment {
             let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
             len = append(&mut control, len, kind, &size.to_ne_bytes());
         }
@@ -56,7 +56,7 @@ impl Sender {
             let (iovecs, others) = mem::take(&mut rest).split_at_mut(buffers.len());
             rest = others;
             let len_of_all: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-            let segmented = cut.is_some_and(|size| len_of_all > usize::from(size));
+            let segmented = segment.is_some_and(|size| len_of_all > usize::from(size));
             let mut header = header(name, iovecs);
             header.msg_hdr.msg_controllen = if segmented { len } else { ecn_len };
             if header.msg_hdr.msg_controllen > 0 {
@@ -88,12 +88,12 @@ pub struct Receiver {
     _iovecs: Vec<iovec>,
 }
 
-/// What a message's control messages say.
+/// What a message's control messages have.
 #[derive(Default)]
-pub struct Told {
+pub struct Received {
     pub tos: u8,
     pub dest: [u8; 4],
-    /// 0 if it is no train.
+    /// 0 if it is not coalesced.
     pub segment: usize,
 }
 
@@ -138,21 +138,21 @@ impl Receiver {
     }
 
     #[inline(always)]
-    pub fn control(&self, i: usize) -> Told {
-        let mut told = Told::default();
-        let Some(control) = self.controls.get(i) else { return told };
+    pub fn control(&self, i: usize) -> Received {
+        let mut meta = Received::default();
+        let Some(control) = self.controls.get(i) else { return meta };
         let words = self.headers[i].msg_hdr.msg_controllen / 8;
         let mut rest = control.get(..words).unwrap_or_default();
         // Linux writes them in this order, and the check of each way's first turn sees that it does.
         if let [_, SEGMENT, size, others @ ..] = rest {
-            told.segment = *size as u32 as usize;
+            meta.segment = *size as u32 as usize;
             rest = others;
         }
         // The destination is the last of three fields of four bytes.
         if let [_, PKTINFO, _, dest, _, TOS, tos, ..] = rest {
-            (told.dest, told.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
+            (meta.dest, meta.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
         }
-        told
+        meta
     }
 
     /// Makes the first `count` headers ready for the next call.

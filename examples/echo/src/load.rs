@@ -94,7 +94,7 @@ pub fn measure(
             generate(&mut { client }, &payload, window, time, name)
         }
         Mode::Offload => {
-            let socket = way.offload().build(&socket).map_err(cannot)?;
+            let socket = way.offload().build(socket).map_err(cannot)?;
             let client = Batched::new(&socket, &payload, 65_535);
             let report = generate(&mut { client }, &payload, window, time, name);
             if name.is_empty() {

@@ -1,4 +1,4 @@
-//! The example; `main.rs` says how to try it.
+//! The example; `main.rs` beside it says how to try it.
 
 mod demo;
 mod load;
