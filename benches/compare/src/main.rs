@@ -18,7 +18,6 @@ mod in_turn;
 mod load;
 mod once;
 mod peers;
-mod processors;
 mod ratios;
 mod report;
 mod sockets;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::thread;
 use std::time::Duration;
 
 use mmsg::{BatchSocket, RecvBatch, SendMeta, SendMsg, SendQueue};
@@ -51,9 +52,7 @@ impl<'a, S: BatchSocket> Server<'a, S> {
                 Ok(_) => self.answer(),
                 Err(error) if is_silence(&error) => {}
                 // It is about no query; one that comes again and again must not take a core.
-                Err(_) => {
-                    stop.wait(Duration::from_millis(1));
-                }
+                Err(_) => thread::sleep(Duration::from_millis(1)),
             }
             while !self.queue.is_empty() && !stop.is_raised() {
                 self.send();

@@ -16,7 +16,6 @@ mod net;
 mod plain;
 mod query;
 mod reply;
-#[path = "stop.rs"]
 mod stop;
 #[cfg(test)]
 mod tests;

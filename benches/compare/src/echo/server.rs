@@ -12,8 +12,8 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::network::{Network, Side};
+use crate::clock;
 use crate::load::{COALESCED_LEN, SLOT_LEN};
-use crate::processors;
 use crate::sockets::grow_receive_buffer;
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
@@ -59,7 +59,7 @@ impl Server {
 
     /// The time that it has had of the processors so far.
     pub fn cpu(&self) -> Duration {
-        processors::time_of(self.child.id())
+        clock::of_process(self.child.id())
     }
 }
 
