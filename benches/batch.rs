@@ -1,19 +1,112 @@
-//! Time per datagram over the size of the batch: `cargo bench --bench batch`.
+//! One datagram a call beside batches: `cargo bench`.
 //!
-//! One thread sends a batch over loopback and receives it again, in each way that `support` has; the
-//! raw calls are the limit. For ratios, which a busy machine moves less, see `paired`.
+//! One thread sends a batch over loopback and receives it again: by std, one datagram a call; by
+//! `send_batch` with `recv_batch` or `recv_into`; and with `Offload`. Criterion prints times over
+//! the size of the batch. Allocations are counted; the run fails if a call of this crate allocates.
+//! The comparison with other crates and with raw system calls is `benches/compare`.
 
-#[allow(dead_code)] // `paired` needs more of it.
-mod support;
+#[path = "../tests/common/counting.rs"]
+mod counting;
 
+use std::hint::black_box;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use counting::{Counting, counted};
 use criterion::{BenchmarkId, Criterion, Throughput};
-use mmsg::{BatchSocket, SendMsg, SendQueue};
-use support::{PAYLOADS, Size, Way, Wire, turn};
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
-const WAYS: [Way; 6] =
-    [Way::Raw, Way::Std, Way::RecvInto, Way::RecvBatch, Way::DynRecvInto, Way::DynRecvBatch];
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes of each receive buffer.
+const SLOT_LEN: usize = 1500;
+/// What the kernel charges a receive buffer for a waiting datagram, generously.
+const CHARGE: usize = 4096;
+
+/// What `near` sends arrives at `far`.
+struct Wire {
+    near: UdpSocket,
+    far: UdpSocket,
+    to: SocketAddr,
+    /// Datagrams that may wait at `far`.
+    room: usize,
+}
+
+impl Wire {
+    fn new() -> io::Result<Self> {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        let to = far.local_addr()?;
+        let socket = socket2::SockRef::from(&far);
+        socket.set_recv_buffer_size(1024 * CHARGE)?;
+        let room = socket.recv_buffer_size()? / CHARGE;
+        // A datagram that was lost ends the benchmark instead of stopping it.
+        far.set_read_timeout(Some(Duration::from_secs(10)))?;
+        Ok(Self { near, far, to, room })
+    }
+}
+
+/// Sends a batch and receives it.
+type Turn<'w> = Box<dyn FnMut() + 'w>;
+
+const WAYS: [&str; 4] = ["std", "recv_batch", "recv_into", "Offload"];
+
+fn turn<'w>(way: &str, wire: &'w Wire, batch: usize, payload: usize) -> Turn<'w> {
+    let payload: &'static [u8] = vec![7; payload].leak();
+    let msgs = vec![SendMsg::to(wire.to, payload); batch];
+    match way {
+        "std" => {
+            let mut buffer = vec![0; SLOT_LEN];
+            Box::new(move || {
+                for _ in 0..batch {
+                    wire.near.send_to(payload, wire.to).expect("loopback takes it");
+                }
+                for _ in 0..batch {
+                    black_box(wire.far.recv_from(&mut buffer).expect("it has arrived"));
+                }
+            })
+        }
+        "recv_batch" => {
+            let memory = vec![0; batch * SLOT_LEN].leak();
+            let mut slots: Vec<_> = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
+            Box::new(move || {
+                assert_eq!(wire.near.send_batch(&msgs).expect("loopback takes them"), batch);
+                let mut received = 0;
+                while received < batch {
+                    let count = wire.far.recv_batch(&mut slots).expect("they have arrived");
+                    slots[..count].iter().for_each(|msg| _ = black_box((msg.addr(), msg.data())));
+                    received += count;
+                }
+            })
+        }
+        "recv_into" => both_ways(&wire.near, &wire.far, msgs, RecvBatch::new(batch, SLOT_LEN)),
+        _ => {
+            let offload = |socket| Offload::new(socket).expect("a UDP socket");
+            let slots = RecvBatch::new(batch.min(32), 65_535);
+            both_ways(offload(&wire.near), offload(&wire.far), msgs, slots)
+        }
+    }
+}
+
+fn both_ways<'w>(
+    near: impl BatchSocket + 'w,
+    far: impl BatchSocket + 'w,
+    msgs: Vec<SendMsg<'static>>,
+    mut slots: RecvBatch,
+) -> Turn<'w> {
+    Box::new(move || {
+        assert_eq!(near.send_batch(&msgs).expect("loopback takes them"), msgs.len());
+        let mut received = 0;
+        while received < msgs.len() {
+            far.recv_into(&mut slots).expect("they have arrived");
+            for datagram in &slots {
+                black_box((datagram.addr(), datagram.data()));
+                received += 1;
+            }
+        }
+    })
+}
 
 fn main() {
     let mut criterion = Criterion::default()
@@ -21,41 +114,29 @@ fn main() {
         .measurement_time(Duration::from_millis(500))
         .sample_size(20)
         .configure_from_args();
-    let wire = Wire::new().expect("two loopback sockets");
-    for payload in PAYLOADS {
-        round_trips(&mut criterion, &wire, payload);
+    for payload in [15, 1200] {
+        let mut group = criterion.benchmark_group(format!("{payload} bytes"));
+        for batch in (0..=9).map(|power| 1 << power) {
+            for way in WAYS {
+                // Anew for each: with GRO on, a receive by std would be of several datagrams.
+                let wire = Wire::new().expect("two loopback sockets");
+                if batch > wire.room {
+                    continue;
+                }
+                group.throughput(Throughput::Elements(batch as u64));
+                let mut turn = turn(way, &wire, batch, payload);
+                // The first calls allocate headers, once.
+                (0..3).for_each(|_| turn());
+                let ((), counts) = counted(|| (0..50).for_each(|_| turn()));
+                println!("{way}, batches of {batch}: {} allocations in 50", counts.allocations);
+                assert_eq!(counts.allocations, 0, "{way} allocates");
+                group.bench_function(BenchmarkId::new(way, batch), |b| b.iter(&mut turn));
+            }
+        }
+        group.finish();
     }
-    one_waiting(&mut criterion, &wire);
     queues(&mut criterion);
     criterion.final_summary();
-}
-
-/// Send and receive of a whole batch.
-fn round_trips(criterion: &mut Criterion, wire: &Wire, payload: usize) {
-    let mut group = criterion.benchmark_group(format!("{payload} bytes"));
-    for batch in (0..=9).map(|power| 1 << power) {
-        if batch > wire.room {
-            println!("{batch} datagrams do not fit the receive buffer: left out (root has more)");
-            continue;
-        }
-        group.throughput(Throughput::Elements(batch as u64));
-        for way in WAYS {
-            let mut turn = turn(way, wire, Size::batch(batch, payload));
-            turn(true);
-            group.bench_function(BenchmarkId::new(way.name(), batch), |b| b.iter(|| turn(false)));
-        }
-    }
-    group.finish();
-}
-
-/// 512 slots offered and one datagram waiting.
-fn one_waiting(criterion: &mut Criterion, wire: &Wire) {
-    let mut group = criterion.benchmark_group("one of 512 slots");
-    for way in [Way::Std, Way::RecvInto, Way::RecvBatch] {
-        let mut turn = turn(way, wire, Size { slots: 512, ..Size::batch(1, PAYLOADS[0]) });
-        group.bench_function(way.name(), |b| b.iter(|| turn(false)));
-    }
-    group.finish();
 }
 
 /// Push and flush. Nobody reads: what does not fit the receiver is dropped at the end of its way.
@@ -64,7 +145,7 @@ fn queues(criterion: &mut Criterion) {
     group.sample_size(10);
     let wire = Wire::new().expect("two loopback sockets");
     let msg = SendMsg::to(wire.to, &[7; 15]);
-    for length in [1, 16, 256, 4_096, 65_536, 1_000_000] {
+    for length in [1, 64, 4_096, 65_536] {
         group.throughput(Throughput::Elements(length as u64));
         let mut queue = SendQueue::new(1 << 30);
         group.bench_function(BenchmarkId::new("push and flush", length), |b| {

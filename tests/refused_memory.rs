@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::ptr;
 use std::time::Duration;
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool};
+use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool};
 
 /// The system's allocator, except that a thread may have it refuse.
 struct Refusing;
@@ -97,7 +97,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
         let tries = limited(limit, || {
             [
                 near.send_batch(&msgs),
-                near.send_iter(&mut msgs.into_iter()),
+                near.send_iter(msgs),
                 near.flush(&mut queue),
                 arena.send(&near, &msgs),
                 arena.recv(&far, &mut room),

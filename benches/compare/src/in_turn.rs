@@ -110,8 +110,8 @@ impl Contender {
 /// Prints the medians of the processor's time.
 fn tell(load: &Load, contenders: &[Contender], times: &[Vec<[f64; 2]>]) {
     let Load { workload, payload, dests, each, slots, metadata } = load;
-    let told = if *metadata { ", ECN and destination" } else { "" };
-    println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{told} (ns a datagram)");
+    let meta = if *metadata { ", ECN and destination" } else { "" };
+    println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{meta} (ns a datagram)");
     for (contender, times) in contenders.iter().zip(times) {
         let mut cpu: Vec<f64> = times.iter().map(|[cpu, _]| *cpu).collect();
         cpu.sort_by(f64::total_cmp);

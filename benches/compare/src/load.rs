@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Bytes of each receive buffer that no train is to fit.
+/// Bytes of each receive buffer for single datagrams.
 pub const SLOT_LEN: usize = 1500;
-/// Bytes of one that any train fits.
-pub const TRAIN_LEN: usize = 65_535;
-/// Receive buffers for trains, where as many as there are datagrams would be absurd.
-const MOST_TRAINS: usize = 32;
+/// Bytes of one that any coalesced message fits.
+pub const COALESCED_LEN: usize = 65_535;
+/// Receive buffers for coalesced messages, where as many as there are datagrams would be absurd.
+const MOST_COALESCED: usize = 32;
 /// The congestion bits that are sent and looked for where metadata is asked for: ECT(0).
 pub const ECN: u8 = 0b10;
 
@@ -32,14 +32,14 @@ impl Load {
         self.dests * self.each
     }
 
-    /// Datagrams of the largest train.
-    pub fn train(&self) -> usize {
+    /// Datagrams of the largest GSO batch.
+    pub fn segments(&self) -> usize {
         (65_507 / self.payload).min(64)
     }
 
-    /// Places for trains that are offered to a receive.
-    pub fn train_slots(&self) -> usize {
-        if self.slots > self.each { self.slots } else { self.slots.min(MOST_TRAINS) }
+    /// Slots for coalesced messages that are offered to a receive.
+    pub fn coalesced_slots(&self) -> usize {
+        if self.slots > self.each { self.slots } else { self.slots.min(MOST_COALESCED) }
     }
 
     /// All payloads, back to back. Each begins with its number. Leaked: a process makes a few.
@@ -58,12 +58,12 @@ pub struct Seen<'a> {
     pub addr: SocketAddr,
     pub data: &'a [u8],
     /// ECN bits and destination, where they were asked for.
-    pub told: Option<(u8, IpAddr)>,
+    pub meta: Option<(u8, IpAddr)>,
 }
 
 impl Seen<'_> {
     /// What a receiver does at the least: reads where the datagram is from, where its bytes are and
-    /// how many, and what was told of it.
+    /// how many, and its metadata.
     #[inline(always)]
     pub fn glance(self) {
         match self.addr {
@@ -71,7 +71,7 @@ impl Seen<'_> {
             SocketAddr::V6(addr) => black_box((addr.ip().to_bits() as u32, addr.port())),
         };
         black_box((self.data.as_ptr(), self.data.len()));
-        if let Some((ecn, IpAddr::V4(ip))) = self.told {
+        if let Some((ecn, IpAddr::V4(ip))) = self.meta {
             black_box((ecn, ip.to_bits()));
         }
     }
@@ -90,15 +90,15 @@ impl Check {
         Self { load, from, arrived: vec![false; load.datagrams()] }
     }
 
-    pub fn see(&mut self, dest: usize, seen: &Seen<'_>, tells: bool) {
+    pub fn see(&mut self, dest: usize, seen: &Seen<'_>, has_metadata: bool) {
         let Load { payload, each, metadata, .. } = self.load;
         assert_eq!((seen.data.len(), seen.addr), (payload, self.from));
         let i = u32::from_le_bytes(seen.data[..4].try_into().expect("four bytes")) as usize;
         assert_eq!(i / each, dest, "a datagram for another socket");
         assert!((4..payload).all(|at| seen.data[at] == (i + at) as u8), "another payload");
         assert!(!std::mem::replace(&mut self.arrived[i], true), "a datagram twice");
-        let told = (metadata && tells).then_some((ECN, IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        assert_eq!(seen.told, told);
+        let meta = (metadata && has_metadata).then_some((ECN, IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert_eq!(seen.meta, meta);
     }
 
     pub fn finish(self) {

@@ -16,15 +16,11 @@ mod counting;
 mod echo;
 mod in_turn;
 mod load;
-mod offload;
 mod once;
-mod paired;
 mod peers;
-mod processors;
+mod ratios;
 mod report;
-#[allow(dead_code)] // The other benchmarks need more of it.
-#[path = "../../support/mod.rs"]
-mod support;
+mod sockets;
 mod tables;
 mod wire;
 
@@ -106,9 +102,7 @@ fn main() -> ExitCode {
             };
             compare(&filter, extent)
         }
-        Command::Ratios { filter, test } => {
-            paired::run(&filter, test).map(|()| offload::run(&filter, test))
-        }
+        Command::Ratios { filter, test } => ratios::run(&filter, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => once::beside_xnet(milliseconds),
         Command::Serve { way, threads, net } => echo::server::main(&way, threads, &net),

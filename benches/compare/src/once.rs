@@ -3,10 +3,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::counting::counted;
 use crate::load::Load;
 use crate::peers;
-use crate::processors;
 
 /// Turns before, so that all memory is allocated.
 const WARM_UP: usize = 3;
@@ -17,13 +17,13 @@ const WARM_UP: usize = 3;
 pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
     let slice = Duration::from_millis(milliseconds);
     for size in (0..=9).map(|power| 1 << power) {
-        for way in ["mmsg borrowed", "mmsg owned", "mmsg Offload"] {
+        for way in ["mmsg RecvMsg", "mmsg RecvBatch", "mmsg Offload"] {
             let load = batch(size);
             let mut turn = peers::turn(way, &load).expect("it can do without metadata");
             turn(true);
             (0..WARM_UP).for_each(|_| turn(false));
             let pid = std::process::id();
-            let (begin, before) = (Instant::now(), processors::time_of(pid));
+            let (begin, before) = (Instant::now(), clock::of_process(pid));
             let (datagrams, counts) = counted(|| {
                 let mut datagrams = 0;
                 while begin.elapsed() < slice {
@@ -32,7 +32,7 @@ pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
                 }
                 datagrams
             });
-            let times = [begin.elapsed(), processors::time_of(pid) - before];
+            let times = [begin.elapsed(), clock::of_process(pid) - before];
             let [wall, cpu] = times.map(|time| time.as_nanos() as f64 / datagrams as f64);
             let allocations = counts.allocations as f64 / datagrams as f64;
             println!("{way},{size},{wall:.1},{cpu:.1},{allocations:.3}");

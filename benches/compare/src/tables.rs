@@ -86,8 +86,8 @@ impl Tables {
 
 fn fields(load: &Load) -> String {
     let Load { workload, payload, dests, each, slots, metadata } = load;
-    let told = if *metadata { "told" } else { "none" };
-    format!("{workload},{payload},{dests},{each},{slots},{told}")
+    let meta = if *metadata { "meta" } else { "none" };
+    format!("{workload},{payload},{dests},{each},{slots},{meta}")
 }
 
 /// Cargo's target folder: this program lies in a folder of it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::load::Load;
-use crate::support::raw::{grow_receive_buffer, never_fragment};
+use crate::sockets::{grow_receive_buffer, never_fragment};
 
 /// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
 const CHARGE: usize = 4096;
@@ -33,13 +33,13 @@ impl Wire {
         }
         let near = bind()?;
         // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same.
-        far.iter().chain([&near]).for_each(never_fragment);
+        far.iter().chain([&near]).try_for_each(never_fragment)?;
         let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
         Ok(Self { near, far, to })
     }
 
-    /// Asks the kernel to tell each receiver of ECN bits and destinations, or not to.
-    pub fn ask_for_metadata(&self, on: bool) -> io::Result<()> {
+    /// Enables ECN bits and destinations at each receiver, or disables them.
+    pub fn enable_metadata(&self, on: bool) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::IpRecvTos, &on)?;
             setsockopt(socket, sockopt::Ipv4PacketInfo, &on)?;
@@ -47,8 +47,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Lets the kernel hand over trains.
-    pub fn ask_for_trains(&self) -> io::Result<()> {
+    /// Enables GRO.
+    pub fn enable_gro(&self) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::UdpGroSegment, &true)?;
         }

@@ -68,7 +68,7 @@ awk -F, '
     }
     END {
         print "batch,way,wall ns,cpu ns,wall ratio,cpu ratio,allocations"
-        n = split("x/net,mmsg borrowed,mmsg owned,mmsg Offload", ways, ",")
+        n = split("x/net,mmsg RecvMsg,mmsg RecvBatch,mmsg Offload", ways, ",")
         for (size = 1; size <= 512; size *= 2) for (w = 1; w <= n; w++)
             printf "%d,%s,%.1f,%.1f,%.3f,%.3f,%s\n", size, ways[w], of(wall, ways[w], size, 0),
                 of(cpu, ways[w], size, 0), of(wall, ways[w], size, 1), of(cpu, ways[w], size, 1),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::thread;
 use std::time::Duration;
 
 use mmsg::{BatchSocket, RecvBatch, SendMeta, SendMsg, SendQueue};
@@ -16,7 +17,7 @@ use crate::zone::Zone;
 
 /// Datagrams that a call carries at most.
 const BATCH: usize = 64;
-/// Longer than any query that makes sense; one that is cut is read as far as it goes.
+/// Longer than any query that makes sense; a truncated one is read as far as it goes.
 const QUERY: usize = 2048;
 
 pub struct Server<'a, S> {
@@ -30,30 +31,28 @@ pub struct Server<'a, S> {
 }
 
 impl<'a, S: BatchSocket> Server<'a, S> {
-    /// `trains`: whether answers that are alike are put side by side, to leave as one.
-    pub fn new(socket: &'a S, zone: &'a Zone, trains: bool) -> Self {
+    /// `gso`: whether answers that are alike are put side by side, to leave as one.
+    pub fn new(socket: &'a S, zone: &'a Zone, gso: bool) -> Self {
         // Nothing is received while answers wait, so one batch of them is all that can be in there.
         let most = BATCH * (LARGEST + SendQueue::OVERHEAD + size_of::<SendMeta>());
         Self {
             socket,
             zone,
             batch: RecvBatch::new(BATCH, QUERY),
-            answers: Answers::new(trains),
+            answers: Answers::new(gso),
             queue: SendQueue::new(most),
             totals: Totals::default(),
         }
     }
 
-    /// Answers queries until told to stop.
+    /// Answers queries until it is to stop.
     pub fn run(mut self, stop: &Stop) -> Totals {
         while !stop.is_raised() {
             match self.socket.recv_into(&mut self.batch) {
                 Ok(_) => self.answer(),
                 Err(error) if is_silence(&error) => {}
-                // Told once and of no query; one that comes again and again must not take a core.
-                Err(_) => {
-                    stop.wait(Duration::from_millis(1));
-                }
+                // It is about no query; one that comes again and again must not take a core.
+                Err(_) => thread::sleep(Duration::from_millis(1)),
             }
             while !self.queue.is_empty() && !stop.is_raised() {
                 self.send();
@@ -100,7 +99,7 @@ fn is_silence(error: &io::Error) -> bool {
 struct Answers {
     bytes: Vec<u8>,
     list: Vec<Answer>,
-    trains: bool,
+    gso: bool,
 }
 
 struct Answer {
@@ -110,8 +109,8 @@ struct Answer {
 }
 
 impl Answers {
-    fn new(trains: bool) -> Self {
-        Self { bytes: vec![0; BATCH * LARGEST], list: Vec::with_capacity(BATCH), trains }
+    fn new(gso: bool) -> Self {
+        Self { bytes: vec![0; BATCH * LARGEST], list: Vec::with_capacity(BATCH), gso }
     }
 
     fn clear(&mut self) {
@@ -136,9 +135,9 @@ impl Answers {
     }
 
     /// The answers as messages: in the order of the queries, or the longest first for each client,
-    /// since only the last of a train may be shorter. Nobody waits for an order.
+    /// since only the last of a GSO batch may be shorter. Nobody waits for an order.
     fn iter(&mut self) -> impl Iterator<Item = SendMsg<'_>> {
-        if self.trains {
+        if self.gso {
             let key =
                 |answer: &Answer| (answer.to, answer.meta.source, Reverse(answer.bytes.len()));
             self.list.sort_unstable_by_key(key);

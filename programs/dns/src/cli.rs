@@ -31,7 +31,7 @@ pub struct Args {
 pub enum Mode {
     /// In batches, by this crate.
     Batch,
-    /// In batches of trains: answers of the same length to the same client leave as one, which the
+    /// In batches, with GSO: answers of the same length to the same client leave as one, which the
     /// kernel takes apart (UDP_SEGMENT).
     Offload,
     /// One at a time on tokio's socket, without this crate, to compare with. The answers' source

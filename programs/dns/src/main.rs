@@ -16,14 +16,13 @@ mod net;
 mod plain;
 mod query;
 mod reply;
-#[path = "stop.rs"]
 mod stop;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::ops::AddAssign;
 use std::process::ExitCode;
 use std::thread;
@@ -68,6 +67,10 @@ fn run(args: &Args) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     let no_address = |error| format!("the socket has no address: {error}");
     let addr = sockets[0].local_addr().map_err(no_address)?;
+    if args.mode != Mode::Tokio {
+        let enable = |socket| net::enable_destinations(socket, addr);
+        sockets.iter().try_for_each(enable).map_err(|error| format!("cannot serve: {error}"))?;
+    }
     let stop = Stop::on_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
 
     thread::scope(|scope| {
@@ -76,7 +79,7 @@ fn run(args: &Args) -> Result<(), String> {
             scope.spawn(move || {
                 // If one ends, by whatever fault, so do all.
                 let _raise = RaiseAtEnd(stop);
-                serve(socket, addr, args.mode, zone, stop)
+                serve(socket, args.mode, zone, stop)
             })
         };
         let workers: Vec<_> = sockets.into_iter().map(serve).collect();
@@ -93,21 +96,11 @@ fn run(args: &Args) -> Result<(), String> {
     })
 }
 
-fn serve(
-    socket: UdpSocket,
-    addr: SocketAddr,
-    mode: Mode,
-    zone: &Zone,
-    stop: &Stop,
-) -> Result<Totals, String> {
+fn serve(socket: UdpSocket, mode: Mode, zone: &Zone, stop: &Stop) -> Result<Totals, String> {
     let failed = |error| format!("cannot serve: {error}");
     match mode {
-        Mode::Batch => {
-            net::tell_destinations(&socket, addr).map_err(failed)?;
-            Ok(batch::Server::new(&socket, zone, false).run(stop))
-        }
+        Mode::Batch => Ok(batch::Server::new(&socket, zone, false).run(stop)),
         Mode::Offload => {
-            net::tell_destinations(&socket, addr).map_err(failed)?;
             // Queries come from many places, one by one: there is nothing to join on receive.
             let socket = Offload::builder().gro(false).build(socket).map_err(failed)?;
             Ok(batch::Server::new(&socket, zone, true).run(stop))

@@ -15,8 +15,7 @@ const ROOM: usize = 4 << 20;
 /// Sockets that listen on `addr`, `count` of them on one port.
 pub fn listen(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
     let first = new_socket(addr)?;
-    // The first one does not share the port while it binds, so that a second server is told that
-    // it is in use.
+    // The first one does not share the port while it binds, so that a second server is rejected.
     first.bind(&addr.into())?;
     first.set_reuse_port(count > 1)?;
     let mut sockets = vec![UdpSocket::from(first)];
@@ -41,11 +40,11 @@ fn new_socket(addr: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Has the system tell which address each query was sent to, if the socket listens on several: an
+/// Enables the address that each query was sent to, if the socket listens on several: an
 /// answer from another one would be taken for forged.
-pub fn tell_destinations(socket: &UdpSocket, addr: SocketAddr) -> io::Result<()> {
+pub fn enable_destinations(socket: &UdpSocket, addr: SocketAddr) -> io::Result<()> {
     if addr.ip().is_unspecified() && !Ancillary::DEST.enable(socket)?.contains(Ancillary::DEST) {
-        let reason = "this system does not tell what address a datagram was sent to";
+        let reason = "this system does not report the address that a datagram was sent to";
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     Ok(())

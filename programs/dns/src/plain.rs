@@ -14,7 +14,7 @@ use crate::zone::Zone;
 /// How often it looks whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Answers queries until told to stop, on a runtime of this thread.
+/// Answers queries until it is to stop, on a runtime of this thread.
 pub fn run(socket: UdpSocket, zone: &Zone, stop: &Stop) -> io::Result<Totals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -70,7 +70,7 @@ impl<'b> Reply<'b> {
     }
 
     /// Writes a set of records of the name that stands at `owner` in the message, whole or not at
-    /// all; if not, the answer says that it was cut.
+    /// all; if not, the answer says that it is truncated.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
         let start = self.len;
         for record in &set.records {
@@ -89,7 +89,7 @@ impl<'b> Reply<'b> {
         true
     }
 
-    /// What was cut is asked for again another way; a half answer is of no use to anyone.
+    /// What is truncated is asked for again another way; a half answer is of no use to anyone.
     fn truncate(&mut self, section: &Section) {
         self.out[2] |= TRUNCATED;
         if !matches!(section, Section::Additional) {

@@ -1,44 +1,27 @@
-//! The word to stop, from a signal or from another thread.
+//! When to stop: at a signal, or when a thread ends.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
-/// A flag that is raised once. Threads that work look at it between two calls; one that only
-/// waits for it is woken.
-#[derive(Default)]
-pub struct Stop {
-    raised: AtomicBool,
-    lock: Mutex<()>,
-    woken: Condvar,
-}
+/// A flag that is raised once. Threads look at it between two calls.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that SIGINT and SIGTERM raise (on Windows: Ctrl-C and the closing of the window).
-    pub fn on_signals() -> Result<Arc<Self>, ctrlc::Error> {
-        let stop = Arc::new(Self::default());
-        let theirs = Arc::clone(&stop);
-        ctrlc::set_handler(move || theirs.raise())?;
+    /// A flag that SIGINT and SIGTERM raise.
+    pub fn on_signals() -> Result<Self, ctrlc::Error> {
+        let stop = Self::default();
+        let signalled = stop.clone();
+        ctrlc::set_handler(move || signalled.raise())?;
         Ok(stop)
     }
 
     pub fn raise(&self) {
-        // Under the lock, so that no thread looks before and falls asleep after.
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.raised.store(true, Ordering::Release);
-        self.woken.notify_all();
+        self.0.store(true, Ordering::Relaxed);
     }
 
     pub fn is_raised(&self) -> bool {
-        self.raised.load(Ordering::Acquire)
-    }
-
-    /// Waits until the flag is raised, at most for `time`, and says whether it is.
-    pub fn wait(&self, time: Duration) -> bool {
-        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let woken = self.woken.wait_timeout_while(held, time, |()| !self.is_raised());
-        drop(woken.unwrap_or_else(PoisonError::into_inner));
-        self.is_raised()
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -14,11 +14,11 @@ pub struct Direction {
     pub refused: u64,
     /// There was no session for it, and none could be made.
     pub no_session: u64,
-    /// Cut on receive, or without a source: nothing that could be forwarded.
+    /// Truncated, or without a source: nothing that could be forwarded.
     pub unfit: u64,
     /// In a queue still when the session, or the program, ended.
     pub abandoned: u64,
-    /// Dropped by the system before they could be received, as far as it has told. These are not
+    /// Dropped by the system before they could be received, as far as it says. These are not
     /// among the received ones.
     pub missed: u64,
     /// Times that a socket took no more for a while.

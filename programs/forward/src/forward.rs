@@ -21,7 +21,7 @@ const STOP: Token = Token(1);
 /// The first session's; the others follow by their slots.
 const SESSIONS: usize = 2;
 
-/// Messages received in one call. Each may be a train, and has room for one.
+/// Messages received in one call. Each may be coalesced, and has room for that.
 const BATCH: usize = 64;
 /// Room in the listening socket for bursts of all clients; the system gives what it allows.
 const ROOM: usize = 4 << 20;
@@ -52,7 +52,7 @@ impl Forwarder {
         // stranger's to who asked.
         let any = options.listen.ip().is_unspecified();
         if any && !Ancillary::DEST.enable(&socket)?.contains(Ancillary::DEST) {
-            let reason = "this system does not tell what address a datagram was sent to";
+            let reason = "this system does not report the address that a datagram was sent to";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         let queue = options.queue as usize;
@@ -80,7 +80,7 @@ impl Forwarder {
         &self.figures
     }
 
-    /// Forwards until told to stop.
+    /// Forwards until it is to stop.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut batch = RecvBatch::for_trains(BATCH);
@@ -117,7 +117,7 @@ impl Forwarder {
             if event.is_writable() {
                 self.flush(token)?;
             }
-            // It is not told again before all was received, so it stays in line until then.
+            // There is no other event before all was received, so it stays in line until then.
             if event.is_readable() || event.is_error() {
                 self.get_in_line(token);
             }
@@ -201,7 +201,7 @@ impl Forwarder {
         if !goes_on(result, &mut self.figures.to_upstreams.errors) {
             return Ok(false);
         }
-        // An error that was told in place of datagrams is no use of the session.
+        // An error in place of datagrams is no use of the session.
         if !batch.is_empty() {
             session.used = now;
         }
@@ -265,7 +265,7 @@ impl Forwarder {
     }
 }
 
-/// Whether there may be more to be received. An error other than "nothing there" has been told by
+/// Whether there may be more to be received. An error other than "nothing there" is returned by
 /// this one call, and is counted.
 fn goes_on(result: io::Result<()>, errors: &mut u64) -> bool {
     match result {

@@ -4,11 +4,11 @@
 //! cargo run --release -p forward -- 127.0.0.1:5300 127.0.0.1:5301 127.0.0.1:5302
 //! ```
 //!
-//! Each client, told by its source address and port, has a session with an upstream: a socket of
+//! Each client, known by its source address and port, has a session with an upstream: a socket of
 //! its own, connected to it, by which its datagrams go there and the replies come back. New
 //! sessions take the upstreams in turn. A session without a datagram either way for a while ends.
 //!
-//! Datagrams move by batches, and trains of them stay trains on the way (`Offload`). What a socket
+//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). What a socket
 //! does not take at once waits in a `SendQueue` (`outlet.rs`): nothing is lost unless the queue is
 //! full, and then it is counted. `forward.rs` is the loop around it, on mio's readiness.
 

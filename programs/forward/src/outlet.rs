@@ -22,7 +22,7 @@ pub struct Outlet {
     asked: bool,
     /// Whether it is among those that may have something to be received.
     pub in_line: bool,
-    /// What the system has told so far of datagrams that it dropped before they were received.
+    /// The system's count so far of datagrams that it dropped before they were received.
     missed: u32,
 }
 
@@ -35,7 +35,7 @@ impl Outlet {
         token: Token,
     ) -> io::Result<Self> {
         let socket = Offload::new(socket)?;
-        // Where the system does not count them, there is nothing to be told.
+        // Where the system does not count them, there is no count.
         mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
         // Not for writing: the system would wake us for every datagram that has left.
         registry.register(
@@ -56,10 +56,10 @@ impl Outlet {
         self.socket.recv_into(batch)?;
         figures.received +=
             batch.messages().map(|m| m.datagrams().len().max(1) as u64).sum::<u64>();
-        // A train whose segment size was lost gives no datagram; it is counted as one.
+        // A coalesced message whose segment size was lost gives no datagram; it is counted as one.
         let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
         figures.unfit += lost as u64;
-        // Each message tells how many were dropped before it came, so the last one knows of all.
+        // Each message says how many were dropped before it came, so the last one knows of all.
         if let Some(missed) = batch.messages().last().and_then(|message| message.meta().dropped) {
             figures.missed += u64::from(missed.wrapping_sub(self.missed));
             self.missed = missed;
@@ -84,7 +84,7 @@ impl Outlet {
         true
     }
 
-    /// Sends what waits, as far as the socket takes it, and asks to be told when it takes more.
+    /// Sends what waits, as far as the socket takes it, and asks for readiness to write.
     pub fn flush(&mut self, registry: &Registry, figures: &mut Direction) -> io::Result<()> {
         self.send(figures);
         if self.blocked == self.asked {
@@ -104,7 +104,7 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        // An error was told, and it is not known yet whether it is about the first of the queue.
+        // An error was returned, and it is not known yet whether it is about the first of the queue.
         let mut doubt = false;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
@@ -115,8 +115,8 @@ impl Outlet {
                     doubt = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                // Perhaps about a datagram that left before, told in the place of this one, and
-                // told once. What is about this one comes again at once.
+                // Perhaps about a datagram that left before, returned in the place of this one, and
+                // once. What is about this one comes again at once.
                 Err(_) if !doubt => doubt = true,
                 Err(_) => {
                     figures.refused += 1;

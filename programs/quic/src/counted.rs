@@ -18,10 +18,10 @@ use crate::outbox::Outbox;
 struct Direction {
     datagrams: AtomicU64,
     bytes: AtomicU64,
-    /// Messages: a datagram or a train each.
+    /// Messages: a datagram or several segments each.
     messages: AtomicU64,
     /// Those of two datagrams and more.
-    trains: AtomicU64,
+    segmented: AtomicU64,
     /// Datagrams with an ECN mark.
     ecn: AtomicU64,
     /// Quinn's calls of the socket that moved something.
@@ -51,7 +51,7 @@ impl Direction {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.messages.fetch_add(1, Ordering::Relaxed);
         if datagrams > 1 {
-            self.trains.fetch_add(1, Ordering::Relaxed);
+            self.segmented.fetch_add(1, Ordering::Relaxed);
         }
         if ecn {
             self.ecn.fetch_add(datagrams, Ordering::Relaxed);
@@ -65,12 +65,12 @@ impl Direction {
 
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { datagrams, bytes, messages, trains, ecn, calls } = self;
-        let [datagrams, bytes, messages, trains, ecn, calls] =
-            [datagrams, bytes, messages, trains, ecn, calls].map(|n| n.load(Ordering::Relaxed));
+        let Self { datagrams, bytes, messages, segmented, ecn, calls } = self;
+        let [datagrams, bytes, messages, segmented, ecn, calls] =
+            [datagrams, bytes, messages, segmented, ecn, calls].map(|n| n.load(Ordering::Relaxed));
         write!(
             f,
-            "datagrams {datagrams}, bytes {bytes}, messages {messages}, trains {trains}, with ECN \
+            "datagrams {datagrams}, bytes {bytes}, messages {messages}, segmented {segmented}, with ECN \
              {ecn}, calls {calls}"
         )
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Counters {
             let counted = outbox.socket().counters();
             write!(
                 f,
-                "\nto the kernel: datagrams {}, of these in trains {}, trains {}, refused {}, \
+                "\nto the kernel: datagrams {}, of these in GSO batches {}, GSO batches {}, rejected {}, \
                  system calls {}",
                 counted.sent,
                 counted.sent_segments,

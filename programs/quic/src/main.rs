@@ -8,7 +8,7 @@
 //!
 //! The server makes a self-signed certificate and writes it to a file, `quic.pem` if none is named;
 //! the client reads it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
-//! `--stats` it tells how datagrams were moved. `compare.sh` measures one against the other.
+//! `--stats` it says how datagrams were moved. `compare.sh` measures one against the other.
 //!
 //! What is of interest here is `mmsg_socket.rs`, a quinn socket on this crate, and
 //! `outbox.rs`, by which what it sends goes together.
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use cli::Command;
 use tokio::runtime::Builder;
 
-/// Whatever ends the program: told in one line.
+/// Whatever ends the program, in one line.
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {

@@ -18,9 +18,9 @@ use tokio::net::UdpSocket;
 
 use crate::outbox::Outbox;
 
-/// Datagrams in a train, at most: what every kernel with segmentation takes.
+/// Segments of a GSO batch, at most: what every kernel with segmentation takes.
 const SEGMENTS: usize = 64;
-/// Errors of receiving that are passed over, one after another, before the endpoint is told.
+/// Errors of receiving that are passed over, one after another, before the endpoint gets one.
 const ERRORS: usize = 16;
 
 #[derive(Debug)]
@@ -65,21 +65,21 @@ impl MmsgSocket {
     }
 }
 
-/// What quinn is told of a message. It gets nothing of one that was cut.
+/// The metadata for quinn. It gets nothing of a truncated message.
 fn received(msg: &RecvMsg<'_>) -> RecvMeta {
     let Some(addr) = msg.addr().filter(|_| !msg.truncated()) else { return RecvMeta::default() };
-    let (len, told) = (msg.len(), msg.meta());
+    let (len, meta) = (msg.len(), msg.meta());
     RecvMeta {
         addr,
         len,
-        stride: told.segment_size.map_or(len, usize::from),
-        ecn: told.tos.and_then(EcnCodepoint::from_bits),
-        dst_ip: told.destination,
+        stride: meta.segment_size.map_or(len, usize::from),
+        ecn: meta.tos.and_then(EcnCodepoint::from_bits),
+        dst_ip: meta.destination,
     }
 }
 
-/// What quinn wants the kernel to be asked for.
-fn wishes(transmit: &Transmit<'_>) -> SendMeta {
+/// The per-message options of a transmit.
+fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
     let mut meta = SendMeta::new();
     if let Some(ecn) = transmit.ecn {
         meta = meta.with_ecn(match ecn {
@@ -102,7 +102,7 @@ impl AsyncUdpSocket for MmsgSocket {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let data = transmit.contents;
         let segment = transmit.segment_size.unwrap_or(data.len());
-        self.outbox.push(transmit.destination, wishes(transmit), data, segment)
+        self.outbox.push(transmit.destination, send_meta(transmit), data, segment)
     }
 
     fn poll_recv(
@@ -128,7 +128,7 @@ impl AsyncUdpSocket for MmsgSocket {
                     // It was shut down, and gives nothing for ever.
                     0 => Err(io::ErrorKind::NotConnected.into()),
                     // A batch that is not full ended where nothing was left. What has come since
-                    // is told anew, so readiness can be cleared without another call to hear of it.
+                    // is a new event, so readiness can be cleared without another call to hear of it.
                     n if n < room => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }
@@ -137,7 +137,7 @@ impl AsyncUdpSocket for MmsgSocket {
                 return Poll::Ready(Ok(count));
             }
             // At "would block" readiness is cleared, and the next look waits. Any other error is
-            // one of an earlier datagram, told once; quinn would end the endpoint.
+            // about an earlier datagram, and comes once; quinn would end the endpoint.
             if let Some(error) = result.err().filter(|e| e.kind() != io::ErrorKind::WouldBlock) {
                 errors += 1;
                 if errors == ERRORS {

@@ -3,8 +3,8 @@
 //!
 //! Quinn hands over ten datagrams at a time, at most, and does so twice before it lets another task
 //! have its turn. Here they wait in a `SendQueue` until it is the turn of a task of the socket's
-//! own, which sends all of them in one call, the neighbours of one connection as one train. The
-//! kernel has about as much work with a long train as with a short one.
+//! own, which sends all of them in one call, the neighbours of one connection as one GSO batch. The
+//! kernel has about as much work with a long GSO batch as with a short one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
-/// Bytes that may wait while the socket takes no more: a dozen of the longest trains.
+/// Bytes that may wait while the socket takes no more: a dozen of the longest GSO batches.
 const BOUND: usize = 1 << 20;
 /// What a datagram counts in the queue beside its payload, at most.
 const OVERHEAD: usize = SendQueue::OVERHEAD + size_of::<SendMeta>();
@@ -86,7 +86,7 @@ impl Outbox {
     /// Waits until there is room.
     pub async fn room(&self) {
         let mut emptied = std::pin::pin!(self.emptied.notified());
-        // From here on it is told: looking before would be to miss it.
+        // From here on it is woken: looking before would be to miss it.
         emptied.as_mut().enable();
         if self.is_full() {
             emptied.await;

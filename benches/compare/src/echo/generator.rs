@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
 use super::server::BUFFER;
-use crate::load::TRAIN_LEN;
-use crate::support::raw::grow_receive_buffer;
+use crate::load::COALESCED_LEN;
+use crate::sockets::grow_receive_buffer;
 
 /// Sockets of each thread.
 const SOCKETS: usize = 8;
@@ -35,19 +35,14 @@ pub struct Done {
 
 impl Generator {
     /// What has not come back after `patience` is lost.
-    pub fn new(
-        to: SocketAddr,
-        threads: usize,
-        trains: bool,
-        patience: Duration,
-    ) -> io::Result<Self> {
+    pub fn new(to: SocketAddr, threads: usize, gso: bool, patience: Duration) -> io::Result<Self> {
         let connected = |_| {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(to)?;
             socket.set_read_timeout(Some(patience))?;
             grow_receive_buffer(&socket, BUFFER / 8)?;
-            // Takes trains in any case: what a server saves is not to be this side's loss.
-            Offload::builder().gso(trains).build(socket)
+            // Has GRO in any case: what a server saves is not to be this side's loss.
+            Offload::builder().gso(gso).build(socket)
         };
         let of_a_thread = |_| (0..SOCKETS).map(connected).collect();
         Ok(Self { sockets: (0..threads).map(of_a_thread).collect::<io::Result<_>>()? })
@@ -74,7 +69,7 @@ impl Generator {
 }
 
 fn of_one_thread(sockets: &[Offload<UdpSocket>], end: Instant) -> Done {
-    let mut batch = RecvBatch::new(BURST, TRAIN_LEN);
+    let mut batch = RecvBatch::new(BURST, COALESCED_LEN);
     let mut payloads = vec![vec![0; BURST * PAYLOAD]; sockets.len()];
     let mut done = Done::default();
     let mut number = 0;

@@ -2,8 +2,8 @@
 //! of virtual Ethernet devices between two network namespaces.
 //!
 //! What counts is datagrams for each second that the server has had of the processors. The load has
-//! a bounded number of datagrams under way, and comes singly (each datagram passes the network
-//! stack by itself) or in trains. All servers of a row are up at the same time and take turns.
+//! a bounded number of datagrams under way, and comes without GSO (each datagram passes the network
+//! stack by itself) or in GSO batches. All servers of a row are up at the same time and take turns.
 
 mod generator;
 mod network;
@@ -67,12 +67,11 @@ fn in_turn(
     let start = |(i, way)| Server::start(way, threads, net, 10 * threads + i);
     let servers = server::WAYS.into_iter().enumerate().map(start);
     let servers = servers.collect::<io::Result<Vec<_>>>()?;
-    for load in ["single", "trains"] {
+    for load in ["single", "GSO"] {
         for round in 0..pace.rounds {
             for step in 0..servers.len() {
                 let server = &servers[(step + round) % servers.len()];
-                let generator =
-                    Generator::new(server.addr, threads, load == "trains", pace.patience)?;
+                let generator = Generator::new(server.addr, threads, load == "GSO", pace.patience)?;
                 generator.run(pace.warm_up);
                 let before = server.cpu();
                 let done = generator.run(pace.slice);

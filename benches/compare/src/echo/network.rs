@@ -45,7 +45,7 @@ impl Network {
         })
     }
 
-    /// What the server of this number is told of its side.
+    /// The argument that places the server of this number.
     pub fn far_side(self, number: usize) -> String {
         match self {
             Self::Loopback => "loopback".into(),
@@ -112,6 +112,6 @@ fn ip(arguments: &str) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("ip {arguments}: {}", told.trim())))
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("ip {arguments}: {}", message.trim())))
 }

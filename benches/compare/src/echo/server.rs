@@ -12,9 +12,9 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::network::{Network, Side};
-use crate::load::{SLOT_LEN, TRAIN_LEN};
-use crate::processors;
-use crate::support::raw::grow_receive_buffer;
+use crate::clock;
+use crate::load::{COALESCED_LEN, SLOT_LEN};
+use crate::sockets::grow_receive_buffer;
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
 
@@ -59,7 +59,7 @@ impl Server {
 
     /// The time that it has had of the processors so far.
     pub fn cpu(&self) -> Duration {
-        processors::time_of(self.child.id())
+        clock::of_process(self.child.id())
     }
 }
 
@@ -144,7 +144,7 @@ fn by_mmsg(socket: UdpSocket) -> io::Result<Infallible> {
 }
 
 fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
-    in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, TRAIN_LEN))
+    in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, COALESCED_LEN))
 }
 
 /// What the documentation shows: receives a batch and sends it back out of the same memory.

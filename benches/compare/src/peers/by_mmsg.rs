@@ -2,19 +2,21 @@
 //! messages, or by `recv_into` into an owned `RecvBatch`; and the latter with `Offload` on both
 //! sockets, which are otherwise used in the same way.
 
+use std::hint::black_box;
 use std::io;
 use std::net::UdpSocket;
 
 use mmsg::{
-    Ancillary, BatchSocket, Datagram, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg,
+    Ancillary, BatchSocket, Datagram, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
+    SendMsg, SendQueue,
 };
 
 use super::Peer;
-use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
-/// Memory of the caller's.
-pub struct Borrowed {
+/// Memory of the caller's. `DYN`: through `&dyn BatchSocket`.
+pub struct IntoRecvMsgs<const DYN: bool> {
     wire: Wire,
     msgs: Vec<SendMsg<'static>>,
     room: Vec<RecvMsg<'static>>,
@@ -22,25 +24,31 @@ pub struct Borrowed {
 }
 
 /// Memory of the crate's, with its headers in place.
-pub struct Owned {
+pub struct IntoRecvBatch<const DYN: bool> {
     wire: Wire,
     msgs: Vec<SendMsg<'static>>,
     batch: RecvBatch,
     metadata: bool,
 }
 
-/// As `Owned`, with the kernel's segmentation both ways.
-pub struct Offloaded {
+/// As `IntoRecvBatch`, with GSO and GRO. `SCATTERED`: payloads are not contiguous; `QUEUE`: messages go
+/// through a `SendQueue`.
+pub struct Offloaded<const SCATTERED: bool, const QUEUE: bool> {
     wire: Wire,
     near: Offload<UdpSocket>,
     far: Vec<Offload<UdpSocket>>,
     msgs: Vec<SendMsg<'static>>,
+    queue: SendQueue,
     batch: RecvBatch,
     metadata: bool,
 }
 
-/// What is to be sent; and asks for what is to be told.
-fn prepared(load: &Load, wire: &Wire) -> io::Result<Vec<SendMsg<'static>>> {
+pub type Contiguous = Offloaded<false, false>;
+pub type Scattered = Offloaded<true, false>;
+pub type Queued = Offloaded<false, true>;
+
+/// What is to be sent; and enables the metadata that is to be received.
+fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg<'static>>> {
     let mut meta = SendMeta::new();
     if load.metadata {
         meta = meta.with_ecn(Ecn::Ect0);
@@ -49,15 +57,25 @@ fn prepared(load: &Load, wire: &Wire) -> io::Result<Vec<SendMsg<'static>>> {
         }
     }
     let payloads = load.slab().chunks(load.payload).enumerate();
-    let msg = |(i, payload)| {
+    let msg = |(i, payload): (usize, &'static [u8])| {
+        let payload = if scattered { payload.to_vec().leak() } else { payload };
         let msg = SendMsg::to(wire.to[i / load.each], payload);
         if load.metadata { msg.with_meta(meta) } else { msg }
     };
     Ok(payloads.map(msg).collect())
 }
 
+fn send(socket: &(impl BatchSocket + ?Sized), msgs: &[SendMsg<'_>]) {
+    assert_eq!(socket.send_batch(msgs).expect("loopback takes them"), msgs.len());
+}
+
+/// A socket about which the compiler knows nothing else.
+fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
+    black_box(socket)
+}
+
 #[inline(always)]
-fn told(meta: RecvMeta) -> (u8, std::net::IpAddr) {
+fn metadata_of(meta: RecvMeta) -> (u8, std::net::IpAddr) {
     (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
 }
 
@@ -66,15 +84,15 @@ fn seen(datagram: Datagram<'_>, metadata: bool) -> Seen<'_> {
     Seen {
         addr: datagram.addr().expect("an Internet socket's datagrams have a source"),
         data: datagram.data(),
-        told: if metadata { Some(told(datagram.meta())) } else { None },
+        meta: if metadata { Some(metadata_of(datagram.meta())) } else { None },
     }
 }
 
-impl Peer for Borrowed {
+impl<const DYN: bool> Peer for IntoRecvMsgs<DYN> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let memory = vec![0; load.slots * SLOT_LEN].leak();
         let room = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
-        Ok(Self { msgs: prepared(load, &wire)?, room, metadata: load.metadata, wire })
+        Ok(Self { msgs: prepared(load, &wire, false)?, room, metadata: load.metadata, wire })
     }
 
     fn wire(&self) -> &Wire {
@@ -82,25 +100,32 @@ impl Peer for Borrowed {
     }
 
     fn send(&mut self) {
-        let sent = self.wire.near.send_batch(&self.msgs).expect("loopback takes them");
-        assert_eq!(sent, self.msgs.len());
+        if DYN {
+            send(opaque(&self.wire.near), &self.msgs)
+        } else {
+            send(&self.wire.near, &self.msgs)
+        }
     }
 
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
-        let received = self.wire.far[dest].recv_batch(&mut self.room).expect("they have arrived");
-        for msg in &self.room[..received] {
+        let far = &self.wire.far[dest];
+        let received = match DYN {
+            true => opaque(far).recv_batch(&mut self.room),
+            false => far.recv_batch(&mut self.room),
+        };
+        for msg in &self.room[..received.expect("they have arrived")] {
             let addr = msg.addr().expect("an Internet socket's datagrams have a source");
-            let told = if self.metadata { Some(told(msg.meta())) } else { None };
-            see(Seen { addr, data: msg.data(), told });
+            let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };
+            see(Seen { addr, data: msg.data(), meta });
         }
     }
 }
 
-impl Peer for Owned {
+impl<const DYN: bool> Peer for IntoRecvBatch<DYN> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let batch = RecvBatch::new(load.slots, SLOT_LEN);
-        Ok(Self { msgs: prepared(load, &wire)?, batch, metadata: load.metadata, wire })
+        Ok(Self { msgs: prepared(load, &wire, false)?, batch, metadata: load.metadata, wire })
     }
 
     fn wire(&self) -> &Wire {
@@ -108,27 +133,36 @@ impl Peer for Owned {
     }
 
     fn send(&mut self) {
-        let sent = self.wire.near.send_batch(&self.msgs).expect("loopback takes them");
-        assert_eq!(sent, self.msgs.len());
+        if DYN {
+            send(opaque(&self.wire.near), &self.msgs)
+        } else {
+            send(&self.wire.near, &self.msgs)
+        }
     }
 
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
-        self.wire.far[dest].recv_into(&mut self.batch).expect("they have arrived");
+        let far = &self.wire.far[dest];
+        let received = match DYN {
+            true => opaque(far).recv_into(&mut self.batch),
+            false => far.recv_into(&mut self.batch),
+        };
+        received.expect("they have arrived");
         for datagram in &self.batch {
             see(seen(datagram, self.metadata));
         }
     }
 }
 
-impl Peer for Offloaded {
+impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUEUE> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let offload = |socket: &UdpSocket| Offload::new(socket.try_clone()?);
         Ok(Self {
             near: offload(&wire.near)?,
             far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
-            msgs: prepared(load, &wire)?,
-            batch: RecvBatch::new(load.train_slots(), TRAIN_LEN),
+            msgs: prepared(load, &wire, SCATTERED)?,
+            queue: SendQueue::new(usize::MAX),
+            batch: RecvBatch::new(load.coalesced_slots(), COALESCED_LEN),
             metadata: load.metadata,
             wire,
         })
@@ -139,19 +173,25 @@ impl Peer for Offloaded {
     }
 
     fn send(&mut self) {
-        let sent = self.near.send_batch(&self.msgs).expect("loopback takes them");
+        if !QUEUE {
+            return send(&self.near, &self.msgs);
+        }
+        for msg in &self.msgs {
+            self.queue.push(msg).expect("it has no bound");
+        }
+        let sent = self.near.flush(&mut self.queue).expect("loopback takes them");
         assert_eq!(sent, self.msgs.len());
     }
 
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
-        // What is the same for all datagrams of a train is looked at once.
+        // What is the same for all datagrams of a coalesced message is looked at once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
-            let told = if self.metadata { Some(told(message.meta())) } else { None };
+            let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
             for datagram in message.datagrams() {
-                see(Seen { addr, data: datagram.data(), told });
+                see(Seen { addr, data: datagram.data(), meta });
             }
         }
     }

@@ -32,7 +32,7 @@ pub struct Nix {
 
 impl Peer for Nix {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        wire.ask_for_metadata(load.metadata)?;
+        wire.enable_metadata(load.metadata)?;
         let slab = load.slab();
         let addr = |i: usize| match wire.to[i / load.each] {
             SocketAddr::V4(addr) => Some(SockaddrIn::from(addr)),
@@ -91,15 +91,15 @@ impl Nix {
         let received = recvmmsg(fd, &mut self.recv, slices.iter_mut(), flags, None);
         for msg in received.expect("they have arrived") {
             let addr = SocketAddr::V4(SocketAddrV4::from(msg.address.expect("a source")));
-            let told = if self.metadata { Some(told(&msg)) } else { None };
+            let meta = if self.metadata { Some(metadata_of(&msg)) } else { None };
             let data = msg.iovs().next().unwrap_or_default();
-            see(Seen { addr, data, told });
+            see(Seen { addr, data, meta });
         }
     }
 }
 
 #[inline(always)]
-fn told(msg: &RecvMsg<'_, '_, SockaddrIn>) -> (u8, IpAddr) {
+fn metadata_of(msg: &RecvMsg<'_, '_, SockaddrIn>) -> (u8, IpAddr) {
     let (mut ecn, mut dest) = (0, Ipv4Addr::UNSPECIFIED);
     for message in msg.cmsgs().expect("room for what was asked for") {
         match message {

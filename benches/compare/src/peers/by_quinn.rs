@@ -1,7 +1,7 @@
-//! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or for each train, and `recv` into as
+//! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or each GSO batch, and `recv` into as
 //! many buffers as there is something to receive for, at most its `BATCH_SIZE`, which is 32.
 //!
-//! Its sockets are told of ECN bits and destinations whether somebody wants them or not. Where
+//! Its sockets receive ECN bits and destinations whether somebody wants them or not. Where
 //! nobody does that is switched off again behind its back, so that the kernel's work is the same
 //! for everybody. What it writes into each message, ECN bits of zero, stays. `try_send` is used,
 //! which hides no error.
@@ -11,7 +11,7 @@ use std::io::{self, IoSliceMut};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
 /// One datagram a transmit.
@@ -20,7 +20,7 @@ pub type Single = Quinn<false>;
 /// As many datagrams a transmit as can be: segmentation prepared by the caller.
 pub type Segmented = Quinn<true>;
 
-pub struct Quinn<const TRAINS: bool> {
+pub struct Quinn<const GSO: bool> {
     wire: Wire,
     near: UdpSocketState,
     far: Vec<UdpSocketState>,
@@ -30,24 +30,24 @@ pub struct Quinn<const TRAINS: bool> {
     metadata: bool,
 }
 
-impl<const TRAINS: bool> Peer for Quinn<TRAINS> {
+impl<const GSO: bool> Peer for Quinn<GSO> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        let (train, slots, slot_len) = match TRAINS {
-            true => (load.train(), load.train_slots(), TRAIN_LEN),
+        let (segments, slots, slot_len) = match GSO {
+            true => (load.segments(), load.coalesced_slots(), COALESCED_LEN),
             false => (1, load.slots, SLOT_LEN),
         };
         let near = UdpSocketState::new(UdpSockRef::from(&wire.near))?;
         let states = wire.far.iter().map(|socket| UdpSocketState::new(UdpSockRef::from(socket)));
         let far = states.collect::<io::Result<_>>()?;
-        wire.ask_for_metadata(load.metadata)?;
+        wire.enable_metadata(load.metadata)?;
         let ecn = load.metadata.then_some(EcnCodepoint::Ect0);
         let mut transmits = Vec::new();
         for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
-            transmits.extend(part.chunks(train * load.payload).map(|contents| Transmit {
+            transmits.extend(part.chunks(segments * load.payload).map(|contents| Transmit {
                 destination: *to,
                 ecn,
                 contents,
-                segment_size: (train > 1).then_some(load.payload),
+                segment_size: (segments > 1).then_some(load.payload),
                 src_ip: None,
             }));
         }
@@ -75,12 +75,15 @@ impl<const TRAINS: bool> Peer for Quinn<TRAINS> {
         let socket = UdpSockRef::from(&self.wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut self.buffers, &mut self.metas);
         let received = received.expect("they have arrived");
-        for (meta, buffer) in self.metas[..received].iter().zip(&self.buffers) {
-            let told = self.metadata.then(|| {
-                (meta.ecn.map_or(0, |ecn| ecn as u8), meta.dst_ip.expect("it was asked for"))
+        for (received, buffer) in self.metas[..received].iter().zip(&self.buffers) {
+            let meta = self.metadata.then(|| {
+                (
+                    received.ecn.map_or(0, |ecn| ecn as u8),
+                    received.dst_ip.expect("it was asked for"),
+                )
             });
-            for data in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                see(Seen { addr: meta.addr, data, told });
+            for data in buffer[..received.len].chunks(received.stride.max(1)) {
+                see(Seen { addr: received.addr, data, meta });
             }
         }
     }

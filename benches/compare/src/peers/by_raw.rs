@@ -6,35 +6,44 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::Peer;
 use super::raw_calls::{Receiver, Sender};
-use crate::load::{Load, SLOT_LEN, Seen, TRAIN_LEN};
+use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
 /// One datagram a message.
-pub type Plain = Raw<false>;
-/// Trains that were prepared, both ways.
-pub type Trains = Raw<true>;
+pub type Plain = Raw<false, false>;
+/// GSO batches that were prepared, and GRO.
+pub type Gso = Raw<true, false>;
+/// The same from payloads that are not contiguous.
+pub type ScatteredGso = Raw<true, true>;
 
-pub struct Raw<const TRAINS: bool> {
+pub struct Raw<const GSO: bool, const SCATTERED: bool> {
     wire: Wire,
     sender: Sender,
     receiver: Receiver,
     metadata: bool,
 }
 
-impl<const TRAINS: bool> Peer for Raw<TRAINS> {
+impl<const GSO: bool, const SCATTERED: bool> Peer for Raw<GSO, SCATTERED> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        let (train, slots, len) = match TRAINS {
-            true => (load.train(), load.train_slots(), TRAIN_LEN),
+        let (segments, slots, len) = match GSO {
+            true => (load.segments(), load.coalesced_slots(), COALESCED_LEN),
             false => (1, load.slots, SLOT_LEN),
         };
-        if TRAINS {
-            wire.ask_for_trains()?;
+        if GSO {
+            wire.enable_gro()?;
         }
-        wire.ask_for_metadata(load.metadata)?;
-        let segment = (train > 1).then_some(load.payload as u16);
+        wire.enable_metadata(load.metadata)?;
+        let segment = (segments > 1).then_some(load.payload as u16);
         let mut list = Vec::new();
         for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
-            list.extend(part.chunks(train * load.payload).map(|payload| (*to, payload)));
+            for batch in part.chunks(segments * load.payload) {
+                let apart = |payload: &[u8]| &*payload.to_vec().leak();
+                let buffers = match SCATTERED {
+                    true => batch.chunks(load.payload).map(apart).collect(),
+                    false => vec![batch],
+                };
+                list.push((*to, buffers));
+            }
         }
         let sender = Sender::new(&list, segment, load.metadata);
         let receiver = Receiver::new(slots, len, load.metadata || segment.is_some());
@@ -55,14 +64,14 @@ impl<const TRAINS: bool> Peer for Raw<TRAINS> {
         for i in 0..received {
             let (addr, data) = (self.receiver.source(i), self.receiver.message(i));
             let control = self.receiver.control(i);
-            let told = if self.metadata {
+            let meta = if self.metadata {
                 Some((control.tos & 0b11, IpAddr::V4(Ipv4Addr::from(control.dest))))
             } else {
                 None
             };
             match control.segment {
-                0 => see(Seen { addr, data, told }),
-                size => data.chunks(size).for_each(|data| see(Seen { addr, data, told })),
+                0 => see(Seen { addr, data, meta }),
+                size => data.chunks(size).for_each(|data| see(Seen { addr, data, meta })),
             }
         }
         self.receiver.renew(received);

@@ -14,7 +14,7 @@ pub struct Std {
 }
 
 impl Peer for Std {
-    const TELLS: bool = false;
+    const HAS_METADATA: bool = false;
 
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let payloads = load.slab().chunks(load.payload).enumerate();
@@ -35,6 +35,6 @@ impl Peer for Std {
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         let (len, addr) = self.wire.far[dest].recv_from(&mut self.buffer).expect("it has arrived");
-        see(Seen { addr, data: &self.buffer[..len], told: None });
+        see(Seen { addr, data: &self.buffer[..len], meta: None });
     }
 }

@@ -14,14 +14,16 @@ mod by_std;
 mod raw_calls;
 
 use std::io;
+use std::time::Duration;
 
 use super::load::{Check, Load, Seen};
 use super::wire::Wire;
+use crate::clock::Clock;
 
 /// A way to move the datagrams of a load.
 pub trait Peer: Sized {
     /// Whether it can tell ECN bits and destination.
-    const TELLS: bool = true;
+    const HAS_METADATA: bool = true;
 
     fn new(load: &Load, wire: Wire) -> io::Result<Self>;
 
@@ -37,14 +39,14 @@ pub trait Peer: Sized {
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
 pub type Turn = Box<dyn FnMut(bool)>;
 
-/// The ways, in the order in which they are told of.
+/// The ways, in the order in which they are shown.
 pub const NAMES: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
     "raw",
-    "mmsg borrowed",
-    "mmsg owned",
+    "mmsg RecvMsg",
+    "mmsg RecvBatch",
     "quinn-udp GSO",
     "raw GSO",
     "mmsg Offload",
@@ -58,16 +60,21 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "quinn-udp" => made::<by_quinn::Single>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
-        "raw GSO" => made::<by_raw::Trains>(load),
-        "mmsg borrowed" => made::<by_mmsg::Borrowed>(load),
-        "mmsg owned" => made::<by_mmsg::Owned>(load),
-        "mmsg Offload" => made::<by_mmsg::Offloaded>(load),
+        "raw GSO" => made::<by_raw::Gso>(load),
+        "raw GSO scattered" => made::<by_raw::ScatteredGso>(load),
+        "mmsg RecvMsg" => made::<by_mmsg::IntoRecvMsgs<false>>(load),
+        "mmsg RecvBatch" => made::<by_mmsg::IntoRecvBatch<false>>(load),
+        "mmsg dyn RecvMsg" => made::<by_mmsg::IntoRecvMsgs<true>>(load),
+        "mmsg dyn RecvBatch" => made::<by_mmsg::IntoRecvBatch<true>>(load),
+        "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
+        "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
+        "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
         _ => panic!("no such way: {name}"),
     }
 }
 
 fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
-    if load.metadata && !P::TELLS {
+    if load.metadata && !P::HAS_METADATA {
         return None;
     }
     let wire = Wire::new(load).expect("loopback sockets");
@@ -76,7 +83,7 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
         if check {
             let from = peer.wire().near.local_addr().expect("it is bound");
             let mut check = Check::new(load, from);
-            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::TELLS));
+            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::HAS_METADATA));
             check.finish();
         } else {
             one_turn(&mut peer, &load, |_, seen| seen.glance());
@@ -84,9 +91,35 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     }))
 }
 
+/// Sends what a load has, then receives it: gives the time of the receives alone.
+pub fn receive_turn(name: &str, load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
+    match name {
+        "std" => receives::<by_std::Std>(load),
+        "mmsg RecvMsg" => receives::<by_mmsg::IntoRecvMsgs<false>>(load),
+        "mmsg RecvBatch" => receives::<by_mmsg::IntoRecvBatch<false>>(load),
+        _ => panic!("no such way: {name}"),
+    }
+}
+
+fn receives<P: Peer + 'static>(load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
+    let wire = Wire::new(load).expect("loopback sockets");
+    let (load, mut peer) = (*load, P::new(load, wire).expect("a socket's options"));
+    Some(Box::new(move || {
+        peer.send();
+        let begin = Clock::start();
+        receive_all(&mut peer, &load, |_, seen| seen.glance());
+        begin.elapsed()
+    }))
+}
+
 #[inline(always)]
-fn one_turn<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
+fn one_turn<P: Peer>(peer: &mut P, load: &Load, see: impl FnMut(usize, Seen<'_>)) {
     peer.send();
+    receive_all(peer, load, see);
+}
+
+#[inline(always)]
+fn receive_all<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
     for dest in 0..load.dests {
         let mut received = 0;
         while received < load.each {

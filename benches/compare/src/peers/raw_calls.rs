@@ -6,6 +6,7 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::slice;
 
 use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_in, socklen_t};
 
@@ -29,14 +30,15 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Messages that are all cut into segments of one size, if there is one and they are longer.
-    pub fn new(list: &[(SocketAddr, &'static [u8])], cut: Option<u16>, ecn: bool) -> Self {
+    /// Messages that are all segmented into one size, if there is one and they are longer.
+    pub fn new(list: &[(SocketAddr, Vec<&'static [u8]>)], segment: Option<u16>, ecn: bool) -> Self {
         let mut names: Vec<_> = list.iter().map(|(to, _)| name(*to)).collect();
         let vec_of = |payload: &[u8]| iovec {
             iov_base: payload.as_ptr().cast_mut().cast(),
             iov_len: payload.len(),
         };
-        let mut iovecs: Vec<_> = list.iter().map(|(_, payload)| vec_of(payload)).collect();
+        let mut iovecs: Vec<_> =
+            list.iter().flat_map(|(_, buffers)| buffers).map(|buffer| vec_of(buffer)).collect();
         // The segment size comes last, so that a message of one segment can go without.
         let mut control = Box::new([0; 12]);
         let mut len = 0;
@@ -44,22 +46,26 @@ impl Sender {
             len = append(&mut control, len, (libc::IPPROTO_IP, libc::IP_TOS), &[ECN, 0, 0, 0]);
         }
         let ecn_len = len;
-        if let Some(size) = cut {
+        if let Some(size) = segment {
             let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
             len = append(&mut control, len, kind, &size.to_ne_bytes());
         }
         let first = control.as_mut_ptr();
-        let rows = names.iter_mut().zip(&mut iovecs);
-        let headers = rows.map(|(name, iovec)| {
-            let segmented = cut.is_some_and(|size| iovec.iov_len > usize::from(size));
-            let mut header = header(name, iovec);
+        let mut rest = &mut iovecs[..];
+        let headers = list.iter().zip(&mut names).map(|((_, buffers), name)| {
+            let (iovecs, others) = mem::take(&mut rest).split_at_mut(buffers.len());
+            rest = others;
+            let len_of_all: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+            let segmented = segment.is_some_and(|size| len_of_all > usize::from(size));
+            let mut header = header(name, iovecs);
             header.msg_hdr.msg_controllen = if segmented { len } else { ecn_len };
             if header.msg_hdr.msg_controllen > 0 {
                 header.msg_hdr.msg_control = first.cast();
             }
             header
         });
-        Self { headers: headers.collect(), _iovecs: iovecs, _names: names, _control: control }
+        let headers = headers.collect();
+        Self { headers, _iovecs: iovecs, _names: names, _control: control }
     }
 
     pub fn send(&mut self, socket: &UdpSocket) {
@@ -82,12 +88,12 @@ pub struct Receiver {
     _iovecs: Vec<iovec>,
 }
 
-/// What a message's control messages say.
+/// What a message's control messages have.
 #[derive(Default)]
-pub struct Told {
+pub struct Received {
     pub tos: u8,
     pub dest: [u8; 4],
-    /// 0 if it is no train.
+    /// 0 if it is not coalesced.
     pub segment: usize,
 }
 
@@ -100,7 +106,8 @@ impl Receiver {
         let mut iovecs: Vec<_> = payload.chunks_exact_mut(slot_len).map(vec_of).collect();
         let mut controls: Vec<Control> = vec![[0; 12]; if control { slots } else { 0 }];
         let rows = names.iter_mut().zip(&mut iovecs);
-        let mut headers: Vec<_> = rows.map(|(name, iovec)| header(name, iovec)).collect();
+        let mut headers: Vec<_> =
+            rows.map(|(name, iovec)| header(name, slice::from_mut(iovec))).collect();
         for (header, control) in headers.iter_mut().zip(&mut controls) {
             header.msg_hdr.msg_control = control.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = size_of::<Control>();
@@ -131,21 +138,21 @@ impl Receiver {
     }
 
     #[inline(always)]
-    pub fn control(&self, i: usize) -> Told {
-        let mut told = Told::default();
-        let Some(control) = self.controls.get(i) else { return told };
+    pub fn control(&self, i: usize) -> Received {
+        let mut meta = Received::default();
+        let Some(control) = self.controls.get(i) else { return meta };
         let words = self.headers[i].msg_hdr.msg_controllen / 8;
         let mut rest = control.get(..words).unwrap_or_default();
         // Linux writes them in this order, and the check of each way's first turn sees that it does.
         if let [_, SEGMENT, size, others @ ..] = rest {
-            told.segment = *size as u32 as usize;
+            meta.segment = *size as u32 as usize;
             rest = others;
         }
         // The destination is the last of three fields of four bytes.
         if let [_, PKTINFO, _, dest, _, TOS, tos, ..] = rest {
-            (told.dest, told.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
+            (meta.dest, meta.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
         }
-        told
+        meta
     }
 
     /// Makes the first `count` headers ready for the next call.
@@ -159,13 +166,13 @@ impl Receiver {
     }
 }
 
-fn header(name: &mut sockaddr_in, iovec: &mut iovec) -> mmsghdr {
+fn header(name: &mut sockaddr_in, iovecs: &mut [iovec]) -> mmsghdr {
     // SAFETY: a C struct of null pointers and zero lengths is valid, and so is its padding.
     let mut header: mmsghdr = unsafe { mem::zeroed() };
     header.msg_hdr.msg_name = ptr::from_mut(name).cast();
     header.msg_hdr.msg_namelen = size_of::<sockaddr_in>() as socklen_t;
-    header.msg_hdr.msg_iov = iovec;
-    header.msg_hdr.msg_iovlen = 1;
+    header.msg_hdr.msg_iov = iovecs.as_mut_ptr();
+    header.msg_hdr.msg_iovlen = iovecs.len();
     header
 }
 

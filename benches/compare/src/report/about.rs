@@ -8,7 +8,7 @@ use super::tables::Measured;
 /// Lines of a list. No name of the machine, and no path on it.
 pub fn lines(measured: &Measured) -> Vec<String> {
     let about = |what: &str| measured.about.get(what).map_or("unknown", String::as_str);
-    let seconds: i64 = about("seconds").parse().unwrap_or(0);
+    let day = said_by("date", &["-u", "-d", &format!("@{}", about("seconds")), "+%F"]);
     let lock = fs::read_to_string("Cargo.lock").unwrap_or_default();
     let names = ["mmsg", "nix", "quinn-udp", "tokio", "libc"];
     let versions: Vec<_> =
@@ -22,14 +22,14 @@ pub fn lines(measured: &Measured) -> Vec<String> {
             about("load before")
         ),
         format!("Linux {}", about("kernel")),
-        format!("{}; {}", versions.join(", "), said_by("rustc", "--version")),
-        format!("{} UTC, {} rounds", date(seconds), rounds.unwrap_or(0)),
+        format!("{}; {}", versions.join(", "), said_by("rustc", &["--version"])),
+        format!("{} UTC, {} rounds", day, rounds.unwrap_or(0)),
     ];
     if !measured.xnet.is_empty() {
         let module = fs::read_to_string("benches/compare/xnet/go.mod").unwrap_or_default();
         let net = module.lines().find_map(|line| line.split_once("golang.org/x/net "));
         let net = net.map_or("unknown", |(_, version)| version);
-        lines.insert(3, format!("golang.org/x/net {net}; {}", said_by("go", "version")));
+        lines.insert(3, format!("golang.org/x/net {net}; {}", said_by("go", &["version"])));
     }
     if about("extent") != "full" {
         lines.push(format!("**A {} run: figures to look at, not to quote.**", about("extent")));
@@ -37,8 +37,8 @@ pub fn lines(measured: &Measured) -> Vec<String> {
     lines
 }
 
-fn said_by(program: &str, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
     said.unwrap_or_else(|_| format!("{program} of unknown version"))
 }
@@ -54,24 +54,4 @@ fn version(lock: &str, name: &str) -> String {
     let found = after(&format!("name = \"{name}\"\nversion = \""));
     let versions = found.iter().filter_map(|rest| rest.split('"').next());
     versions.max_by_key(|version| key(version)).unwrap_or("unknown").to_string()
-}
-
-/// The day of a count of seconds since 1970, by the proleptic Gregorian calendar.
-fn date(seconds: i64) -> String {
-    let (mut year, mut days) = (1970, seconds / 86_400);
-    let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    while days >= 365 + i64::from(leap(year)) {
-        days -= 365 + i64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + i64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", days + 1)
 }

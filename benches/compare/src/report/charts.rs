@@ -33,7 +33,7 @@ fn colour(way: &str) -> RGBColor {
         "quinn-udp" => RGBColor(230, 159, 0),
         "raw" => RGBColor(170, 190, 200),
         "raw GSO" => RGBColor(110, 135, 150),
-        "mmsg borrowed" => RGBColor(105, 190, 235),
+        "mmsg RecvMsg" => RGBColor(105, 190, 235),
         "quinn-udp GSO" => RGBColor(213, 94, 0),
         "mmsg Offload" => RGBColor(0, 62, 116),
         _ => RGBColor(0, 128, 190),
@@ -73,11 +73,11 @@ fn centred(size: i32) -> TextStyle<'static> {
 /// ns a datagram over the size of the batch, both on logarithmic scales.
 fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
     const WAYS: [&str; 6] =
-        ["std", "nix", "quinn-udp", "mmsg owned", "quinn-udp GSO", "mmsg Offload"];
+        ["std", "nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
     let cells: Vec<_> = measured
         .times
         .iter()
-        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.told)
+        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.meta)
         .collect();
     let line = |way: &str| -> Vec<(f64, f64)> {
         let point = |(cell, rounds)| {
@@ -157,8 +157,8 @@ struct Bars<'a> {
 
 /// How many times as fast as std, by workload.
 fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
-    const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg owned", "quinn-udp GSO", "mmsg Offload"];
-    let shown = |cell: &&Cell| !cell.told && (cell.workload != "batch" || cell.each == 64);
+    const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
+    let shown = |cell: &&Cell| !cell.meta && (cell.workload != "batch" || cell.each == 64);
     let cells = measured.times.keys().filter(shown);
     let groups = cells.map(|cell| {
         let rounds = &measured.times[cell];
@@ -245,7 +245,7 @@ fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
         area.draw(&Rectangle::new([(x, 48), (x + 14, 60)], colour(way).filled()))?;
         let style = text(14).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Text::new(way.to_string(), (x + 19, 54), style))?;
-        // There is no font to measure by: wide letters are told from narrow ones.
+        // There is no font to measure by: letters are wide or narrow.
         let width = |letter| match letter {
             'm' | 'w' | 'O' | 'G' | 'S' => 10,
             'i' | 'f' | 'l' | 't' | 'r' | ' ' | '-' => 5,

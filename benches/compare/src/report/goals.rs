@@ -8,7 +8,7 @@ use super::tables::{Cell, Echo, Measured, ratio};
 pub const TIE: f64 = 0.03;
 /// Ways of this crate whose system calls move one datagram in each pass through the network stack,
 /// and the others of which that is true.
-const OURS: [&str; 2] = ["mmsg borrowed", "mmsg owned"];
+const OURS: [&str; 2] = ["mmsg RecvMsg", "mmsg RecvBatch"];
 const THEIRS: [&str; 4] = ["std", "nix", "quinn-udp", "raw"];
 
 /// The goals, as the page tells them.
@@ -17,8 +17,8 @@ pub const GOALS: [&str; 6] = [
     "`Offload` takes less time than quinn-udp's segmentation in bulk and in fan-out.",
     "At most 0.70 of x/net's time at every batch size, and at most 0.02 of it with `Offload` at 512.",
     "No allocations.",
-    "Echo, load coming singly: at least 1.3 times the datagrams per CPU second of std and of tokio.",
-    "Echo, load coming in trains: at least 4 times with `Offload`.",
+    "Echo, load without GSO: at least 1.3 times the datagrams per CPU second of std and of tokio.",
+    "Echo, load with GSO: at least 4 times with `Offload`.",
 ];
 
 /// Where the goals are missed: what is compared, and the ratios with where they are.
@@ -35,8 +35,7 @@ pub fn missed(measured: &Measured) -> Missed {
         }
     }
     for (echo, rounds) in &measured.echo {
-        let (ours, least) =
-            if echo.load == "trains" { ("mmsg Offload", 4.0) } else { ("mmsg", 1.3) };
+        let (ours, least) = if echo.load == "GSO" { ("mmsg Offload", 4.0) } else { ("mmsg", 1.3) };
         for other in ["std", "tokio"] {
             if let Some(ratio) = ratio(rounds, ours, other).filter(|ratio| *ratio < least) {
                 let what = format!("echo, datagrams a CPU second of {ours} / {other}");
@@ -62,7 +61,7 @@ fn times(measured: &Measured, missed: &mut Missed) {
             over(one, other, 1.0 + TIE);
         }
         if ["bulk", "fan-out"].contains(&cell.workload.as_str()) {
-            // One datagram to each destination is no train.
+            // One datagram to each destination is no GSO batch.
             let most = if cell.each == 1 { 1.0 + TIE } else { 1.0 };
             over("mmsg Offload", "quinn-udp GSO", most);
         }
@@ -73,7 +72,7 @@ fn beside_xnet(measured: &Measured, missed: &mut Missed) {
     for row in &measured.xnet {
         let most = match (row.way.as_str(), row.batch) {
             ("mmsg Offload", 512) => 0.02,
-            ("mmsg borrowed" | "mmsg owned", _) => 0.70,
+            ("mmsg RecvMsg" | "mmsg RecvBatch", _) => 0.70,
             _ => continue,
         };
         if row.wall_ratio > most {
@@ -86,19 +85,19 @@ fn beside_xnet(measured: &Measured, missed: &mut Missed) {
 
 /// What is moved, in words.
 pub fn title(cell: &Cell) -> String {
-    let Cell { told, workload, payload, dests, each, slots } = cell;
-    let told = if *told { ", ECN and destination" } else { "" };
+    let Cell { meta, workload, payload, dests, each, slots } = cell;
+    let meta = if *meta { ", ECN and destination" } else { "" };
     match workload.as_str() {
-        "batch" => format!("batch of {each}, {payload} B{told}"),
-        "bulk" => format!("bulk, {payload} B{told}"),
-        "fan-out" => format!("fan-out, {dests} x {each}, {payload} B{told}"),
-        _ => format!("nearly idle, {each} of {slots}, {payload} B{told}"),
+        "batch" => format!("batch of {each}, {payload} B{meta}"),
+        "bulk" => format!("bulk, {payload} B{meta}"),
+        "fan-out" => format!("fan-out, {dests} x {each}, {payload} B{meta}"),
+        _ => format!("one waiting of 512, {each} of {slots}, {payload} B{meta}"),
     }
 }
 
 pub fn place(echo: &Echo) -> String {
     let Echo { net, load, threads } = echo;
-    let load = if load == "trains" { "in trains" } else { "singly" };
+    let load = if load == "GSO" { "with GSO" } else { "without GSO" };
     let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
     format!("over {net}, {load}, {threads}")
 }

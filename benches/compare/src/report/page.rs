@@ -8,18 +8,18 @@ use super::charts::Chart;
 use super::goals::{self, TIE};
 use super::tables::{Cell, Measured, Rounds, middle, ratio};
 
-const PLAIN: [&str; 6] = ["std", "nix", "quinn-udp", "raw", "mmsg borrowed", "mmsg owned"];
-const TRAINS: [&str; 3] = ["quinn-udp GSO", "raw GSO", "mmsg Offload"];
-/// What is told of each row: our way, and what it is measured by.
+const PLAIN: [&str; 6] = ["std", "nix", "quinn-udp", "raw", "mmsg RecvMsg", "mmsg RecvBatch"];
+const GSO: [&str; 3] = ["quinn-udp GSO", "raw GSO", "mmsg Offload"];
+/// What is shown of each row: our way, and what it is measured by.
 const RATIOS: [(&str, &str); 10] = [
-    ("mmsg borrowed", "std"),
-    ("mmsg borrowed", "nix"),
-    ("mmsg borrowed", "quinn-udp"),
-    ("mmsg borrowed", "raw"),
-    ("mmsg owned", "std"),
-    ("mmsg owned", "nix"),
-    ("mmsg owned", "quinn-udp"),
-    ("mmsg owned", "raw"),
+    ("mmsg RecvMsg", "std"),
+    ("mmsg RecvMsg", "nix"),
+    ("mmsg RecvMsg", "quinn-udp"),
+    ("mmsg RecvMsg", "raw"),
+    ("mmsg RecvBatch", "std"),
+    ("mmsg RecvBatch", "nix"),
+    ("mmsg RecvBatch", "quinn-udp"),
+    ("mmsg RecvBatch", "raw"),
     ("mmsg Offload", "quinn-udp GSO"),
     ("mmsg Offload", "raw GSO"),
 ];
@@ -60,28 +60,28 @@ fn head(first: &str, rest: impl IntoIterator<Item = impl ToString>) -> Vec<Strin
 }
 
 fn one_thread(page: &mut String, measured: &Measured) {
-    let batches = |cell: &Cell, payload, told| {
-        cell.workload == "batch" && cell.payload == payload && cell.told == told
+    let batches = |cell: &Cell, payload, meta| {
+        cell.workload == "batch" && cell.payload == payload && cell.meta == meta
     };
-    for told in [false, true] {
+    for meta in [false, true] {
         for payload in [15, 1200] {
-            let asked = if told { ", ECN and destination" } else { "" };
+            let asked = if meta { ", ECN and destination" } else { "" };
             add(page, &format!("\n## Batches of {payload} bytes{asked}"));
             cells(
                 page,
                 measured,
-                |cell| batches(cell, payload, told),
+                |cell| batches(cell, payload, meta),
                 |cell| cell.each.to_string(),
             );
         }
     }
-    for told in [false, true] {
-        let asked = if told { ", ECN and destination" } else { "" };
-        add(page, &format!("\n## Bulk, fan-out, nearly idle{asked}"));
-        let chosen = |cell: &Cell| cell.workload != "batch" && cell.told == told;
-        cells(page, measured, chosen, |cell| goals::title(&Cell { told: false, ..cell.clone() }));
+    for meta in [false, true] {
+        let asked = if meta { ", ECN and destination" } else { "" };
+        add(page, &format!("\n## Bulk, fan-out, one waiting of 512{asked}"));
+        let chosen = |cell: &Cell| cell.workload != "batch" && cell.meta == meta;
+        cells(page, measured, chosen, |cell| goals::title(&Cell { meta: false, ..cell.clone() }));
         if let Some((cell, rounds)) =
-            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.told == told)
+            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.meta == meta)
         {
             bulk(page, cell, rounds);
         }
@@ -95,7 +95,7 @@ fn cells(
     chosen: impl Fn(&Cell) -> bool,
     name: impl Fn(&Cell) -> String,
 ) {
-    let ways = || PLAIN.into_iter().chain(TRAINS);
+    let ways = || PLAIN.into_iter().chain(GSO);
     let chosen: Vec<_> = measured.times.iter().filter(|(cell, _)| chosen(cell)).collect();
     let mut rows: Vec<_> = chosen
         .iter()
@@ -123,7 +123,7 @@ fn cells(
 
 fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
     let mut line = String::from("\n10 MiB in bulk take");
-    for (i, way) in PLAIN.into_iter().chain(TRAINS).enumerate() {
+    for (i, way) in PLAIN.into_iter().chain(GSO).enumerate() {
         if let Some(ns) = middle(rounds, way) {
             let comma = if i == 0 { "" } else { "," };
             let milliseconds = ns * (10 << 20) as f64 / cell.payload as f64 / 1e6;

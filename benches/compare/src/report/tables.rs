@@ -8,7 +8,7 @@ use std::path::Path;
 /// What a turn moves: see `load.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    pub told: bool,
+    pub meta: bool,
     pub workload: String,
     pub payload: usize,
     pub dests: usize,
@@ -71,7 +71,7 @@ fn number<T: std::str::FromStr>(row: &[String], at: usize) -> io::Result<T> {
 
 fn cell(row: &[String]) -> io::Result<Cell> {
     Ok(Cell {
-        told: row.get(5).is_some_and(|told| told == "told"),
+        meta: row.get(5).is_some_and(|meta| meta == "meta"),
         workload: number(row, 0)?,
         payload: number(row, 1)?,
         dests: number(row, 2)?,

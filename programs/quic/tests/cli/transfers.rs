@@ -30,7 +30,7 @@ fn a_file_in_a_folder_of_the_folder() {
     get(&server, &folder, "deep/file", &data, &[]);
 }
 
-/// The datagrams of a bulk transfer have their marks, and go and come by trains.
+/// The datagrams of a bulk transfer have their marks, and are sent and received with offload.
 #[track_caller]
 fn assert_at_work(sender: &Figures, receiver: &Figures) {
     // But those of the handshake, perhaps, until the path is known to keep the marks.
@@ -40,11 +40,11 @@ fn assert_at_work(sender: &Figures, receiver: &Figures) {
     };
     marked(sender, "sent: ");
     marked(receiver, "received: ");
-    if sender.get("sent: ", "trains ") == 0 {
-        return skip("trains of QUIC", "this system has no segmentation offload");
+    if sender.get("sent: ", "segmented ") == 0 {
+        return skip("GSO of QUIC", "this system has no segmentation offload");
     }
     let in_each = |figures: &Figures, way| {
-        assert!(figures.get(way, "trains ") > 0, "{way} {figures:?}");
+        assert!(figures.get(way, "segmented ") > 0, "{way} {figures:?}");
         let (datagrams, messages) = (figures.get(way, "datagrams "), figures.get(way, "messages "));
         datagrams / messages
     };
@@ -62,11 +62,11 @@ fn ecn_and_offload_are_at_work_both_ways() {
         let sender = server.stop();
         sender.assert_served(1, 1);
         assert_at_work(&sender, &receiver);
-        if of_server == "mmsg" && sender.get("sent: ", "trains ") > 0 {
+        if of_server == "mmsg" && sender.get("sent: ", "segmented ") > 0 {
             let kernel = |words| sender.get("to the kernel: ", words);
             assert_eq!(kernel("datagrams "), sender.get("sent: ", "datagrams "), "{sender:?}");
-            // Longer trains than quinn makes, and no more calls.
-            assert!(kernel("in trains ") / kernel(", trains ") >= 2, "{sender:?}");
+            // Longer GSO batches than quinn makes, and no more calls.
+            assert!(kernel("in GSO batches ") / kernel(", GSO batches ") >= 2, "{sender:?}");
             assert!(kernel("system calls ") <= sender.get("sent: ", "calls "), "{sender:?}");
             assert_eq!(kernel("refused "), 0, "{sender:?}");
         }

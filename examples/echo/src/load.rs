@@ -60,6 +60,9 @@ pub struct Report {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let way = options.way.check()?;
     let (size, window) = (options.size.into(), options.window as usize);
+    if options.addr.port() == 0 {
+        return Err(usage(format!("cannot send to {}: the port is 0", options.addr)));
+    }
     say(format_args!("{size}-byte datagrams, {window} in flight, to {}", options.addr));
     let report = measure(options.addr, way, size, window, options.seconds, "")?;
     report.print();
@@ -76,9 +79,6 @@ pub fn measure(
     name: &'static str,
 ) -> Result<Report, Failure> {
     let cannot = |error| usage(format!("cannot send to {to}: {error}"));
-    if to.port() == 0 {
-        return Err(usage(format!("cannot send to {to}: the port is 0")));
-    }
     let local = match to {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -94,7 +94,7 @@ pub fn measure(
             generate(&mut { client }, &payload, window, time, name)
         }
         Mode::Offload => {
-            let socket = way.offload().build(&socket).map_err(cannot)?;
+            let socket = way.offload().build(socket).map_err(cannot)?;
             let client = Batched::new(&socket, &payload, 65_535);
             let report = generate(&mut { client }, &payload, window, time, name);
             if name.is_empty() {

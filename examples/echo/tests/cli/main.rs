@@ -2,14 +2,14 @@
 //! and stopped.
 //!
 //! `cargo test` builds the example; for these tests alone:
-//! `cargo build --example echo && cargo test --test echo_cli`.
+//! `cargo build --example echo && cargo test -p echo --test cli`.
 
 #![cfg(unix)]
 
 mod demo;
 mod load;
 mod program;
-#[path = "../common/program.rs"]
+#[path = "../../../../tests/common/program.rs"]
 mod running;
 mod serve;
 mod wrong;

@@ -51,6 +51,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let cannot = |error| usage(format!("cannot listen on {}: {error}", options.addr));
     let sockets = listen(options.addr, options.threads).map_err(cannot)?;
     let addr = sockets[0].local_addr().map_err(cannot)?;
+    let ready = sockets.into_iter().map(|socket| Ready::new(socket, way));
+    let ready: Vec<_> = ready.collect::<io::Result<_>>().map_err(cannot)?;
     let main = thread::current();
     ctrlc::set_handler(move || {
         STOP.store(true, Relaxed);
@@ -58,8 +60,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     })
     .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
     thread::scope(|scope| {
-        let serve = |socket| scope.spawn(move || serve(socket, way, options.batch.into()));
-        let workers: Vec<_> = sockets.into_iter().map(serve).collect();
+        let serve = |ready: Ready| scope.spawn(move || ready.serve(options.batch.into()));
+        let workers: Vec<_> = ready.into_iter().map(serve).collect();
         say(format_args!("listening on {addr}"));
         let start = Instant::now();
         let (mut before, mut then) = (COUNTERS.totals(), start);
@@ -97,17 +99,33 @@ fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
     (0..count).map(|_| socket(addr, true, WAIT)).collect()
 }
 
-fn serve(socket: UdpSocket, way: Way, slots: usize) -> io::Result<()> {
-    match way.mode {
-        Mode::Std => single(&socket),
-        Mode::Batch => Batched::new(&socket, slots)?.run(),
-        Mode::Offload => {
-            let socket = way.offload().build(&socket)?;
-            Batched::new(&socket, slots)?.run();
-            say_offload(&socket);
-        }
+/// A socket with its options set, before anybody hears of it.
+enum Ready {
+    Std(UdpSocket),
+    Batch(UdpSocket),
+    Offload(Offload<UdpSocket>),
+}
+
+impl Ready {
+    fn new(socket: UdpSocket, way: Way) -> io::Result<Self> {
+        Ok(match way.mode {
+            Mode::Std => Self::Std(socket),
+            Mode::Batch => Self::Batch(socket),
+            Mode::Offload => Self::Offload(way.offload().build(socket)?),
+        })
     }
-    Ok(())
+
+    fn serve(self, slots: usize) -> io::Result<()> {
+        match self {
+            Self::Std(socket) => single(&socket),
+            Self::Batch(socket) => Batched::new(&socket, slots)?.run(),
+            Self::Offload(socket) => {
+                Batched::new(&socket, slots)?.run();
+                say_offload(&socket);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `recv_from` and `send_to`.
@@ -239,7 +257,7 @@ fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
     }
 }
 
-pub fn say_offload(socket: &Offload<&UdpSocket>) {
+pub fn say_offload(socket: &Offload<UdpSocket>) {
     let counters = socket.counters();
     let on = |on| if on { "on" } else { "off" };
     say(format_args!(

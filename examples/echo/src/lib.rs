@@ -1,13 +1,4 @@
-//! A UDP echo server, a load generator that checks it, and a demonstration of both.
-//!
-//! ```text
-//! cargo run --release --example echo                          the demonstration
-//! cargo run --release --example echo -- serve 127.0.0.1:7777  the server
-//! cargo run --release --example echo -- load 127.0.0.1:7777   the load generator
-//! ```
-//!
-//! The server's loop is `Batched` in `serve.rs`: a `RecvBatch` to receive into and a `SendQueue` for
-//! the replies. With `--mode offload` the socket is in an `Offload`, and the loop is the same.
+//! The example; `main.rs` beside it says how to try it.
 
 mod demo;
 mod load;
@@ -92,7 +83,9 @@ fn outcome(text: impl Display) -> Failure {
     Failure(1, text.to_string())
 }
 
-fn main() -> ExitCode {
+/// The program.
+#[must_use]
+pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Err(error) if error.use_stderr() => Err(usage(one_line(&error.render().to_string()))),
         Err(help) => return help.print().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),

@@ -1,0 +1,216 @@
+//! The promises that are ratios, measured as ratios.
+//!
+//! Two sides take turns of a few milliseconds, many times, and each pair of turns gives a ratio of
+//! the processor's time that they took. What else the machine does meets both of a pair, so the
+//! median of the ratios stays put where times do not; the quartiles beside it say how far to trust
+//! it. Nothing is asserted: a row over its promise is marked.
+
+use std::hint::black_box;
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use mmsg::{BatchSocket, RecvMsg, SendMsg, SendQueue};
+
+use crate::clock::Clock;
+use crate::load::Load;
+use crate::{peers, wire};
+
+/// Datagrams a turn: about two milliseconds.
+const TURN: usize = 2048;
+
+/// One of two sides that are compared: a turn and its time. With true, also compares what came with
+/// what was sent, where it can.
+type Side = Box<dyn FnMut(bool) -> Duration>;
+
+struct Row {
+    name: String,
+    /// The ratio is promised to be at most this.
+    promise: Option<f64>,
+    pairs: usize,
+    /// Datagrams in a turn of each side.
+    datagrams: [usize; 2],
+    sides: Box<dyn FnOnce() -> [Side; 2]>,
+}
+
+pub fn run(filter: &str, test: bool) -> io::Result<()> {
+    let rows: Vec<_> = all(wire::room()?).into_iter().filter(|r| r.name.contains(filter)).collect();
+    if test {
+        let count = rows.len();
+        rows.into_iter().flat_map(|row| (row.sides)()).for_each(|mut side| _ = side(true));
+        println!("both sides of {count} ratios took a turn; what came is what was sent");
+        return Ok(());
+    }
+    let [promised, ratio] = ["promised", "ratio"];
+    println!("{:56} {promised:>9} {ratio:>7}  {:15} {:>15}", "", "quartiles", "ns a datagram");
+    rows.into_iter().for_each(measure);
+    Ok(())
+}
+
+fn all(room: usize) -> Vec<Row> {
+    let load = |each, payload| Load {
+        workload: "batch",
+        payload,
+        dests: 1,
+        each,
+        slots: each,
+        metadata: false,
+    };
+    let mut rows = Vec::new();
+    for payload in [15, 1200] {
+        for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= room) {
+            rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
+            rows.push(of(["mmsg RecvMsg", "raw"], load(batch, payload), Some(1.06)));
+        }
+        rows.push(of(["mmsg RecvBatch", "std"], load(1, payload), Some(1.05)));
+        rows.push(of(["mmsg RecvMsg", "std"], load(1, payload), Some(1.05)));
+        let (small, batch) = (payload == 15, load(64, payload));
+        let promise = |speed_up: f64| Some(1.0 / speed_up);
+        let [found, apart] = if small { [40.0, 25.0] } else { [10.0, 8.5] };
+        rows.push(of(["mmsg Offload", "std"], batch, promise(found)));
+        rows.push(of(["mmsg Offload scattered", "std"], batch, promise(apart)));
+        rows.push(of(["mmsg Offload queue", "std"], batch, promise(found)));
+        let promise = (!small).then_some(1.05);
+        rows.push(of(["mmsg Offload", "raw GSO"], batch, promise));
+        rows.push(of(["mmsg Offload scattered", "raw GSO scattered"], batch, promise));
+    }
+    for batch in [1, 8, 64] {
+        rows.push(of(["mmsg dyn RecvBatch", "mmsg RecvBatch"], load(batch, 15), Some(1.02)));
+        rows.push(of(["mmsg dyn RecvMsg", "mmsg RecvMsg"], load(batch, 15), Some(1.02)));
+    }
+    // One datagram waits and 512 slots are offered: a receive is to cost what arrives.
+    let idle = Load { workload: "idle", slots: 512, ..load(1, 15) };
+    for (way, promise) in [("mmsg RecvBatch", 1.20), ("mmsg RecvMsg", 1.30)] {
+        rows.push(of([way, "std"], idle, Some(promise)));
+        rows.push(receive_alone([way, "std"], Load { dests: 16, ..idle }, promise));
+    }
+    // Many destinations: 32 of four datagrams each, and 512 of one, where there is no GSO batch.
+    let fan_out = Load { workload: "fan-out", dests: 32, ..load(4, 1200) };
+    rows.push(of(["mmsg Offload", "raw GSO"], fan_out, Some(1.05)));
+    let fan_out = Load { dests: 512, each: 1, slots: 1, ..fan_out };
+    rows.push(of(["mmsg Offload", "mmsg RecvBatch"], fan_out, Some(1.02)));
+    for len in [1, 8, 1_000, 10_000, 100_000, 1_000_000] {
+        rows.push(queue(len));
+    }
+    rows
+}
+
+/// Sends and receives by two ways.
+fn of(ways: [&'static str; 2], load: Load, promise: Option<f64>) -> Row {
+    let times = TURN.div_ceil(load.datagrams());
+    let side = move |way| -> Side {
+        let mut turn = peers::turn(way, &load).expect("it can do without metadata");
+        Box::new(move |check| {
+            if check {
+                turn(true);
+                return Duration::ZERO;
+            }
+            let begin = Clock::start();
+            (0..times).for_each(|_| turn(false));
+            begin.elapsed()
+        })
+    };
+    row(ways, load, "", promise, times * load.datagrams(), Box::new(move || ways.map(side)))
+}
+
+/// Times the receives alone.
+fn receive_alone(ways: [&'static str; 2], load: Load, promise: f64) -> Row {
+    let times = TURN.div_ceil(load.datagrams());
+    let side = move |way| -> Side {
+        let mut turn = peers::receive_turn(way, &load).expect("it can do without metadata");
+        Box::new(move |check| (0..if check { 1 } else { times }).map(|_| turn()).sum())
+    };
+    let sides = Box::new(move || ways.map(side));
+    row(ways, load, ", receive alone", Some(promise), times * load.datagrams(), sides)
+}
+
+fn row(
+    ways: [&str; 2],
+    load: Load,
+    what: &str,
+    promise: Option<f64>,
+    datagrams: usize,
+    sides: Box<dyn FnOnce() -> [Side; 2]>,
+) -> Row {
+    let [ours, theirs] = ways;
+    let Load { payload, dests, each, slots, .. } = load;
+    let name = format!("{ours} / {theirs}, {dests} x {each} x {payload} B, {slots} slots{what}");
+    Row { name, promise, pairs: 200, datagrams: [datagrams; 2], sides }
+}
+
+/// Push and flush of so many datagrams beside those of 64: a datagram costs the same in a queue of
+/// any length.
+fn queue(len: usize) -> Row {
+    let lengths = [len, 64];
+    let times = lengths.map(|len| (2 * TURN).div_ceil(len));
+    Row {
+        name: format!("queue of {len} / of 64"),
+        promise: Some(1.20),
+        pairs: if len > 10 * TURN { 20 } else { 200 },
+        datagrams: [times[0] * len, times[1] * 64],
+        sides: Box::new(move || [flushes(len, times[0]), flushes(64, times[1])]),
+    }
+}
+
+/// Onto a socket that nobody reads: when it is full the kernel drops what comes.
+fn flushes(len: usize, times: usize) -> Side {
+    let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+    let (near, far) = (bind(), bind());
+    let msg = SendMsg::to(far.local_addr().expect("it is bound"), b"fifteen bytes !");
+    let mut queue = SendQueue::new(usize::MAX);
+    let mut flush = move |socket: &dyn BatchSocket| {
+        (0..len).for_each(|_| queue.push(&msg).expect("it has no bound"));
+        assert_eq!(socket.flush(&mut queue).expect("they are taken"), len);
+    };
+    // Twice, for the queue's two stages: their memory is part of no turn.
+    (0..2).for_each(|_| flush(&Double));
+    Box::new(move |check| {
+        let begin = Clock::start();
+        (0..if check { 1 } else { times }).for_each(|_| flush(&near));
+        // Held open: a closed port answers, which costs more.
+        black_box(&far);
+        begin.elapsed()
+    })
+}
+
+/// Accepts everything and does nothing with it.
+struct Double;
+
+impl BatchSocket for Double {
+    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        Ok(msgs.len())
+    }
+}
+
+/// Takes the turns of a row and prints what they come to.
+fn measure(row: Row) {
+    let mut sides = (row.sides)();
+    let mut times = [Vec::new(), Vec::new()];
+    // What is allocated and grown at first is no part of it.
+    sides.iter_mut().for_each(|side| _ = side(false));
+    for pair in 0..row.pairs {
+        // Each side goes first as often as the other.
+        for side in [pair % 2, 1 - pair % 2] {
+            let ns = sides[side](false).as_nanos() as f64;
+            times[side].push(ns / row.datagrams[side] as f64);
+        }
+    }
+    let ratios = times[0].iter().zip(&times[1]).map(|(ours, theirs)| ours / theirs).collect();
+    let [low, ratio, high] = quartiles(ratios);
+    let [ours, theirs] = times.map(|times| quartiles(times)[1]);
+    let promised = row.promise.map_or("-".into(), |most| format!("<= {most:.3}"));
+    let mark = if row.promise.is_some_and(|most| ratio > most) { "  OVER" } else { "" };
+    println!(
+        "{:56} {promised:>9} {ratio:7.3}  {low:.3} .. {high:.3} {ours:7.0} /{theirs:6.0}{mark}",
+        row.name
+    );
+}
+
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+}
