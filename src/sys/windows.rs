@@ -18,7 +18,7 @@ use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::kinds::Kind;
 use super::{Backend, Families, MAX_BATCH, Moved, Refusal, Step, TrainStep};
-use crate::ancillary::{CONTROL_SPACE, Layout, Refused, Told};
+use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::segment::Limits;
