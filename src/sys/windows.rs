@@ -19,7 +19,7 @@ use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::kinds::Kind;
 use super::{Backend, Families, GsoBatch, MAX_BATCH, Memory, Rejection, Step};
-use crate::ancillary::{CONTROL_SPACE, Layout, Refused, Told};
+use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::segment::{Limits, Source};
