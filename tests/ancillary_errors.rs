@@ -15,8 +15,7 @@ use ancillary_common::{
 };
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
-    SendMsg,
-    SendQueue, drain_errors,
+    SendMsg, SendQueue, drain_errors,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Offload, RecvBatch, SendMeta, SendMsg,
-    SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Offload, RecvBatch, SendMeta,
+    SendMsg, SendQueue,
 };
 use proptest::prelude::*;
 use socket2::SockRef;

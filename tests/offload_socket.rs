@@ -14,8 +14,8 @@ use common::recv::payloads;
 use common::sockets::{addr, udp4, unix_pair};
 use common::{NET, firewall, numbered, skip, would_block};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta, SendMsg,
-    SendQueue, drain_errors,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta,
+    SendMsg, SendQueue, drain_errors,
 };
 
 /// Each test has the process's own.
@@ -133,7 +133,8 @@ fn d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not() {
         // One of them does not pass: the error is its own.
         let mixed = [&msgs[..2], &[SendMsg::to(to, &long[0])], &msgs[..2]].concat();
         let mut failed = Vec::new();
-        let done = near.send_each(&mixed, |i, error: std::io::Error| failed.push((i, error.raw_os_error())));
+        let done = near
+            .send_each(&mixed, |i, error: std::io::Error| failed.push((i, error.raw_os_error())));
         assert_eq!(done.expect("the socket takes datagrams"), 5);
         assert_eq!(failed, [(2, Some(libc::EPERM))]);
         assert_eq!(payloads(&far, 4), [&short[..2], &short[..2]].concat());

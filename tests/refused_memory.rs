@@ -8,7 +8,9 @@ use std::net::UdpSocket;
 use std::ptr;
 use std::time::Duration;
 
-use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool};
+use mmsg::{
+    BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool,
+};
 
 /// The system's allocator, except that a thread may have it refuse.
 struct Refusing;

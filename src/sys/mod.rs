@@ -40,10 +40,10 @@ pub use backend::Backend;
 mod addr;
 #[cfg(unix)]
 mod cmsg;
-#[cfg(all(linux_like, feature = "tokio"))]
-mod epoll;
 #[cfg(unix)]
 mod domain;
+#[cfg(all(linux_like, feature = "tokio"))]
+mod epoll;
 #[cfg(unix)]
 mod fds;
 #[cfg(unix)]

@@ -5,7 +5,9 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue};
+use mmsg::{
+    BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue,
+};
 use proptest::prelude::*;
 
 /// What one call of the stand-in says, out of a byte.

@@ -172,9 +172,7 @@ impl Actor<'_> {
             Sending::Batch => end.socket().send_batch(sends),
             Sending::Iter => end.socket().send_iter(sends),
             Sending::Arena(backend) => end.send_by(backend, sends),
-            Sending::Each => {
-                end.socket().send_each(sends, |i, error| failed.push((i, error)))
-            }
+            Sending::Each => end.socket().send_each(sends, |i, error| failed.push((i, error))),
         });
         let unsent = self.judge(&msgs, &result, &failed);
         self.release(to, unsent);

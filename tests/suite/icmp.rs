@@ -4,7 +4,10 @@
 use std::io;
 use std::net::UdpSocket;
 
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, Event, MmsgBuf, Report, SendMsg, SendQueue, drain_errors};
+use mmsg::{
+    Ancillary, BatchSocket, BatchSocketExt, Event, MmsgBuf, Report, SendMsg, SendQueue,
+    drain_errors,
+};
 use socket2::SockRef;
 
 use crate::common::code;
