@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::progress::{Direction, Progress};
-use crate::sys::{self, AsSocket, BorrowedSocket, Headers, MAX_BATCH, kinds};
+use crate::sys::{self, AsSocket, BorrowedSocket, Headers, MAX_BATCH, numbers};
 use crate::{Backend, RecvFlags, RecvMsg, SendMsg, SendQueue};
 
 /// Slots that a receive wires for its first system call when it knows nothing better: few enough
@@ -151,7 +151,7 @@ impl MmsgBuf {
     /// reject: it would receive those before it, and tell the error to the socket's next call.
     fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
         if !msgs.iter().all(RecvMsg::can_be_filled) {
-            return Err(io::Error::from_raw_os_error(kinds::EMSGSIZE));
+            return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
         self.headers.reserve(msgs.len())
     }

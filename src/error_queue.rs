@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use crate::ancillary::{system_time, timestamping};
-use crate::sys::{self, AsSocket, kinds};
+use crate::sys::{self, AsSocket, numbers};
 use crate::{ControlBuf, ControlMessages, RecvMsg, pool};
 
 /// Something that the system tells about a datagram sent before.
@@ -150,8 +150,8 @@ fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
     let mut report = Report { dest, ..Report::EMPTY };
     let mut stamps = (None, None);
     for message in control {
-        match (message.level, message.kind) {
-            kinds::ERROR_V4 | kinds::ERROR_V6 => {
+        match Some((message.level, message.ty)) {
+            numbers::ERROR_V4 | numbers::ERROR_V6 => {
                 if let Some((error, offender)) = ExtendedError::read(message.data) {
                     report.event = error.event();
                     // A stamp comes as ENOMSG: "no error" among the errors.
@@ -159,7 +159,7 @@ fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
                     report.reporter = sys::socket_addr(offender).map(|addr| addr.ip());
                 }
             }
-            kinds::TIMESTAMPING => stamps = timestamping(message.data),
+            numbers::TIMESTAMPING => stamps = timestamping(message.data),
             _ => {}
         }
     }
@@ -216,7 +216,7 @@ impl ExtendedError {
             (origin::ICMP, 3, 4) | (origin::ICMP6, 2, _) => Event::TooBig { mtu: self.info },
             (origin::ICMP, 3, _) | (origin::ICMP6, 1, _) => Event::Unreachable,
             (origin::ICMP, 11, _) | (origin::ICMP6, 3, _) => Event::TimeExceeded,
-            (origin::LOCAL, ..) if self.errno == kinds::EMSGSIZE => {
+            (origin::LOCAL, ..) if self.errno == numbers::EMSGSIZE => {
                 Event::TooBig { mtu: self.info }
             }
             (origin::TIMESTAMPING, ..) => {
@@ -256,7 +256,7 @@ mod tests {
         for (error, event) in cases {
             assert_eq!(error.event(), event, "{error:?}");
         }
-        let local = ExtendedError { errno: kinds::EMSGSIZE, ..error(origin::LOCAL, 0, 0) };
+        let local = ExtendedError { errno: numbers::EMSGSIZE, ..error(origin::LOCAL, 0, 0) };
         assert_eq!(local.event(), Event::TooBig { mtu: 1280 });
     }
 

@@ -116,8 +116,7 @@ mod tokio;
 #[cfg(feature = "tokio")]
 pub use self::tokio::AsyncBatchSocket;
 pub use ancillary::{
-    Ancillary, CONTROL_SPACE, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta,
-    TransmitClock,
+    Ancillary, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta, TransmitClock,
 };
 pub use arena::MmsgBuf;
 pub use error_queue::{Event, Report, drain_errors};
@@ -132,7 +131,7 @@ pub use send_msg::SendMsg;
 pub use send_queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::Backend;
+pub use sys::{Backend, CONTROL_SPACE};
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 use crate::send_msg::{Content, DestRef, Outgoing, SendBuffers};
-use crate::sys::{RawAddrRef, kinds};
+use crate::sys::RawAddrRef;
+use crate::sys::numbers::{self, CmsgType};
 use crate::{CONTROL_SPACE, ControlMessages, SendMeta};
 
 /// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
@@ -346,18 +347,19 @@ pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
         return None;
     };
     let size = usize::from(size);
-    (size > 0 && size < content.len() && !has(control, &[kinds::SEGMENT])).then_some(size)
+    (size > 0 && size < content.len() && !has(control, &[numbers::SEGMENT])).then_some(size)
 }
 
 /// Whether the caller's own control messages would mean something else for a batch than for each of
 /// its datagrams: a segment size, a stamp of sending and its number.
 fn is_for_one_datagram(control: &[u8]) -> bool {
-    has(control, &[kinds::SEGMENT, kinds::TIMESTAMPING, kinds::STAMP_NUMBER])
+    has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
 }
 
-fn has(control: &[u8], any: &[kinds::Kind]) -> bool {
+fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {
     !control.is_empty()
-        && ControlMessages::new(control).any(|message| any.contains(&(message.level, message.kind)))
+        && ControlMessages::new(control)
+            .any(|message| any.contains(&Some((message.level, message.ty))))
 }
 
 /// The most bytes that a GSO batch to `dest` can have. Of a connected socket's peer, the family is

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 
-use super::{CONTROL_SPACE, ControlMessages, Layout, encode};
-use crate::sys::kinds::{self, Kind};
-use crate::sys::{self, BorrowedSocket};
+use super::{ControlMessages, cmsg};
+use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
@@ -21,7 +21,7 @@ use crate::sys::{self, BorrowedSocket};
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, b"payload")?;
 /// let message = control.messages().next().expect("one was pushed");
-/// assert_eq!((message.level, message.kind, message.data), (1, 2, &b"payload"[..]));
+/// assert_eq!((message.level, message.ty, message.data), (1, 2, &b"payload"[..]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
@@ -50,19 +50,19 @@ impl<'fd> ControlBuf<'fd> {
         Self { room: ControlRoom { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
     }
 
-    /// Appends a control message: `level` (`cmsg_level`), `kind` (`cmsg_type`) and its payload.
+    /// Appends a control message: `level` (`cmsg_level`), `ty` (`cmsg_type`) and its payload.
     ///
     /// # Errors
     ///
     /// `InvalidInput` where it does not fit in what is left of [`CONTROL_SPACE`], and for
     /// `SCM_RIGHTS`, whose numbers must be those of descriptors that live long enough:
     /// [`push_fds`](Self::push_fds) is for them. Nothing is written then.
-    pub fn push(&mut self, level: i32, kind: i32, payload: &[u8]) -> io::Result<()> {
-        if (level, kind) == kinds::RIGHTS {
+    pub fn push(&mut self, level: i32, ty: i32, payload: &[u8]) -> io::Result<()> {
+        if Some((level, ty)) == numbers::RIGHTS {
             let reason = "descriptors are pushed by ControlBuf::push_fds";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        self.room.push((level, kind), payload)
+        self.room.push((level, ty), payload)
     }
 
     /// Appends descriptors, for the receiver of a message on a Unix socket to have copies of
@@ -76,9 +76,7 @@ impl<'fd> ControlBuf<'fd> {
     /// `InvalidInput` where they do not fit in what is left of [`CONTROL_SPACE`]; `Unsupported` on
     /// Windows. Nothing is written then.
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
-        if kinds::RIGHTS.0 == kinds::ABSENT.0 {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
+        let rights = numbers::RIGHTS.ok_or(io::ErrorKind::Unsupported)?;
         let mut numbers = [0; CONTROL_SPACE];
         let mut len = 0;
         for fd in fds {
@@ -87,7 +85,7 @@ impl<'fd> ControlBuf<'fd> {
             room.copy_from_slice(&number);
             len += number.len();
         }
-        self.room.push(kinds::RIGHTS, &numbers[..len])
+        self.room.push(rights, &numbers[..len])
     }
 
     /// Forgets all messages.
@@ -118,7 +116,8 @@ impl<'fd> ControlBuf<'fd> {
 
 /// Whether there are descriptors among these control messages.
 pub(crate) fn has_fds(control: &[u8]) -> bool {
-    ControlMessages::new(control).any(|message| (message.level, message.kind) == kinds::RIGHTS)
+    ControlMessages::new(control)
+        .any(|message| Some((message.level, message.ty)) == numbers::RIGHTS)
 }
 
 /// The memory of a [`ControlBuf`], whatever is in it.
@@ -130,8 +129,8 @@ pub(crate) struct ControlRoom {
 }
 
 impl ControlRoom {
-    fn push(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
-        self.len = encode::append(Layout::NATIVE, &mut self.bytes, self.len, kind, payload)
+    fn push(&mut self, kind: CmsgType, payload: &[u8]) -> io::Result<()> {
+        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, kind, payload)
             .ok_or_else(no_room)?;
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::{BitOr, BitOrAssign, Sub};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sys::kinds::{self, Family, SocketOption};
+use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
 /// A set of things that the kernel can be asked to tell about messages.
@@ -119,9 +119,9 @@ impl Ancillary {
                 return 0;
             }
             // Bits that another option of the same name still needs stay, and those of others.
-            kinds::OPTIONS
+            OPTIONS
                 .iter()
-                .filter(|other| other.kind == option.kind && !self.contains(other.asks))
+                .filter(|other| other.name == option.name && !self.contains(other.asks))
                 .filter(|other| now & other.on == other.on)
                 .fold(now & !option.on, |kept, other| kept | other.on)
         })
@@ -143,13 +143,84 @@ impl Ancillary {
         };
         let mut taken = Self::NONE;
         for (asked, _) in Self::NAMES.into_iter().filter(|(asked, _)| self.contains(*asked)) {
-            let of_it = kinds::OPTIONS.iter().filter(|option| option.asks == asked);
+            let of_it =
+                OPTIONS.iter().filter(|option| option.asks == asked && option.name.is_some());
             let mut options = of_it.filter(applies).peekable();
             if options.peek().is_some() && set_all(socket, &mut options, &value)? {
                 taken |= asked;
             }
         }
         Ok(taken)
+    }
+}
+
+/// Which sockets an option is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+    /// Sockets with an error queue.
+    ErrorQueue,
+    Any,
+}
+
+/// A socket option that asks for something.
+#[derive(Clone, Copy, Debug)]
+struct SocketOption {
+    asks: Ancillary,
+    family: Family,
+    /// `None` where the platform has no such option.
+    name: Option<OptionName>,
+    /// Its value, or the bits of it, when it is on.
+    on: i32,
+}
+
+/// The options of every platform.
+const OPTIONS: &[SocketOption] = &[
+    switch(Ancillary::DEST, Family::V4, numbers::RECV_PKTINFO_V4),
+    switch(Ancillary::DEST, Family::V4, numbers::RECV_DSTADDR_V4),
+    switch(Ancillary::DEST, Family::V6, numbers::RECV_PKTINFO_V6),
+    switch(Ancillary::TOS, Family::V4, numbers::RECV_TOS),
+    switch(Ancillary::TOS, Family::V6, numbers::RECV_TCLASS),
+    switch(Ancillary::HOP_LIMIT, Family::V4, numbers::RECV_TTL),
+    switch(Ancillary::HOP_LIMIT, Family::V6, numbers::RECV_HOP_LIMIT),
+    switch(Ancillary::TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMP),
+    SocketOption {
+        asks: Ancillary::HARDWARE_TIMESTAMP,
+        family: Family::Any,
+        name: numbers::RECV_TIMESTAMPING,
+        on: numbers::HARDWARE_STAMPS,
+    },
+    SocketOption {
+        asks: Ancillary::SEND_TIMESTAMP,
+        family: Family::ErrorQueue,
+        name: numbers::RECV_TIMESTAMPING,
+        on: numbers::SEND_STAMPS,
+    },
+    switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
+    switch(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
+    switch(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
+    switch(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
+    switch(Ancillary::PATH_MTU, Family::V6, numbers::RECV_PATH_MTU),
+    switch(Ancillary::MARK, Family::Any, numbers::RECV_MARK),
+    switch(Ancillary::ERRORS, Family::V4, numbers::RECV_ERROR_V4),
+    switch(Ancillary::ERRORS, Family::V6, numbers::RECV_ERROR_V6),
+];
+
+const fn switch(asks: Ancillary, family: Family, name: Option<OptionName>) -> SocketOption {
+    SocketOption { asks, family, name, on: 1 }
+}
+
+impl SocketOption {
+    /// Whether it is on or off and has no bits. Some systems read a switch back as another number
+    /// than it is set by.
+    const fn is_switch(&self) -> bool {
+        self.on == 1
+    }
+
+    /// Whether it is on where its value is this.
+    const fn is_on(&self, value: i32) -> bool {
+        if self.is_switch() { value != 0 } else { value & self.on == self.on }
     }
 }
 
@@ -162,19 +233,19 @@ fn set_all(
 ) -> io::Result<bool> {
     let Some(option) = options.next() else { return Ok(true) };
     // What cannot be read back (UDP_GRO before Linux 5.12) has one bit only: set it and see.
-    let before = sys::option(socket, option.kind).unwrap_or(0);
+    let before = sys::option(socket, option.name).unwrap_or(0);
     let wanted = value(option, before);
-    match sys::set_option(socket, option.kind, wanted) {
+    match sys::set_option(socket, option.name, wanted) {
         Ok(()) => {}
         Err(error) if sys::is_about_the_option(&error) => return Ok(false),
         Err(error) => return Err(error),
     }
-    let is_set = sys::option(socket, option.kind)
+    let is_set = sys::option(socket, option.name)
         .map_or(true, |now| option.is_on(now) == option.is_on(wanted));
     let all = is_set && set_all(socket, options, value)?;
     if !all {
         // Best effort: the value was the socket's own.
-        let _ = sys::set_option(socket, option.kind, before);
+        let _ = sys::set_option(socket, option.name, before);
     }
     if all && option.asks == Ancillary::SEND_TIMESTAMP {
         note_send_times();

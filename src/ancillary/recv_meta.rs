@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use super::{ControlMessage, ControlMessages, Ecn, SendMeta, Told};
-use crate::sys::{self, kinds};
+use super::{ControlMessages, Ecn, SendMeta};
+use crate::sys::{self, numbers};
 
 /// What the kernel told about a received message, beyond its bytes and its source.
 ///
@@ -61,7 +61,7 @@ pub struct RecvMeta {
 }
 
 impl RecvMeta {
-    /// Nothing told.
+    /// No metadata.
     pub(crate) const NONE: Self = Self {
         destination: None,
         local: None,
@@ -106,88 +106,134 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Reads a `struct in_pktinfo`: interface, address of this host, address in the header (ip(7)).
-    /// The interface and this host's address are 0 of a message that was queued before they were
-    /// asked for. `twice` says that the destination was already told of this message, which an
-    /// IPv6 socket does of an IPv4 one: its form stays, IPv4-mapped, to look like the source.
-    #[inline(always)]
-    pub(super) fn read_pktinfo_v4(&mut self, info: &[u8; 12], twice: bool) {
-        let [i0, i1, i2, i3, l0, l1, l2, l3, destination @ ..] = *info;
-        let local = Ipv4Addr::new(l0, l1, l2, l3);
-        let local = (!local.is_unspecified()).then_some(local);
-        self.interface = index([i0, i1, i2, i3]);
-        match self.destination.filter(|_| twice) {
-            None => {
-                self.destination = Some(Ipv4Addr::from(destination).into());
-                self.local = local.map(IpAddr::V4);
+    /// Decodes the control messages of one received message. One of an unexpected length is
+    /// ignored: its field stays `None`.
+    #[allow(unreachable_patterns)] // What a platform lacks is `None`, and may be so several times.
+    pub(crate) fn decode(control: &[u8]) -> Self {
+        let mut meta = Self::NONE;
+        let (mut v4, mut v6) = (None, None);
+        for message in ControlMessages::new(control) {
+            let data = message.data;
+            match Some((message.level, message.ty)) {
+                numbers::PKTINFO_V4 => v4 = PktinfoV4::decode(data).or(v4),
+                numbers::PKTINFO_V6 => v6 = PktinfoV6::decode(data).or(v6),
+                numbers::DSTADDR_V4 => {
+                    let destination = exactly(data).map(Ipv4Addr::from);
+                    meta.destination = destination.map(IpAddr::V4).or(meta.destination);
+                }
+                numbers::TOS | numbers::TCLASS => meta.tos = byte(data).or(meta.tos),
+                numbers::TTL | numbers::HOP_LIMIT => meta.hop_limit = byte(data).or(meta.hop_limit),
+                numbers::GRO => meta.segment_size = segment_size(data).or(meta.segment_size),
+                numbers::TIMESTAMP_NS => {
+                    meta.timestamp = clock(data, Unit::Nanos).and_then(system_time)
+                }
+                numbers::TIMESTAMP_US => {
+                    let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
+                    meta.timestamp = clock(data, unit).and_then(system_time);
+                }
+                numbers::TIMESTAMPING => {
+                    let (software, hardware) = timestamping(data);
+                    meta.timestamp = software.and_then(system_time).or(meta.timestamp);
+                    meta.hardware_timestamp = hardware;
+                }
+                numbers::DROPPED => meta.dropped = exactly(data).map(u32::from_ne_bytes),
+                numbers::MARK => meta.mark = exactly(data).map(u32::from_ne_bytes),
+                numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
+                    let is_whole = [16, 28].contains(&data.len());
+                    meta.original_dest = sys::socket_addr(data).filter(|_| is_whole);
+                }
+                numbers::PATH_MTU => meta.path_mtu = path_mtu(data),
+                _ => {}
             }
-            Some(IpAddr::V4(_)) => self.local = local.map(IpAddr::V4),
-            Some(IpAddr::V6(ip)) if is_mapped(ip) => {
-                self.local = local.map(|ip| IpAddr::V6(ip.to_ipv6_mapped()));
-            }
-            Some(IpAddr::V6(_)) => {}
+        }
+        meta.set_destination(v4, v6);
+        meta
+    }
+
+    /// Sets both addresses and the interface from what the socket's families report. An IPv6 socket
+    /// reports an IPv4 message twice: the IPv4-mapped destination stays, to look like the source, and
+    /// only `in_pktinfo` has this host's own address.
+    fn set_destination(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
+        if let Some(info) = v4 {
+            self.destination = Some(info.destination.into());
+            self.local = info.local.map(IpAddr::V4);
+            self.interface = info.interface;
+        }
+        if let Some(PktinfoV6 { destination, interface }) = v6 {
+            self.destination = Some(destination.into());
+            self.interface = interface.or(self.interface);
+            let is_mapped = destination.to_ipv4_mapped().is_some();
+            self.local = if is_mapped {
+                let local = v4.and_then(|info| info.local);
+                local.map(|ip| ip.to_ipv6_mapped().into())
+            } else {
+                (!destination.is_multicast()).then_some(destination.into())
+            };
         }
     }
+}
 
-    /// Reads a `struct in6_pktinfo`: address in the header, interface (RFC 3542, section 6.1).
-    #[inline(always)]
-    pub(super) fn read_pktinfo_v6(&mut self, info: &[u8; 20], twice: bool) {
-        let [ip @ .., i0, i1, i2, i3] = *info;
-        let ip = Ipv6Addr::from(ip);
-        self.interface = index([i0, i1, i2, i3]);
-        self.destination = Some(ip.into());
-        self.local = match self.local.filter(|_| twice) {
-            // Of an IPv4 message, `in_pktinfo` alone tells which address is this host's.
-            Some(IpAddr::V4(local)) if is_mapped(ip) => Some(local.to_ipv6_mapped().into()),
-            _ => Some(ip).filter(|ip| !ip.is_multicast() && !is_mapped(*ip)).map(IpAddr::V6),
-        };
-    }
+/// `struct in_pktinfo`.
+#[derive(Clone, Copy)]
+struct PktinfoV4 {
+    destination: Ipv4Addr,
+    /// This host's own address.
+    local: Option<Ipv4Addr>,
+    interface: Option<u32>,
+}
 
-    /// Reads one control message of those that [`Told`] leaves to this. One of an
-    /// unexpected length is left alone: absent, not guessed.
-    pub(super) fn read_rarer(&mut self, message: ControlMessage<'_>) {
-        let data = message.data;
-        match (message.level, message.kind) {
-            kinds::TIMESTAMP_NS => self.timestamp = clock(data, Unit::Nanos).and_then(system_time),
-            kinds::TIMESTAMP_US => {
-                let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
-                self.timestamp = clock(data, unit).and_then(system_time);
-            }
-            kinds::TIMESTAMPING => self.read_timestamping(data),
-            kinds::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
-            kinds::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
-            kinds::ORIGINAL_DEST_V4 | kinds::ORIGINAL_DEST_V6 => {
-                self.original_dest =
-                    sys::socket_addr(data).filter(|_| [16, 28].contains(&data.len()));
-            }
-            // struct ip6_mtuinfo: a sockaddr_in6 and the MTU (RFC 3542, section 11.3).
-            kinds::PATH_MTU => {
-                self.path_mtu = exactly::<32>(data)
-                    .and_then(|info| info.last_chunk().copied())
-                    .map(u32::from_ne_bytes);
-            }
-            _ => {}
+impl PktinfoV4 {
+    /// Linux and macOS: interface, this host's address, address in the header (ip(7)). The first two
+    /// are 0 in a message that was queued before they were asked for. NetBSD: address in the header,
+    /// interface (sys/netinet/in.h).
+    fn decode(data: &[u8]) -> Option<Self> {
+        if let Ok([a0, a1, a2, a3, index @ ..]) = <[u8; 8]>::try_from(data) {
+            let destination = Ipv4Addr::new(a0, a1, a2, a3);
+            return Some(Self { destination, local: None, interface: interface(index) });
         }
+        let [i0, i1, i2, i3, l0, l1, l2, l3, destination @ ..] = exactly::<12>(data)?;
+        let local = Some(Ipv4Addr::new(l0, l1, l2, l3)).filter(|ip| !ip.is_unspecified());
+        let interface = interface([i0, i1, i2, i3]);
+        Some(Self { destination: destination.into(), local, interface })
     }
+}
 
-    /// `struct scm_timestamping`: the kernel's stamp, an unused one, the device's; each zero if
-    /// there is none (Documentation/networking/timestamping.rst).
-    fn read_timestamping(&mut self, data: &[u8]) {
-        let (software, hardware) = timestamping(data);
-        self.timestamp = software.and_then(system_time).or(self.timestamp);
-        self.hardware_timestamp = hardware;
+/// `struct in6_pktinfo`: address in the header, interface (RFC 3542, section 6.1).
+#[derive(Clone, Copy)]
+struct PktinfoV6 {
+    destination: Ipv6Addr,
+    interface: Option<u32>,
+}
+
+impl PktinfoV6 {
+    fn decode(data: &[u8]) -> Option<Self> {
+        let [ip @ .., i0, i1, i2, i3] = exactly::<20>(data)?;
+        Some(Self { destination: ip.into(), interface: interface([i0, i1, i2, i3]) })
     }
 }
 
 /// The index of an interface; 0 is none (if_nametoindex(3)).
-#[inline(always)]
-fn index(bytes: [u8; 4]) -> Option<u32> {
+fn interface(bytes: [u8; 4]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes)).filter(|index| *index > 0)
 }
 
-#[inline(always)]
-fn is_mapped(ip: Ipv6Addr) -> bool {
-    ip.to_ipv4_mapped().is_some()
+/// A small number, as one byte or as a C int: Linux's `IP_TOS` has one byte, its `IP_TTL` four.
+fn byte(data: &[u8]) -> Option<u8> {
+    match data {
+        [byte] => Some(*byte),
+        _ => u8::try_from(i32::from_ne_bytes(exactly(data)?)).ok(),
+    }
+}
+
+/// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). Neither 0 nor what is longer than a
+/// datagram is a length to split by.
+fn segment_size(data: &[u8]) -> Option<u16> {
+    u16::try_from(i32::from_ne_bytes(exactly(data)?)).ok().filter(|size| *size > 0)
+}
+
+/// `struct ip6_mtuinfo`: a `sockaddr_in6` and the MTU (RFC 3542, section 11.3).
+fn path_mtu(data: &[u8]) -> Option<u32> {
+    exactly::<32>(data)?.last_chunk().copied().map(u32::from_ne_bytes)
 }
 
 /// The software and hardware stamp of a `struct scm_timestamping`.
@@ -250,9 +296,7 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
 /// ```
 impl From<ControlMessages<'_>> for RecvMeta {
     fn from(messages: ControlMessages<'_>) -> Self {
-        let mut told = Told::NOTHING;
-        told.read(messages.as_bytes());
-        *told.meta()
+        Self::decode(messages.as_bytes())
     }
 }
 

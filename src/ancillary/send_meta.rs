@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Ecn, Layout, encode};
-use crate::sys::kinds::{self, Kind};
+use super::{Ecn, cmsg};
+use crate::sys::Layout;
+use crate::sys::numbers::{self, CmsgType};
 
 /// What a message to be sent asks the kernel for, beyond its bytes and its destination.
 ///
@@ -41,7 +42,7 @@ pub struct SendMeta {
     pub transmit_time: Option<u64>,
 }
 
-const HAS_SEGMENTATION: bool = kinds::SEGMENT.0 != kinds::ABSENT.0;
+const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
 /// Why a message's wishes cannot be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +137,7 @@ impl SendMeta {
         let mut writer = Writer { room, at: 0 };
         // First, so that a rejected GSO batch's datagrams go with what follows it.
         if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
-            writer.append(kinds::SEGMENT, &size.to_ne_bytes())?;
+            writer.append(numbers::SEGMENT, &size.to_ne_bytes())?;
         }
         if v4 {
             self.encode_v4(&mut writer)?
@@ -144,7 +145,7 @@ impl SendMeta {
             self.encode_v6(&mut writer)?
         }
         if let Some(time) = self.transmit_time {
-            writer.append(kinds::TXTIME, &time.to_ne_bytes())?;
+            writer.append(numbers::TXTIME, &time.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }
@@ -152,11 +153,11 @@ impl SendMeta {
     fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
         if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            writer.append_small(kinds::SEND_TOS, tos)?;
+            writer.append_small(numbers::SEND_TOS, tos)?;
         }
         if let Some(ttl) = self.hop_limit {
             refuse(ttl == 0)?;
-            writer.append(kinds::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
+            writer.append(numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
             Some(IpAddr::V6(_)) => return Err(Refused::Invalid),
@@ -167,23 +168,23 @@ impl SendMeta {
             return Ok(());
         }
         let ip = source.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
-        if kinds::SEND_PKTINFO_V4 == kinds::ABSENT && self.interface.is_none() {
-            return writer.append(kinds::SEND_SRCADDR_V4, &ip);
+        if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
+            return writer.append(numbers::SEND_SRCADDR_V4, &ip);
         }
         // struct in_pktinfo: interface, source, and an address that the kernel does not look at:
         // the source belongs into the middle one, ipi_spec_dst (ip(7)).
         let mut info = [0; 12];
         info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
         info[4..8].copy_from_slice(&ip);
-        writer.append(kinds::SEND_PKTINFO_V4, &info)
+        writer.append(numbers::SEND_PKTINFO_V4, &info)
     }
 
     fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
         if let Some(tos) = self.tos {
-            writer.append(kinds::TCLASS, &i32::from(tos).to_ne_bytes())?;
+            writer.append(numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
         if let Some(hops) = self.hop_limit {
-            writer.append(kinds::HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
+            writer.append(numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
@@ -195,7 +196,7 @@ impl SendMeta {
         let mut info = [0; 20];
         info[..16].copy_from_slice(&ip.octets());
         info[16..].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
-        writer.append(kinds::PKTINFO_V6, &info)
+        writer.append(numbers::SEND_PKTINFO_V6, &info)
     }
 }
 
@@ -210,20 +211,18 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn append(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
-        if kind.0 == kinds::ABSENT.0 {
-            return Err(Refused::Unsupported);
-        }
-        let end = encode::append(Layout::NATIVE, self.room, self.at, kind, payload);
+    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Refused> {
+        let ty = ty.ok_or(Refused::Unsupported)?;
+        let end = cmsg::append(Layout::NATIVE, self.room, self.at, ty, payload);
         self.at = end.ok_or(Refused::Invalid)?;
         Ok(())
     }
 
-    fn append_small(&mut self, kind: Kind, value: u8) -> Result<(), Refused> {
-        if kinds::TOS_IS_A_BYTE {
-            self.append(kind, &[value])
+    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Refused> {
+        if numbers::SEND_TOS_IS_A_BYTE {
+            self.append(ty, &[value])
         } else {
-            self.append(kind, &i32::from(value).to_ne_bytes())
+            self.append(ty, &i32::from(value).to_ne_bytes())
         }
     }
 

@@ -20,7 +20,7 @@ fn came(socket: &UdpSocket) -> Came {
     let mut msgs = [RecvMsg::new(&mut buffer).with_control(&mut control)];
     assert_eq!(MmsgBuf::new().recv_with(socket, &mut msgs, RecvFlags::NONE).unwrap(), 1);
     let [msg] = msgs;
-    let tos = msg.control_messages().find_map(|message| match (message.level, message.kind) {
+    let tos = msg.control_messages().find_map(|message| match (message.level, message.ty) {
         (libc::IPPROTO_IP, libc::IP_TOS) => message.data.first().copied(),
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => message.int().map(|tos| tos as u8),
         _ => None,

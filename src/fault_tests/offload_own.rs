@@ -289,7 +289,7 @@ fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let mut control = ControlBuf::new();
-    let (level, kind) = crate::sys::kinds::SEGMENT;
+    let (level, kind) = crate::sys::numbers::SEGMENT.expect("Linux has it");
     control.push(level, kind, &SIZE.to_ne_bytes()).unwrap();
     let msgs = [SendMsg::to(net.to(0), &data).with_control(&control); 2];
     fault::script([]);

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{CMSG_LEN, CMSG_SPACE, c_int};
 
-use super::kinds::{self, Kind};
-use crate::ancillary::Layout;
+use super::Layout;
+use super::numbers::{self, OptionName};
 
 /// This platform's layout.
 ///
@@ -30,12 +30,17 @@ pub(crate) const CONTROL_LAYOUT: Layout = {
 pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
 
 /// Sets an option that is a C int.
-pub(crate) fn set_option(socket: BorrowedFd<'_>, kind: Kind, value: c_int) -> io::Result<()> {
-    set_bytes(socket, kind, &value.to_ne_bytes())
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    name: Option<OptionName>,
+    value: c_int,
+) -> io::Result<()> {
+    set_bytes(socket, name, &value.to_ne_bytes())
 }
 
 /// Sets an option that is a struct, given as its bytes.
-fn set_bytes(socket: BorrowedFd<'_>, (level, name): Kind, value: &[u8]) -> io::Result<()> {
+fn set_bytes(socket: BorrowedFd<'_>, name: Option<OptionName>, value: &[u8]) -> io::Result<()> {
+    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     let (data, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: `data` points at `len` readable bytes, of which the kernel makes a copy.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, data, len) };
@@ -43,15 +48,16 @@ fn set_bytes(socket: BorrowedFd<'_>, (level, name): Kind, value: &[u8]) -> io::R
 }
 
 /// Reads an option that is a C int.
-pub(crate) fn option(socket: BorrowedFd<'_>, kind: Kind) -> io::Result<c_int> {
-    option_bytes(socket, kind).map(c_int::from_ne_bytes)
+pub(crate) fn option(socket: BorrowedFd<'_>, name: Option<OptionName>) -> io::Result<c_int> {
+    option_bytes(socket, name).map(c_int::from_ne_bytes)
 }
 
 /// Reads an option of `N` bytes; zero bytes stand for those that the system does not give.
 pub(super) fn option_bytes<const N: usize>(
     socket: BorrowedFd<'_>,
-    (level, name): Kind,
+    name: Option<OptionName>,
 ) -> io::Result<[u8; N]> {
+    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     let mut value = [0; N];
     let (data, mut len) = (value.as_mut_ptr().cast(), N as libc::socklen_t);
     // SAFETY: `data` points at `len` writable bytes.
@@ -64,7 +70,7 @@ pub(super) fn option_bytes<const N: usize>(
 pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&clock.to_ne_bytes());
-    set_bytes(socket, kinds::TXTIME, &value)
+    set_bytes(socket, numbers::TXTIME, &value)
 }
 
 /// Whether an error of [`set_option`] is about the option, not about the socket: this kernel does
@@ -144,8 +150,8 @@ mod tests {
             for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
                 let messages = payloads(first, second);
                 let mut control = ControlBuf::new();
-                for (level, kind, payload) in &messages {
-                    control.push(*level, *kind, payload).expect("there is room");
+                for (level, ty, payload) in &messages {
+                    control.push(*level, *ty, payload).expect("there is room");
                 }
                 let bytes = control.as_bytes();
                 assert_eq!(walk(&aligned(bytes), bytes.len()), messages, "{first}, {second}");
@@ -165,13 +171,13 @@ mod tests {
                 // SAFETY: the header describes `control`, which has room for all three, and of
                 // which this is the only user here.
                 let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
-                for (level, kind, payload) in &messages {
+                for (level, ty, payload) in &messages {
                     // SAFETY: as above; CMSG_NXTHDR looks at zero bytes, or at a length that was
                     // written here.
                     unsafe {
                         (*next).cmsg_len = CMSG_LEN(payload.len() as u32) as _;
                         (*next).cmsg_level = *level;
-                        (*next).cmsg_type = *kind;
+                        (*next).cmsg_type = *ty;
                         let data = libc::CMSG_DATA(next);
                         ptr::copy_nonoverlapping(payload.as_ptr(), data, payload.len());
                         end += CMSG_SPACE(payload.len() as u32) as usize;
@@ -181,7 +187,7 @@ mod tests {
                 let bytes: Vec<u8> =
                     control.iter_mut().flat_map(|word| word.to_ne_bytes()).take(end).collect();
                 let found: Vec<_> = ControlMessages::new(&bytes)
-                    .map(|message| (message.level, message.kind, message.data.to_vec()))
+                    .map(|message| (message.level, message.ty, message.data.to_vec()))
                     .collect();
                 assert_eq!(found, messages, "{first}, {second}");
             }

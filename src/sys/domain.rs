@@ -4,7 +4,7 @@ use std::io;
 
 use socket2::{Domain, SockRef, Type};
 
-use super::{BorrowedSocket, Families, kinds, option};
+use super::{BorrowedSocket, Families, numbers, option};
 
 /// Which Internet families the socket carries. A Unix socket carries none.
 #[cold]
@@ -22,10 +22,10 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
 #[cold]
 pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
-    if kinds::ERROR_V4 == kinds::ABSENT || !is_internet(&handle)? {
+    if numbers::ERROR_V4.is_none() || !is_internet(&handle)? {
         return Ok(false);
     }
-    Ok(is_raw(&handle)? || kinds::WITH_ERROR_QUEUE.contains(&option(socket, kinds::PROTOCOL)?))
+    Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
 }
 
 /// Whether the socket sends its datagrams by their transmit times. The kernel accepts the option
@@ -33,10 +33,11 @@ pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
 #[cold]
 pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
-    if kinds::TXTIME.0 == kinds::ABSENT.0 || handle.r#type()? == Type::STREAM {
+    if numbers::TXTIME.is_none() || handle.r#type()? == Type::STREAM {
         return Ok(false);
     }
-    let is_packet = handle.local_addr()?.domain() == Domain::from(kinds::PACKET_DOMAIN);
+    let domain = handle.local_addr()?.domain();
+    let is_packet = numbers::PACKET_DOMAIN.is_some_and(|packet| domain == Domain::from(packet));
     Ok(is_packet || is_internet(&handle)?)
 }
 

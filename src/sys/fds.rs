@@ -14,8 +14,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 
 use super::headers::Header;
-use super::kinds;
-use crate::ancillary::{CONTROL_SPACE, Layout, split_first};
+use super::{CONTROL_SPACE, Layout, numbers};
+use crate::ancillary::split_first;
 
 /// What the control data has in place of a descriptor's number: the kernel's "no descriptor".
 const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
@@ -95,16 +95,16 @@ pub(super) unsafe fn own(header: &Header, i: usize, keep: Option<&mut ReceivedFd
 fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32, bool)) {
     let mut at = 0;
     while let Some((message, rest)) = split_first(Layout::NATIVE, &control[at..]) {
-        let (kind, len) = ((message.level, message.kind), message.data.len());
+        let (ty, len) = (Some((message.level, message.ty)), message.data.len());
         let next = control.len() - rest.len();
-        if [kinds::RIGHTS, kinds::PIDFD].contains(&kind) {
+        if [numbers::RIGHTS, numbers::PIDFD].contains(&ty) {
             let data = &mut control[at + Layout::NATIVE.data_offset..][..len];
             for number in data.chunks_exact_mut(ERASED.len()) {
                 let fd = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
                 number.copy_from_slice(&ERASED);
                 // In place of a pidfd there may be an error, which is negative.
                 if fd >= 0 {
-                    each(fd, kind == kinds::PIDFD);
+                    each(fd, ty == numbers::PIDFD);
                 }
             }
         }
@@ -136,11 +136,18 @@ impl fmt::Debug for ReceivedFds {
 mod tests {
     use super::*;
     use crate::ancillary::ControlMessages;
+    use crate::sys::numbers::CmsgType;
 
-    fn control(messages: &[(kinds::Kind, &[u8])]) -> Vec<u8> {
+    fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
         let mut room = vec![0; 512];
-        let end = messages.iter().try_fold(0, |at, (kind, payload)| {
-            crate::ancillary::append(Layout::NATIVE, &mut room, at, *kind, payload)
+        let end = messages.iter().try_fold(0, |at, (ty, payload)| {
+            crate::ancillary::append(
+                Layout::NATIVE,
+                &mut room,
+                at,
+                ty.expect("Linux has it"),
+                payload,
+            )
         });
         room.truncate(end.expect("there is room"));
         room
@@ -151,15 +158,15 @@ mod tests {
         let numbers: Vec<u8> = [3i32, 40, -1, 500].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let error = (-3i32).to_ne_bytes();
         let pidfd = 7i32.to_ne_bytes();
-        let other = (kinds::TOS, &[9, 9, 9, 9][..]);
+        let other = (numbers::TOS, &[9, 9, 9, 9][..]);
         let messages = [
             other,
             // A number that was cut off is none.
-            (kinds::RIGHTS, &[&numbers[..], &[1, 2, 3]].concat()[..]),
-            (kinds::PIDFD, &error),
+            (numbers::RIGHTS, &[&numbers[..], &[1, 2, 3]].concat()[..]),
+            (numbers::PIDFD, &error),
             other,
-            (kinds::PIDFD, &pidfd),
-            (kinds::RIGHTS, &[]),
+            (numbers::PIDFD, &pidfd),
+            (numbers::RIGHTS, &[]),
         ];
         let mut bytes = control(&messages);
         // The last one may lack its padding.
@@ -171,7 +178,7 @@ mod tests {
         }
         erase_numbers(&mut bytes, |_, _| {});
         erase_numbers(&mut bytes, |fd, _| panic!("{fd} was given twice"));
-        let kept = ControlMessages::new(&bytes).filter(|m| (m.level, m.kind) == kinds::TOS);
+        let kept = ControlMessages::new(&bytes).filter(|m| Some((m.level, m.ty)) == numbers::TOS);
         assert!(kept.map(|m| m.data).eq([&[9, 9, 9, 9]; 2]));
     }
 

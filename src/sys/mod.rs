@@ -23,7 +23,7 @@
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
-//! - [`kinds`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
+//! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
 //! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
@@ -32,9 +32,12 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
-pub(crate) mod kinds;
+mod layout;
+pub(crate) mod numbers;
 
 pub use backend::Backend;
+pub use layout::CONTROL_SPACE;
+pub(crate) use layout::Layout;
 
 #[cfg(unix)]
 mod addr;

@@ -12,7 +12,7 @@ pub(crate) use std::os::fd::{
 
 use super::addr::{self, NAME_LEN};
 use super::headers::{RecvHeaders, SendHeaders};
-use super::{Backend, Rejection, Step, cmsg, kinds, msg, option};
+use super::{Backend, Rejection, Step, cmsg, msg, numbers, option};
 #[cfg(mmsg_calls)]
 use super::{backend, mmsg};
 use crate::RecvFlags;
@@ -130,7 +130,7 @@ fn may_be_unrelated(
     tries: usize,
 ) -> bool {
     // Each try of a datagram that is itself too big puts a report in the queue.
-    let most = if error.raw_os_error() == Some(kinds::EMSGSIZE) { 1 } else { usize::MAX };
+    let most = if error.raw_os_error() == Some(numbers::EMSGSIZE) { 1 } else { usize::MAX };
     has_dest
         && tries <= most
         && is_from_network(error)
@@ -141,13 +141,13 @@ fn may_be_unrelated(
 /// Whether an error is one of those that ICMP messages are turned into.
 #[cold]
 pub(crate) fn is_from_network(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| kinds::REPORTED.contains(&errno))
+    error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
 }
 
 /// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
 pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
-    let is_on = |kind: &kinds::Kind| option(socket, *kind).is_ok_and(|on| on == 1);
-    [kinds::ERROR_V4, kinds::ERROR_V6].iter().any(is_on)
+    let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
+    [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
 }
 
 /// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
@@ -158,7 +158,7 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
-    let Ok(info) = cmsg::option_bytes(socket, kinds::MEMINFO) else { return true };
+    let Ok(info) = cmsg::option_bytes(socket, numbers::MEMINFO) else { return true };
     // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
     let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
     let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
@@ -234,32 +234,27 @@ pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
 /// no other socket ever has the same.
 #[cold]
 pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
-    cmsg::option_bytes(socket, kinds::COOKIE).ok().map(u64::from_ne_bytes)
+    cmsg::option_bytes(socket, numbers::COOKIE).ok().map(u64::from_ne_bytes)
 }
 
 /// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
 /// that changes what GSO sends. Only looks.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    kinds::SEGMENT.0 != kinds::ABSENT.0
-        && option(socket, kinds::SEGMENT).is_ok()
-        && conflicting_option(socket).is_none()
+    option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
 /// The option set on the socket by which its datagrams depend on how they are handed over: a segment
 /// size of its own, or messages held back to be joined (udp(7)).
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
-    if kinds::SEGMENT.0 == kinds::ABSENT.0 {
-        return None;
-    }
-    let options = [(kinds::SEGMENT, "UDP_SEGMENT"), (kinds::CORK, "UDP_CORK")];
-    let is_set = |kind| option(socket, kind).is_ok_and(|value| value != 0);
-    options.into_iter().find(|(kind, _)| is_set(*kind)).map(|(_, name)| name)
+    let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
+    let is_set = |option| super::option(socket, option).is_ok_and(|value| value != 0);
+    options.into_iter().find(|(option, _)| is_set(*option)).map(|(_, name)| name)
 }
 
 /// Whether the kernel reports when each message was sent: once for a whole GSO batch.
 pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
-    kinds::TIMESTAMPING.0 != kinds::ABSENT.0
-        && option(socket, kinds::TIMESTAMPING).is_ok_and(|flags| flags & kinds::ANY_SEND_STAMP != 0)
+    option(socket, numbers::RECV_TIMESTAMPING)
+        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
 /// Why the kernel rejects a GSO batch by this error, where it might take the datagrams one by one.

@@ -17,9 +17,11 @@ pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, Raw
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
-use super::kinds::Kind;
-use super::{Backend, Families, GsoBatch, MAX_BATCH, Memory, Rejection, Step};
-use crate::ancillary::{CONTROL_SPACE, Layout, Refused};
+use super::numbers::OptionName;
+use super::{
+    Backend, CONTROL_SPACE, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection, Step,
+};
+use crate::ancillary::Refused;
 use crate::message::{Arrival, Cut, Message, Meta};
 use crate::parts::Parts;
 use crate::segment::{Limits, Source};
@@ -197,7 +199,7 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
     let buffers = match (msg.plain(), *msg.content().borrow()) {
         (Some(data), _) | (None, Content::Plain(data)) => SendBuffers::One(data),
         (None, Content::Full { buffers, control, meta }) => {
-            // Refuses every wish, or what is wrong with it: this platform has none of their kinds.
+            // Refuses every wish, or what is wrong with it: this platform has none of their numbers.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
             meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Refused::kind)?;
             if !control.is_empty() {
@@ -390,7 +392,7 @@ pub(crate) fn socket_cookie(_: BorrowedSocket<'_>) -> Option<u64> {
     None
 }
 
-/// No option of [`super::kinds`] is for Windows, so that nobody asks.
+/// No option of [`super::numbers`] is for Windows, so that nobody asks.
 pub(crate) fn families(_: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: false, v6: false })
 }
@@ -403,11 +405,11 @@ pub(crate) fn has_transmit_times(_: BorrowedSocket<'_>) -> io::Result<bool> {
     Ok(false)
 }
 
-pub(crate) fn option(_: BorrowedSocket<'_>, _: Kind) -> io::Result<i32> {
+pub(crate) fn option(_: BorrowedSocket<'_>, _: Option<OptionName>) -> io::Result<i32> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Kind, _: i32) -> io::Result<()> {
+pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -112,7 +112,7 @@ fn owned(backend: Backend, socket: &UdpSocket, room: usize) -> Vec<Got> {
 }
 
 fn owned_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
-    messages.map(|message| (message.level, message.kind, message.data.to_vec())).collect()
+    messages.map(|message| (message.level, message.ty, message.data.to_vec())).collect()
 }
 
 /// Receives one message.

@@ -17,7 +17,7 @@ use crate::common::{code, payload};
 
 /// The payload of the control message of this level and kind, if there is one.
 fn find(messages: ControlMessages<'_>, level: i32, kind: i32) -> Option<Vec<u8>> {
-    messages.into_iter().find(|m| (m.level, m.kind) == (level, kind)).map(|m| m.data.to_vec())
+    messages.into_iter().find(|m| (m.level, m.ty) == (level, kind)).map(|m| m.data.to_vec())
 }
 
 fn ask(socket: &UdpSocket, level: i32, options: &[i32]) {

@@ -28,7 +28,7 @@ fn send_to_itself(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
 
 /// Both control messages are there, whole; or none.
 fn assert_control(messages: mmsg::ControlMessages<'_>, rich: bool) {
-    let seen: Vec<_> = messages.map(|m| (m.level, m.kind, m.data.len())).collect();
+    let seen: Vec<_> = messages.map(|m| (m.level, m.ty, m.data.len())).collect();
     let all = [(libc::IPPROTO_IP, libc::IP_PKTINFO, 12), (libc::IPPROTO_IP, libc::IP_TTL, 4)];
     assert_eq!(seen, if rich { &all[..] } else { &[] });
 }

@@ -78,7 +78,7 @@ const WAYS: [Way; 11] = [
 /// The numbers in control data are nobody's: they do not name a descriptor.
 #[track_caller]
 fn assert_no_numbers(mut messages: ControlMessages<'_>) {
-    let rights = messages.find(|m| (m.level, m.kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS));
+    let rights = messages.find(|m| (m.level, m.ty) == (libc::SOL_SOCKET, libc::SCM_RIGHTS));
     let rights = rights.expect("each message came with descriptors");
     assert!(!rights.data.is_empty() && rights.data.iter().all(|byte| *byte == 0xff), "{rights:?}");
 }
@@ -140,7 +140,7 @@ fn d10_a_peers_pidfd_is_closed() {
     let mut batch = RecvBatch::new(2, 16);
     assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
     let message = batch.messages().next().expect("one");
-    let pidfd = message.control_messages().find(|m| m.kind == SCM_PIDFD).expect("it is told");
+    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is told");
     assert_eq!(pidfd.data, [0xff; 4]);
 }
 

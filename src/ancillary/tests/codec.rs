@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::ancillary::encode::append;
-use crate::ancillary::{ControlMessages, Layout};
+use crate::ancillary::ControlMessages;
+use crate::ancillary::cmsg::append;
+use crate::sys::Layout;
 
 /// 64-bit Linux, 32-bit Linux, macOS, 64-bit BSD; each also with the other byte order.
 fn layouts() -> impl Strategy<Value = Layout> {
@@ -22,11 +23,11 @@ proptest! {
     ) {
         let mut buf = [0xaa; 1024];
         let mut end = 0;
-        for (level, kind, payload) in &messages {
-            end = append(layout, &mut buf, end, (*level, *kind), payload).expect("the room is ample");
+        for (level, ty, payload) in &messages {
+            end = append(layout, &mut buf, end, (*level, *ty), payload).expect("the room is ample");
         }
         let read: Vec<_> = ControlMessages::with_layout(&buf[..end], layout)
-            .map(|message| (message.level, message.kind, message.data.to_vec()))
+            .map(|message| (message.level, message.ty, message.data.to_vec()))
             .collect();
         prop_assert_eq!(read, messages);
     }
@@ -85,7 +86,7 @@ fn r5_a_segment_size_is_read_in_either_byte_order() {
             assert_eq!(buf[len_bytes..len_bytes + 8], [number(17), number(104)].concat());
             let read: Vec<_> = ControlMessages::with_layout(&buf[..end], layout).collect();
             assert_eq!(read.len(), 1);
-            assert_eq!((read[0].level, read[0].kind, read[0].data), (17, 104, &size[..]));
+            assert_eq!((read[0].level, read[0].ty, read[0].data), (17, 104, &size[..]));
             // The payload is in the machine's order, whatever the header's layout.
             assert_eq!(read[0].int(), Some(i32::from_ne_bytes(size)));
         }

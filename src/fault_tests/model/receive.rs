@@ -7,7 +7,7 @@ use super::kernel::Answer;
 use super::messages::{lend, make};
 use super::ops::{Batch, Receiving, Room};
 use super::world::{End, Owed, World, under};
-use crate::sys::kinds;
+use crate::sys::numbers;
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
 
 /// A datagram as it was received.
@@ -147,7 +147,9 @@ impl World {
                 match errno {
                     libc::EAGAIN => {}
                     // D34: it is in the error queue, and the receive may pass over it.
-                    _ if errors && kinds::REPORTED.contains(&errno) => served.tolerated.push(errno),
+                    _ if errors && numbers::ICMP_ERRORS.contains(&errno) => {
+                        served.tolerated.push(errno)
+                    }
                     _ => served.owed_receives.push_back(owed),
                 }
             }

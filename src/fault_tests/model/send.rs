@@ -8,7 +8,7 @@ use super::messages::{Msg, NO_ERRNO, lend};
 use super::ops::{Kind, Sending};
 use super::world::{End, Owed, Partial, World, under};
 use crate::fault_tests::addr;
-use crate::sys::kinds;
+use crate::sys::numbers;
 use crate::{BatchSocketExt, MmsgBuf, SendQueue};
 
 /// What the caller knows of a message after a call.
@@ -281,7 +281,7 @@ impl World {
                 continue;
             }
             // It went to somebody else, and is in the error queue (D18 where that is full).
-            let reported = self.errors && kinds::REPORTED.contains(&errno);
+            let reported = self.errors && numbers::ICMP_ERRORS.contains(&errno);
             if errno == libc::ECONNREFUSED {
                 let served = &mut self.sockets[socket];
                 let owed = Owed { errno, clone };

@@ -19,9 +19,10 @@ use libc::iovec;
 use super::outgoing::{wire_buffers, wire_control, wire_dest};
 use super::split::Split;
 use super::{Control, Header, Headers, Row, SendHeaders};
-use crate::ancillary::{Layout, Refused};
+use crate::ancillary::Refused;
 use crate::segment::{Limits, Run, Source, segment_size};
 use crate::send_msg::{Content, Outgoing, SendBuffers};
+use crate::sys::Layout;
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{Backend, GsoBatch, Memory, Step, msg, unix};
 

@@ -5,8 +5,8 @@ use std::ptr;
 
 use super::{Control, Header};
 use crate::RecvMsg;
-use crate::ancillary::CONTROL_SPACE;
 use crate::message::{Arrival, Cut};
+use crate::sys::CONTROL_SPACE;
 use crate::sys::addr::NAME_LEN;
 use crate::sys::unix;
 

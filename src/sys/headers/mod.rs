@@ -40,8 +40,8 @@ use super::addr::Name;
 use super::fds::ReceivedFds;
 use super::zeroed::Zeroed;
 use super::{Backend, MAX_BATCH, Step, unix};
-use crate::ancillary::CONTROL_SPACE;
 use crate::send_msg::Outgoing;
+use crate::sys::CONTROL_SPACE;
 use crate::{RecvFlags, RecvMsg, SendMsg};
 
 #[cfg(mmsg_calls)]

@@ -39,7 +39,7 @@ fn r2_what_a_call_overwrites_is_set_anew() {
         let (mut wired, _) = headers.wire_recv(&mut msgs);
         for header in wired.as_mut().0 {
             let hdr = &mut header.msg_hdr;
-            assert_eq!(hdr.msg_namelen, NAME_LEN as _);
+            assert_eq!(hdr.msg_namelen, NAME_LEN as libc::socklen_t);
             assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);
             assert_eq!((hdr.msg_iovlen, hdr.msg_flags), (1, 0));
             assert!(!hdr.msg_name.is_null() && !hdr.msg_control.is_null());

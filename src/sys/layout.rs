@@ -1,5 +1,5 @@
-//! How control messages lie in memory, as numbers, so that every platform's layout can be tested
-//! on any machine.
+//! How control messages lie in memory, as plain numbers, so that any machine can test the layout of
+//! every platform; and how much space a message needs for all of them.
 
 /// The shape of a `struct cmsghdr` and of what surrounds it.
 ///
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// This platform's.
-    pub(crate) const NATIVE: Self = crate::sys::CONTROL_LAYOUT;
+    pub(crate) const NATIVE: Self = super::CONTROL_LAYOUT;
 
     /// Bytes that a message with a payload of `payload` bytes takes, padding included
     /// (`CMSG_SPACE`).
@@ -65,3 +65,35 @@ impl Layout {
         bytes[..8].copy_from_slice(&raw);
     }
 }
+
+/// Payload lengths of the control messages that a datagram socket of this platform can be asked
+/// to send with one datagram; the room for all of them at once is [`CONTROL_SPACE`].
+const PAYLOADS: [usize; 16] = [
+    12, // IP_PKTINFO: struct in_pktinfo
+    20, // IPV6_PKTINFO: struct in6_pktinfo
+    4,  // IP_TOS, one byte on Linux, an int elsewhere
+    4,  // IPV6_TCLASS
+    4,  // IP_TTL
+    4,  // IPV6_HOPLIMIT
+    16, // SO_TIMESTAMPNS: struct timespec with 64-bit fields
+    48, // SO_TIMESTAMPING: three of them
+    4,  // UDP_GRO
+    4,  // SO_RXQ_OVFL
+    16, // IP_RECVORIGDSTADDR: struct sockaddr_in
+    28, // IPV6_RECVORIGDSTADDR: struct sockaddr_in6
+    32, // IPV6_PATHMTU: struct ip6_mtuinfo
+    4,  // SO_MARK
+    44, // IP_RECVERR, IPV6_RECVERR: struct sock_extended_err and a sockaddr_in6
+    12, // SCM_CREDENTIALS on a Unix socket: struct ucred
+];
+
+/// Bytes of control data that every message has room for on receive: the sum of what can be asked
+/// for, computed at compile time.
+pub const CONTROL_SPACE: usize = {
+    let (mut sum, mut i) = (0, 0);
+    while i < PAYLOADS.len() {
+        sum += Layout::NATIVE.space(PAYLOADS[i]);
+        i += 1;
+    }
+    sum.next_multiple_of(8)
+};

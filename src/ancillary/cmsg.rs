@@ -1,0 +1,115 @@
+//! Control messages out of bytes and into bytes: bounds first, exact lengths, no cast to a C struct.
+
+use std::fmt;
+use std::iter::FusedIterator;
+
+use crate::sys::Layout;
+use crate::sys::numbers::CmsgType;
+
+/// One control message: what it is about, and its payload as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ControlMessage<'a> {
+    /// The originating protocol (`cmsg_level`), such as `IPPROTO_IP` or `SOL_SOCKET`.
+    pub level: i32,
+    /// The protocol's own type (`cmsg_type`), such as `IP_PKTINFO`.
+    pub ty: i32,
+    /// The payload, without padding.
+    pub data: &'a [u8],
+}
+
+impl ControlMessage<'_> {
+    /// The payload as one C int in this machine's byte order, `None` if it has another length.
+    #[must_use]
+    pub fn int(&self) -> Option<i32> {
+        self.data.try_into().ok().map(i32::from_ne_bytes)
+    }
+}
+
+/// Iterates over the control messages in a buffer.
+///
+/// Stops at the first message that is malformed: shorter than its own header, or reaching beyond
+/// the buffer. Whatever the bytes, it neither panics nor reads outside of them.
+#[derive(Clone)]
+pub struct ControlMessages<'a> {
+    rest: &'a [u8],
+    layout: Layout,
+}
+
+impl<'a> ControlMessages<'a> {
+    /// Iterates over `control`, bytes in this platform's layout as the kernel wrote them.
+    #[must_use]
+    pub fn new(control: &'a [u8]) -> Self {
+        Self::with_layout(control, Layout::NATIVE)
+    }
+
+    /// The messages that are left.
+    pub(super) fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn with_layout(control: &'a [u8], layout: Layout) -> Self {
+        Self { rest: control, layout }
+    }
+}
+
+impl<'a> Iterator for ControlMessages<'a> {
+    type Item = ControlMessage<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<ControlMessage<'a>> {
+        match split_first(self.layout, self.rest) {
+            Some((message, rest)) => {
+                self.rest = rest;
+                Some(message)
+            }
+            None => {
+                // Nothing after a malformed message can be trusted.
+                self.rest = &[];
+                None
+            }
+        }
+    }
+}
+
+impl FusedIterator for ControlMessages<'_> {}
+
+impl fmt::Debug for ControlMessages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+/// The first message in `bytes`, and what follows it; the last message may lack its padding.
+#[inline]
+pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessage<'_>, &[u8])> {
+    let (header, _) = bytes.split_at_checked(layout.data_offset)?;
+    let len = layout.read_len(header)?;
+    let level = layout.read_int(header, layout.len_bytes)?;
+    let ty = layout.read_int(header, layout.len_bytes + 4)?;
+    // `get` rejects a length beyond the buffer and one shorter than the header.
+    let data = bytes.get(layout.data_offset..len)?;
+    let rest = bytes.get(layout.space(data.len())..).unwrap_or_default();
+    Some((ControlMessage { level, ty, data }, rest))
+}
+
+/// Appends one control message at `at` in `buf` and returns the position after it, padding
+/// included; `None`, and nothing written, where it does not fit.
+#[must_use]
+pub(crate) fn append(
+    layout: Layout,
+    buf: &mut [u8],
+    at: usize,
+    (level, ty): CmsgType,
+    payload: &[u8],
+) -> Option<usize> {
+    let end = at.checked_add(layout.space(payload.len()))?;
+    let space = buf.get_mut(at..end)?;
+    // The kernel sees the padding, too: none of it may be left over from before.
+    space.fill(0);
+    layout.write_len(space, layout.data_offset + payload.len());
+    layout.write_int(space, layout.len_bytes, level);
+    layout.write_int(space, layout.len_bytes + 4, ty);
+    space[layout.data_offset..layout.data_offset + payload.len()].copy_from_slice(payload);
+    Some(end)
+}

@@ -1,0 +1,104 @@
+//! Every number that the crate knows, on a platform that has none of them.
+
+use super::{CmsgType, OptionName};
+
+// Control messages of received messages.
+
+/// `struct in_pktinfo`: destination and interface of an IPv4 datagram.
+pub(crate) const PKTINFO_V4: Option<CmsgType> = None;
+/// `struct in_addr`: destination of an IPv4 datagram.
+pub(crate) const DSTADDR_V4: Option<CmsgType> = None;
+/// `struct in6_pktinfo` (RFC 3542, section 6).
+pub(crate) const PKTINFO_V6: Option<CmsgType> = None;
+pub(crate) const TOS: Option<CmsgType> = None;
+pub(crate) const TCLASS: Option<CmsgType> = None;
+pub(crate) const TTL: Option<CmsgType> = None;
+pub(crate) const HOP_LIMIT: Option<CmsgType> = None;
+/// `struct timespec`.
+pub(crate) const TIMESTAMP_NS: Option<CmsgType> = None;
+/// `struct timeval`.
+pub(crate) const TIMESTAMP_US: Option<CmsgType> = None;
+/// `struct scm_timestamping`.
+pub(crate) const TIMESTAMPING: Option<CmsgType> = None;
+/// Segment size of a coalesced message, an `int`.
+pub(crate) const GRO: Option<CmsgType> = None;
+pub(crate) const DROPPED: Option<CmsgType> = None;
+pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = None;
+pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = None;
+/// `struct ip6_mtuinfo` (RFC 3542, section 11.3).
+pub(crate) const PATH_MTU: Option<CmsgType> = None;
+pub(crate) const MARK: Option<CmsgType> = None;
+/// `struct sock_extended_err` and an address, in the error queue.
+pub(crate) const ERROR_V4: Option<CmsgType> = None;
+pub(crate) const ERROR_V6: Option<CmsgType> = None;
+
+/// `int[]`: descriptors that a Unix peer passes.
+pub(crate) const RIGHTS: Option<CmsgType> = None;
+/// `int`: a descriptor of the peer's process.
+pub(crate) const PIDFD: Option<CmsgType> = None;
+
+// Control messages of messages to send.
+
+pub(crate) const SEND_TOS: Option<CmsgType> = None;
+pub(crate) const SEND_TCLASS: Option<CmsgType> = None;
+pub(crate) const SEND_TTL: Option<CmsgType> = None;
+pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = None;
+pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = None;
+pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = None;
+/// `struct in_addr`: source of an IPv4 datagram.
+pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = None;
+/// Segment size of a GSO batch, a `u16`; also the option that shows whether the kernel has GSO.
+pub(crate) const SEGMENT: Option<CmsgType> = None;
+/// Holds messages back to be joined, an option.
+pub(crate) const CORK: Option<OptionName> = None;
+/// The number that a datagram's timestamp is to have.
+pub(crate) const STAMP_NUMBER: Option<CmsgType> = None;
+pub(crate) const TXTIME: Option<CmsgType> = None;
+/// Whether `SEND_TOS` is one byte and not an `int`.
+pub(crate) const SEND_TOS_IS_A_BYTE: bool = false;
+
+// Socket options that ask for control messages.
+
+pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = None;
+pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = None;
+pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = None;
+pub(crate) const RECV_TOS: Option<OptionName> = None;
+pub(crate) const RECV_TCLASS: Option<OptionName> = None;
+pub(crate) const RECV_TTL: Option<OptionName> = None;
+pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = None;
+pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
+pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = None;
+pub(crate) const RECV_GRO: Option<OptionName> = None;
+pub(crate) const RECV_DROPPED: Option<OptionName> = None;
+pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = None;
+pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = None;
+pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
+pub(crate) const RECV_MARK: Option<OptionName> = None;
+pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
+pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
+/// Bits of `RECV_TIMESTAMPING` for the device's stamps of received messages.
+pub(crate) const HARDWARE_STAMPS: i32 = 0;
+/// Bits of `RECV_TIMESTAMPING` for stamps of sending, in the error queue.
+pub(crate) const SEND_STAMPS: i32 = 0;
+
+/// Bits of `RECV_TIMESTAMPING` that make the kernel stamp each message sent.
+pub(crate) const ANY_SEND_STAMP: i32 = 0;
+
+// Other options.
+
+/// A number that no two sockets share.
+pub(crate) const COOKIE: Option<OptionName> = None;
+
+/// The memory that a socket's buffers take and may take.
+pub(crate) const MEMINFO: Option<OptionName> = None;
+/// A socket's protocol, an `int`.
+pub(crate) const PROTOCOL: Option<OptionName> = None;
+
+/// Protocols whose sockets have an error queue.
+pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
+
+/// The address family of sockets that see whole packets.
+pub(crate) const PACKET_DOMAIN: Option<i32> = None;
+
+/// The errors that ICMP messages become.
+pub(crate) const ICMP_ERRORS: &[i32] = &[];

@@ -1,0 +1,109 @@
+//! Linux and Android.
+
+use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP, SOL_SOCKET as SOCKET};
+
+pub(crate) use super::absent::*;
+use super::{CmsgType, OptionName};
+
+pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, libc::IP_PKTINFO));
+pub(crate) const PKTINFO_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_PKTINFO));
+pub(crate) const TOS: Option<CmsgType> = Some((IP, libc::IP_TOS));
+pub(crate) const TCLASS: Option<CmsgType> = Some((IPV6, libc::IPV6_TCLASS));
+pub(crate) const TTL: Option<CmsgType> = Some((IP, libc::IP_TTL));
+pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, libc::IPV6_HOPLIMIT));
+pub(crate) const TIMESTAMP_NS: Option<CmsgType> = Some((SOCKET, libc::SO_TIMESTAMPNS));
+pub(crate) const TIMESTAMPING: Option<CmsgType> = Some((SOCKET, libc::SO_TIMESTAMPING));
+/// `UDP_GRO`, include/uapi/linux/udp.h
+pub(crate) const GRO: Option<CmsgType> = Some((UDP, 104));
+pub(crate) const DROPPED: Option<CmsgType> = Some((SOCKET, libc::SO_RXQ_OVFL));
+pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = Some((IP, libc::IP_ORIGDSTADDR));
+pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_ORIGDSTADDR));
+pub(crate) const PATH_MTU: Option<CmsgType> = Some((IPV6, libc::IPV6_PATHMTU));
+pub(crate) const MARK: Option<CmsgType> = Some((SOCKET, libc::SO_MARK));
+pub(crate) const ERROR_V4: Option<CmsgType> = Some((IP, libc::IP_RECVERR));
+pub(crate) const ERROR_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_RECVERR));
+pub(crate) const RIGHTS: Option<CmsgType> = Some((SOCKET, libc::SCM_RIGHTS));
+/// `SCM_PIDFD`, include/linux/socket.h (Linux 6.5)
+pub(crate) const PIDFD: Option<CmsgType> = Some((SOCKET, 4));
+
+pub(crate) const SEND_TOS: Option<CmsgType> = TOS;
+pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
+pub(crate) const SEND_TTL: Option<CmsgType> = TTL;
+pub(crate) const SEND_HOP_LIMIT: Option<CmsgType> = HOP_LIMIT;
+pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
+pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
+/// `UDP_SEGMENT`, include/uapi/linux/udp.h
+pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
+/// `UDP_CORK`, include/uapi/linux/udp.h
+pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));
+/// `SCM_TS_OPT_ID`, include/uapi/asm-generic/socket.h
+pub(crate) const STAMP_NUMBER: Option<CmsgType> = Some((SOCKET, 81));
+/// `SO_TXTIME`, include/uapi/asm-generic/socket.h
+pub(crate) const TXTIME: Option<CmsgType> = Some((SOCKET, 61));
+
+pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
+pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPKTINFO));
+pub(crate) const RECV_TOS: Option<OptionName> = Some((IP, libc::IP_RECVTOS));
+pub(crate) const RECV_TCLASS: Option<OptionName> = Some((IPV6, libc::IPV6_RECVTCLASS));
+pub(crate) const RECV_TTL: Option<OptionName> = Some((IP, libc::IP_RECVTTL));
+pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, libc::IPV6_RECVHOPLIMIT));
+pub(crate) const RECV_TIMESTAMP: Option<OptionName> = TIMESTAMP_NS;
+pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = TIMESTAMPING;
+pub(crate) const RECV_GRO: Option<OptionName> = GRO;
+pub(crate) const RECV_DROPPED: Option<OptionName> = DROPPED;
+pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
+pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
+pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, libc::IPV6_RECVPATHMTU));
+/// `SO_RCVMARK`, include/uapi/asm-generic/socket.h
+pub(crate) const RECV_MARK: Option<OptionName> = Some((SOCKET, 75));
+pub(crate) const RECV_ERROR_V4: Option<OptionName> = ERROR_V4;
+pub(crate) const RECV_ERROR_V6: Option<OptionName> = ERROR_V6;
+/// The device's stamps alone (include/uapi/linux/net_tstamp.h). `RECV_TIMESTAMP` asks for the
+/// kernel's, and makes up for one that was not taken in time.
+pub(crate) const HARDWARE_STAMPS: i32 =
+    (libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE) as i32;
+/// Stamps by the error queue, with a number for each datagram and no payload.
+pub(crate) const SEND_STAMPS: i32 = (libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_SOFTWARE
+    | libc::SOF_TIMESTAMPING_OPT_ID
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY) as i32;
+
+/// Of the device, of the driver, when queued, when acknowledged, when completed
+/// (include/uapi/linux/net_tstamp.h).
+pub(crate) const ANY_SEND_STAMP: i32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 18;
+
+/// `SO_COOKIE`, include/uapi/asm-generic/socket.h
+pub(crate) const COOKIE: Option<OptionName> = Some((SOCKET, 57));
+
+/// `icmp_err_convert` in net/ipv4/icmp.c, `icmpv6_err_convert` in net/ipv6/icmp.c.
+pub(crate) const ICMP_ERRORS: &[i32] = &[
+    libc::ECONNREFUSED,
+    libc::EHOSTUNREACH,
+    libc::ENETUNREACH,
+    libc::EMSGSIZE,
+    libc::EACCES,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::ENOPROTOOPT,
+    libc::EOPNOTSUPP,
+    libc::EPROTO,
+];
+/// `SO_MEMINFO`, include/uapi/asm-generic/socket.h
+pub(crate) const MEMINFO: Option<OptionName> = Some((SOCKET, 55));
+pub(crate) const PROTOCOL: Option<OptionName> = Some((SOCKET, libc::SO_PROTOCOL));
+
+/// Protocols that read their error queue where `MSG_ERRQUEUE` asks for it; raw sockets do, too
+/// (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
+pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
+    libc::IPPROTO_UDP,
+    libc::IPPROTO_UDPLITE,
+    libc::IPPROTO_TCP,
+    libc::IPPROTO_ICMP,
+    libc::IPPROTO_ICMPV6,
+];
+
+pub(crate) const PACKET_DOMAIN: Option<i32> = Some(libc::AF_PACKET);
+
+pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;

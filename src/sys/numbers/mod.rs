@@ -1,0 +1,44 @@
+//! The numbers of this platform's control messages and socket options.
+//!
+//! [`absent`] names every number that the crate knows, each as `None`. A platform's file takes all
+//! of them from there and defines those that it has: what it lacks is not listed. The numbers are
+//! the C library's; the few that it does not name are the kernel's, from the header that stands
+//! beside them.
+
+// The C library's constants have other types elsewhere, and no platform uses every number.
+#![allow(clippy::unnecessary_cast, dead_code)]
+
+mod absent;
+
+#[cfg(linux_like)]
+#[path = "linux.rs"]
+mod platform;
+#[cfg(target_vendor = "apple")]
+#[path = "apple.rs"]
+mod platform;
+#[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+#[path = "freebsd.rs"]
+mod platform;
+#[cfg(target_os = "netbsd")]
+#[path = "netbsd.rs"]
+mod platform;
+#[cfg(target_os = "openbsd")]
+#[path = "openbsd.rs"]
+mod platform;
+#[cfg(not(any(
+    linux_like,
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "dragonfly",
+    target_os = "netbsd",
+    target_os = "openbsd",
+)))]
+#[path = "other.rs"]
+mod platform;
+
+pub(crate) use platform::*;
+
+/// A control message's originating protocol and type (`cmsg_level`, `cmsg_type`).
+pub(crate) type CmsgType = (i32, i32);
+/// A socket option's level and name.
+pub(crate) type OptionName = (i32, i32);

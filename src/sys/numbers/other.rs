@@ -1,0 +1,6 @@
+//! Platforms without control messages here: Windows.
+
+pub(crate) use super::absent::*;
+
+/// `WSAEMSGSIZE` (winsock2.h)
+pub(crate) const EMSGSIZE: i32 = 10040;
