@@ -75,7 +75,7 @@ impl<'a, S: EchoSocket + ?Sized> BatchEcho<'a, S> {
             return;
         }
         let replies = Replies { datagrams: self.batch.iter(), left: count };
-        let sent = match moved_by(self.socket, || self.socket.send_iter(&mut replies.clone())) {
+        let sent = match moved_by(self.socket, || self.socket.send_iter(replies.clone())) {
             Ok(moved) => self.count_sent(moved),
             Err(error) => {
                 // Any other error will be met again by the datagram that it is about.
