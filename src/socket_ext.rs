@@ -48,6 +48,9 @@ pub trait BatchSocketExt: BatchSocket {
     /// may have been advanced past them, by at most 64: take them from its source again, or use a
     /// [`SendQueue`](crate::SendQueue), which keeps what the socket does not take.
     ///
+    /// On a connected socket `ConnectionRefused` is about a datagram sent earlier; the message at
+    /// the reported index was not sent.
+    ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

@@ -10,6 +10,10 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::figures::Direction;
 
+/// Errors in a row before one is taken to be about the datagram at hand: each may be about another
+/// one that left before.
+const DOUBTS: u64 = 8;
+
 /// A socket without back-pressure to those who send by it: what it does not take at once waits in
 /// its queue, in order, and what does not fit there is dropped and counted.
 pub struct Outlet {
@@ -105,27 +109,27 @@ impl Outlet {
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
         // An error was returned, and it is not known yet whether it is about the first of the queue.
-        let mut doubt = false;
+        let mut doubts = 0;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
                 Ok(0) => self.blocked = true,
                 Ok(sent) => {
                     figures.forwarded += sent as u64;
-                    figures.errors += u64::from(doubt);
-                    doubt = false;
+                    figures.errors += doubts;
+                    doubts = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 // Perhaps about a datagram that left before, returned in the place of this one, and
                 // once. What is about this one comes again at once.
-                Err(_) if !doubt => doubt = true,
+                Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
                     figures.refused += 1;
                     self.waiting.pop_front();
-                    doubt = false;
+                    doubts = 0;
                 }
             }
         }
-        figures.errors += u64::from(doubt);
+        figures.errors += doubts;
     }
 
     /// Gives up on what the socket still does not take.
