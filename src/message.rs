@@ -3,53 +3,48 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
-use crate::ancillary::Told;
 use crate::parts::{Parts, Slices};
 use crate::sys::RawAddrRef;
 use crate::{ControlMessages, RecvMeta, SendMeta, SendMsg};
 
-/// What a receive call tells about one message, its bytes and where they came from aside.
+/// What a receive call reports about one message, beside its bytes and its source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// Bytes that the system reported: more than the buffers hold where it told the length before
-    /// the cut.
+pub(crate) struct Received {
+    /// Bytes that the system reported: more than the buffers hold where it reports the length of a
+    /// truncated message.
     pub(crate) reported: usize,
-    /// Length of a train's datagrams; `None` if it is none.
+    /// Length of a coalesced message's segments; `None` for a single datagram.
     pub(crate) segment_size: Option<u16>,
-    pub(crate) cut: Cut,
-    /// Whether anything was told beside it.
-    pub(crate) told: bool,
+    pub(crate) truncation: Truncation,
+    /// Whether it came with control messages.
+    pub(crate) has_meta: bool,
 }
 
-/// What was told about a message beyond its arrival; lent, since it is large and often empty.
+/// A message's metadata; borrowed, since it is large and often empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta<'a> {
-    /// What is understood.
-    read: &'a RecvMeta,
+    decoded: &'a RecvMeta,
     /// All control messages, where they are at hand.
     raw: &'a [u8],
 }
 
-/// What is understood of no control messages. Lent as the others are, not copied: a copy is made
-/// of the fields that are looked at, and without a branch for each.
-static NOTHING: RecvMeta = RecvMeta::NONE;
+static NO_META: RecvMeta = RecvMeta::NONE;
 
 impl<'a> Meta<'a> {
-    /// What was `told`, if anything was, by these control messages.
     #[inline(always)]
-    pub(crate) fn new(told: Option<&'a Told>, raw: &'a [u8]) -> Self {
-        Self { read: told.map_or(&NOTHING, Told::meta), raw }
+    pub(crate) fn new(decoded: Option<&'a RecvMeta>, raw: &'a [u8]) -> Self {
+        Self { decoded: decoded.unwrap_or(&NO_META), raw }
     }
 
     #[inline(always)]
     pub(crate) fn get(&self) -> RecvMeta {
-        *self.read
+        *self.decoded
     }
 }
 
-/// What was cut off a message for want of room.
+/// What a message lost because its buffers were too small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
     /// Payload (`MSG_TRUNC`).
     pub(crate) data: bool,
     /// Control messages (`MSG_CTRUNC`).
@@ -59,32 +54,32 @@ pub(crate) struct Cut {
     pub(crate) segment_size: bool,
 }
 
-impl Cut {
+impl Truncation {
     pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
 }
 
-impl Arrival {
+impl Received {
     pub(crate) const NONE: Self = Self::plain(0);
 
     /// A whole message without control data.
     #[inline]
     pub(crate) const fn plain(len: usize) -> Self {
-        Self { reported: len, segment_size: None, cut: Cut::NONE, told: false }
+        Self { reported: len, segment_size: None, truncation: Truncation::NONE, has_meta: false }
     }
 
     /// The message's own length, if `len` bytes of it are in the buffers.
     pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
-        (!self.cut.data || self.reported > len).then_some(self.reported)
+        (!self.truncation.data || self.reported > len).then_some(self.reported)
     }
 
     #[inline]
     pub(crate) fn truncated(&self) -> bool {
-        self.cut.data || self.cut.segment_size
+        self.truncation.data || self.truncation.segment_size
     }
 
     #[inline]
     pub(crate) fn control_truncated(&self) -> bool {
-        self.cut.control
+        self.truncation.control
     }
 }
 
@@ -109,7 +104,7 @@ pub(crate) fn reply<'d>(
 pub struct Message<'a> {
     parts: Parts<'a>,
     source: RawAddrRef<'a>,
-    arrival: Arrival,
+    received: Received,
     meta: Meta<'a>,
 }
 
@@ -118,10 +113,10 @@ impl<'a> Message<'a> {
     pub(crate) fn new(
         parts: Parts<'a>,
         source: RawAddrRef<'a>,
-        arrival: Arrival,
+        received: Received,
         meta: Meta<'a>,
     ) -> Self {
-        Self { parts, source, arrival, meta }
+        Self { parts, source, received, meta }
     }
 
     /// The bytes received.
@@ -134,7 +129,7 @@ impl<'a> Message<'a> {
     /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
-        self.arrival.full_len(self.parts.len())
+        self.received.full_len(self.parts.len())
     }
 
     /// Where the message came from. `None` where the system gave no Internet address, as on a
@@ -160,7 +155,7 @@ impl<'a> Message<'a> {
     /// sent.
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        reply(self.addr(), self.meta.read, data)
+        reply(self.addr(), self.meta.decoded, data)
     }
 
     /// Whether bytes are missing, or where its datagrams end is not known: the message was longer than
@@ -168,13 +163,13 @@ impl<'a> Message<'a> {
     /// segment size.
     #[must_use]
     pub fn truncated(&self) -> bool {
-        self.arrival.truncated()
+        self.received.truncated()
     }
 
     /// Whether control messages are missing.
     #[must_use]
     pub fn control_truncated(&self) -> bool {
-        self.arrival.control_truncated()
+        self.received.control_truncated()
     }
 
     /// All control messages, as they came, but for the numbers of descriptors, which read as -1
@@ -188,7 +183,7 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.parts, self.source, &self.arrival, self.meta)
+        Datagrams::new(self.parts, self.source, &self.received, self.meta)
     }
 }
 
@@ -273,7 +268,7 @@ impl<'a> Datagram<'a> {
     /// ```
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        reply(self.addr(), self.meta.read, data)
+        reply(self.addr(), self.meta.decoded, data)
     }
 
     /// Whether its end is missing.
@@ -302,7 +297,7 @@ pub struct Datagrams<'a> {
     segment: usize,
     /// Whether the end of the message is missing: its last datagram is shorter than a segment then,
     /// also if no byte of it is there.
-    cut: bool,
+    is_truncated: bool,
 }
 
 impl<'a> Datagrams<'a> {
@@ -310,12 +305,12 @@ impl<'a> Datagrams<'a> {
     pub(crate) fn new(
         parts: Parts<'a>,
         source: RawAddrRef<'a>,
-        arrival: &Arrival,
+        received: &Received,
         meta: Meta<'a>,
     ) -> Self {
-        let segment = arrival.segment_size.map_or(usize::MAX, usize::from);
-        let rest = if arrival.cut.segment_size { Parts::default() } else { parts };
-        Self { rest, more: true, source, meta, segment, cut: arrival.truncated() }
+        let segment = received.segment_size.map_or(usize::MAX, usize::from);
+        let rest = if received.truncation.segment_size { Parts::default() } else { parts };
+        Self { rest, more: true, source, meta, segment, is_truncated: received.truncated() }
     }
 }
 
@@ -324,21 +319,21 @@ impl<'a> Datagrams<'a> {
 /// Apart from [`Datagrams`], whose bytes may lie in several buffers: with those in its place, the loop
 /// over a batch takes 18 instructions a datagram more, also where there is no train.
 #[derive(Clone, Debug)]
-pub(crate) struct Train<'a> {
+pub(crate) struct Segments<'a> {
     rest: &'a [u8],
     /// As in [`Datagrams`], like the others.
     more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
     segment: usize,
-    cut: bool,
+    is_truncated: bool,
 }
 
-impl<'a> Train<'a> {
+impl<'a> Segments<'a> {
     /// What is left of datagrams that lie in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
-        let &Datagrams { rest, more, source, meta, segment, cut } = datagrams;
-        Self { rest: rest.head(), more, source, meta, segment, cut }
+        let &Datagrams { rest, more, source, meta, segment, is_truncated } = datagrams;
+        Self { rest: rest.head(), more, source, meta, segment, is_truncated }
     }
 
     #[inline(always)]
@@ -348,8 +343,8 @@ impl<'a> Train<'a> {
         }
         let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
-        self.more = has_more(rest.len(), data.len() == self.segment, self.cut);
-        let truncated = self.cut && !self.more;
+        self.more = has_more(rest.len(), data.len() == self.segment, self.is_truncated);
+        let truncated = self.is_truncated && !self.more;
         Some(Datagram { truncated, ..Datagram::whole(data, self.source, self.meta) })
     }
 
@@ -368,14 +363,14 @@ impl<'a> Iterator for Datagrams<'a> {
             return None;
         }
         let parts = self.rest.split_to(self.segment);
-        self.more = has_more(self.rest.len(), parts.len() == self.segment, self.cut);
-        let truncated = self.cut && !self.more;
+        self.more = has_more(self.rest.len(), parts.len() == self.segment, self.is_truncated);
+        let truncated = self.is_truncated && !self.more;
         Some(Datagram { parts, source: self.source, meta: self.meta, truncated })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = match (self.more, self.cut) {
+        let left = match (self.more, self.is_truncated) {
             (false, _) => 0,
             (true, false) => self.rest.len().div_ceil(self.segment).max(1),
             (true, true) => self.rest.len() / self.segment + 1,
@@ -387,8 +382,8 @@ impl<'a> Iterator for Datagrams<'a> {
 /// Whether a datagram follows one behind which `left` bytes are left: of a truncated message also if
 /// none are, unless the one before was shorter than a segment and so its last.
 #[inline(always)]
-fn has_more(left: usize, is_whole: bool, cut: bool) -> bool {
-    left > 0 || (cut && is_whole)
+fn has_more(left: usize, is_whole: bool, is_truncated: bool) -> bool {
+    left > 0 || (is_truncated && is_whole)
 }
 
 impl ExactSizeIterator for Datagrams<'_> {}
@@ -402,16 +397,16 @@ mod tests {
 
     static NOWHERE: RawAddr = RawAddr::NONE;
 
-    fn message(bytes: &[u8], arrival: Arrival) -> Message<'_> {
-        Message::new(Parts::one(bytes), NOWHERE.lend(), arrival, Meta::new(None, &[]))
+    fn message(bytes: &[u8], received: Received) -> Message<'_> {
+        Message::new(Parts::one(bytes), NOWHERE.lend(), received, Meta::new(None, &[]))
     }
 
-    fn arrival(len: usize, segment_size: Option<u16>, cut: Cut) -> Arrival {
-        Arrival { reported: len, segment_size, cut, told: false }
+    fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
+        Received { reported: len, segment_size, truncation, has_meta: false }
     }
 
-    fn cut(data: bool) -> Cut {
-        Cut { data, ..Cut::NONE }
+    fn cut(data: bool) -> Truncation {
+        Truncation { data, ..Truncation::NONE }
     }
 
     type Plain = Vec<(Vec<u8>, bool)>;
@@ -428,7 +423,7 @@ mod tests {
             buffer in 1usize..70,
             truncated in any::<bool>(),
         ) {
-            let arrival = arrival(bytes.len(), Some(segment), cut(truncated));
+            let received = received(bytes.len(), Some(segment), cut(truncated));
             let mut naive: Plain =
                 bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
             // The one that the end of the buffer goes through, if only before its first byte.
@@ -437,21 +432,21 @@ mod tests {
             }
             naive.last_mut().expect("never empty").1 = truncated;
 
-            let whole = message(&bytes, arrival);
+            let whole = message(&bytes, received);
             prop_assert_eq!(whole.datagrams().len(), naive.len());
             prop_assert_eq!(plain(whole.datagrams()), naive.clone());
             // What a batch goes through: the first, and the rest of the same buffer.
             let mut datagrams = whole.datagrams();
             let first = datagrams.next();
-            let mut rest = Train::rest_of(&datagrams);
+            let mut rest = Segments::rest_of(&datagrams);
             let all = first.into_iter().chain(std::iter::from_fn(|| rest.next()));
             prop_assert_eq!(plain(all), naive.clone());
             prop_assert!(rest.next().is_none());
 
             let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
-            let parts = Parts::many(&slices, arrival.reported);
+            let parts = Parts::many(&slices, received.reported);
             let mut scattered =
-                Datagrams::new(parts, NOWHERE.lend(), &arrival, Meta::new(None, &[]));
+                Datagrams::new(parts, NOWHERE.lend(), &received, Meta::new(None, &[]));
             prop_assert_eq!(plain(scattered.clone()), naive.clone());
             for left in (0..naive.len()).rev() {
                 scattered.next();
@@ -462,8 +457,8 @@ mod tests {
 
     #[test]
     fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
-        let lost = Cut { control: true, segment_size: true, ..Cut::NONE };
-        let message = message(b"abcd", arrival(4, None, lost));
+        let lost = Truncation { control: true, segment_size: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, lost));
         assert!(message.truncated());
         assert_eq!(message.datagrams().len(), 1);
         assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
@@ -472,16 +467,16 @@ mod tests {
 
     #[test]
     fn d33_control_data_truncated_alone_hides_nothing() {
-        let control = Cut { control: true, ..Cut::NONE };
-        let message = message(b"abcd", arrival(4, None, control));
+        let control = Truncation { control: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, control));
         assert!(message.control_truncated() && !message.truncated());
         assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
     }
 
     #[test]
     fn a_cut_message_knows_its_length_only_if_told() {
-        assert_eq!(arrival(4, None, cut(true)).full_len(4), None);
-        assert_eq!(arrival(9, None, cut(true)).full_len(4), Some(9));
-        assert_eq!(arrival(4, None, Cut::NONE).full_len(4), Some(4));
+        assert_eq!(received(4, None, cut(true)).full_len(4), None);
+        assert_eq!(received(9, None, cut(true)).full_len(4), Some(9));
+        assert_eq!(received(4, None, Truncation::NONE).full_len(4), Some(4));
     }
 }

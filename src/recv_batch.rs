@@ -6,12 +6,11 @@ use std::io;
 use std::iter::FusedIterator;
 use std::ptr;
 
-use crate::ancillary::Told;
-use crate::message::{Arrival, Meta, Train};
+use crate::message::{Meta, Received, Segments};
 use crate::parts::Parts;
 use crate::progress::{Direction, Progress};
 use crate::sys::{BorrowedSocket, MAX_BATCH, OwnedSocket, RawAddr, Singles, Slots};
-use crate::{Backend, Datagram, Message, RecvFlags, RecvMsg};
+use crate::{Backend, Datagram, Message, RecvFlags, RecvMeta, RecvMsg};
 
 /// Payload memory for a batch and the headers to receive it by, allocated once.
 ///
@@ -61,9 +60,9 @@ pub struct RecvBatch {
 struct Filled {
     /// Where its bytes are; `None` if the implementation put them into other memory.
     slot: Option<usize>,
-    arrival: Arrival,
+    received: Received,
     source: RawAddr,
-    told: Told,
+    meta: RecvMeta,
 }
 
 /// 64 slots for trains, as [`RecvBatch::for_trains`] makes them.
@@ -142,13 +141,13 @@ impl RecvBatch {
         self.len == 0
     }
 
-    /// The messages of the last receive, in the order of their arrival.
+    /// The messages of the last receive, in the order of their received.
     #[must_use]
     pub fn messages(&self) -> Messages<'_> {
         Messages { batch: self, next: 0 }
     }
 
-    /// The datagrams of the last receive, in the order of their arrival.
+    /// The datagrams of the last receive, in the order of their received.
     ///
     /// Every loss shows: where bytes are missing there is a datagram that is
     /// [`truncated`](Datagram::truncated), which may be empty (see [`Datagrams`](crate::Datagrams)).
@@ -160,7 +159,7 @@ impl RecvBatch {
     }
 
     /// Whether descriptors that come with messages (`SCM_RIGHTS`, on Unix sockets) are kept for
-    /// [`take_fds`](Self::take_fds). They are closed on arrival otherwise, as at first.
+    /// [`take_fds`](Self::take_fds). They are closed on received otherwise, as at first.
     ///
     /// Until then, those of all messages of a batch are open at once, so a peer can make a receive
     /// meet the process's limit of descriptors for a moment: those beyond it do not come, and the
@@ -211,9 +210,9 @@ impl RecvBatch {
     fn message(&self, i: usize) -> Option<Message<'_>> {
         (i < self.len).then(|| match self.filled.get(i) {
             None => self.slots.message(i),
-            Some(Filled { slot, arrival, source, told }) => {
-                let data = slot.map_or(&[][..], |slot| self.slots.payload(slot, arrival.reported));
-                Message::new(Parts::one(data), source.lend(), *arrival, Meta::new(Some(told), &[]))
+            Some(Filled { slot, received, source, meta }) => {
+                let data = slot.map_or(&[][..], |slot| self.slots.payload(slot, received.reported));
+                Message::new(Parts::one(data), source.lend(), *received, Meta::new(Some(meta), &[]))
             }
         })
     }
@@ -224,12 +223,12 @@ impl RecvBatch {
     /// Takes and gives the position by value: an iterator that is lent to a function lives in
     /// memory, not in registers.
     #[inline(never)]
-    fn any_datagram(&self, mut next: usize) -> Option<(Datagram<'_>, usize, Train<'_>)> {
+    fn any_datagram(&self, mut next: usize) -> Option<(Datagram<'_>, usize, Segments<'_>)> {
         loop {
             let mut datagrams = self.message(next)?.datagrams();
             next += 1;
             if let Some(datagram) = datagrams.next() {
-                return Some((datagram, next, Train::rest_of(&datagrams)));
+                return Some((datagram, next, Segments::rest_of(&datagrams)));
             }
         }
     }
@@ -245,7 +244,7 @@ impl RecvBatch {
     }
 
     /// What the last receive brought, and how many bytes of each are in its slot.
-    pub(crate) fn arrived(&self) -> impl Iterator<Item = (Arrival, usize)> {
+    pub(crate) fn arrived(&self) -> impl Iterator<Item = (Received, usize)> {
         (0..self.len).map(|i| self.slots.arrived(i))
     }
 
@@ -297,9 +296,9 @@ impl RecvBatch {
         for (msg, slot) in msgs[..count].iter().zip(&mut slots) {
             // Whoever received may have put the messages in another order.
             *slot = starts[..most].iter().position(|start| *start == msg.start());
-            let (mut arrival, source, told) = msg.known();
-            arrival.cut.data |= slot.is_none();
-            self.filled.push(Filled { slot: *slot, arrival, source, told });
+            let (mut received, source, meta) = msg.known();
+            received.truncation.data |= slot.is_none();
+            self.filled.push(Filled { slot: *slot, received, source, meta });
         }
         drop((buffers, msgs));
         for (i, slot) in slots[..count].iter().enumerate() {
@@ -355,7 +354,7 @@ pub struct Iter<'a> {
     singles: Option<Singles<'a>>,
     next: usize,
     /// What is left of the train in the slot before.
-    train: Option<Train<'a>>,
+    train: Option<Segments<'a>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -367,7 +366,7 @@ impl<'a> Iterator for Iter<'a> {
         if let Some(singles) = &mut self.singles {
             return singles.next();
         }
-        if let Some(datagram) = self.train.as_mut().and_then(Train::next) {
+        if let Some(datagram) = self.train.as_mut().and_then(Segments::next) {
             return Some(datagram);
         }
         let (datagram, next, train) = self.batch.any_datagram(self.next)?;
@@ -384,7 +383,7 @@ impl fmt::Debug for Iter<'_> {
         f.debug_struct("Iter")
             .field("batch", batch)
             .field("next", next)
-            .field("train", &train.as_ref().map_or(0, Train::len))
+            .field("train", &train.as_ref().map_or(0, Segments::len))
             .finish_non_exhaustive()
     }
 }

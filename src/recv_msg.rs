@@ -5,13 +5,13 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::{ptr, slice};
 
-use crate::ancillary::{ControlRoom, Told};
-use crate::message::{self, Arrival, Cut, Meta};
+use crate::ancillary::ControlRoom;
+use crate::message::{self, Meta, Received, Truncation};
 use crate::parts::{Parts, Slices};
 use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
-/// Room for one message, and after a receive call the message in it.
+/// RecvSpace for one message, and after a receive call the message in it.
 ///
 /// Only the messages that a call counts in its result are set by it; the others keep what they
 /// held. A `RecvMsg` can be used for any number of calls.
@@ -54,15 +54,15 @@ use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 /// println!("{}", msg.len());
 /// ```
 pub struct RecvMsg<'a> {
-    room: Room<'a>,
+    room: RecvSpace<'a>,
     source: RawAddr,
-    arrival: Arrival,
-    /// What was told beside it; not looked at unless the arrival says that something was.
-    told: Told,
+    received: Received,
+    /// Not looked at unless `received` says that it has metadata.
+    meta: RecvMeta,
 }
 
 /// The memory lent. Mostly it is plain, and one look tells.
-enum Room<'a> {
+enum RecvSpace<'a> {
     /// One buffer and nothing else.
     Plain(IoSliceMut<'a>),
     /// Whatever there may be.
@@ -80,26 +80,26 @@ enum RecvBuffers<'a> {
 }
 
 impl<'a> RecvMsg<'a> {
-    /// Room in one buffer.
+    /// RecvSpace in one buffer.
     ///
-    /// A datagram longer than the buffer is cut, and [`truncated`](Self::truncated) says so.
+    /// A datagram longer than the buffer is truncation, and [`truncated`](Self::truncated) says so.
     /// 65,535 bytes hold any UDP datagram and any train.
     #[must_use]
     #[inline]
     pub fn new(buffer: &'a mut [u8]) -> Self {
         // Windows counts the bytes of a buffer in 32 bits, and no message comes near that.
         let len = buffer.len().min(u32::MAX as usize);
-        Self::with_room(Room::Plain(IoSliceMut::new(&mut buffer[..len])))
+        Self::with_space(RecvSpace::Plain(IoSliceMut::new(&mut buffer[..len])))
     }
 
-    /// Room in several buffers, filled in order.
+    /// RecvSpace in several buffers, filled in order.
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        Self::with_room(Room::Full {
+        Self::with_space(RecvSpace::Full {
             buffers: RecvBuffers::Many(buffers),
             control: None,
             fds: None,
@@ -107,8 +107,8 @@ impl<'a> RecvMsg<'a> {
     }
 
     #[inline]
-    fn with_room(room: Room<'a>) -> Self {
-        Self { room, source: RawAddr::NONE, arrival: Arrival::NONE, told: Told::NOTHING }
+    fn with_space(room: RecvSpace<'a>) -> Self {
+        Self { room, source: RawAddr::NONE, received: Received::NONE, meta: RecvMeta::NONE }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -119,15 +119,15 @@ impl<'a> RecvMsg<'a> {
     pub fn with_control(mut self, control: &'a mut ControlBuf<'_>) -> Self {
         control.clear();
         let (buffers, fds) = match self.room {
-            Room::Plain(buffer) => (RecvBuffers::One(buffer), None),
-            Room::Full { buffers, fds, .. } => (buffers, fds),
+            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
+            RecvSpace::Full { buffers, fds, .. } => (buffers, fds),
         };
-        self.room = Room::Full { buffers, control: Some(control.room()), fds };
+        self.room = RecvSpace::Full { buffers, control: Some(control.room()), fds };
         self
     }
 
     /// The same room, and `fds` for the descriptors that come with the message (`SCM_RIGHTS`, on a
-    /// Unix socket). They are closed on arrival otherwise.
+    /// Unix socket). They are closed on received otherwise.
     ///
     /// A receive that fills this message closes what `fds` still holds, and puts the new ones into
     /// it. Up to [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data come with a message,
@@ -157,10 +157,10 @@ impl<'a> RecvMsg<'a> {
     pub fn with_fds(mut self, fds: &'a mut Vec<OwnedSocket>) -> Self {
         fds.clear();
         let (buffers, control) = match self.room {
-            Room::Plain(buffer) => (RecvBuffers::One(buffer), None),
-            Room::Full { buffers, control, .. } => (buffers, control),
+            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
+            RecvSpace::Full { buffers, control, .. } => (buffers, control),
         };
-        self.room = Room::Full { buffers, control, fds: Some(fds) };
+        self.room = RecvSpace::Full { buffers, control, fds: Some(fds) };
         self
     }
 
@@ -168,7 +168,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.arrival.reported.min(self.capacity())
+        self.received.reported.min(self.capacity())
     }
 
     /// Whether no bytes were received: an empty datagram is one, too.
@@ -182,7 +182,7 @@ impl<'a> RecvMsg<'a> {
     /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
-        self.arrival.full_len(self.len())
+        self.received.full_len(self.len())
     }
 
     /// The bytes received, as far as they lie in the first buffer that holds any: all of them,
@@ -191,8 +191,8 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub fn data(&self) -> &[u8] {
         match &self.room {
-            Room::Plain(buffer) => &buffer[..self.arrival.reported.min(buffer.len())],
-            Room::Full { .. } => self.parts().head(),
+            RecvSpace::Plain(buffer) => &buffer[..self.received.reported.min(buffer.len())],
+            RecvSpace::Full { .. } => self.parts().head(),
         }
     }
 
@@ -200,7 +200,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let len = self.data().len();
-        let mut buffers = self.full_room().0.iter_mut();
+        let mut buffers = self.full_space().0.iter_mut();
         // As `data` does: buffers without room are passed over.
         buffers.find(|buffer| !buffer.is_empty()).map_or(&mut [], |first| &mut first[..len])
     }
@@ -223,7 +223,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.told().get()
+        self.meta_ref().get()
     }
 
     /// The datagram that answers this message with `data`: to where it came from, from the address
@@ -244,21 +244,21 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
-        self.arrival.truncated()
+        self.received.truncated()
     }
 
     /// Whether control messages are missing.
     #[must_use]
     #[inline]
     pub fn control_truncated(&self) -> bool {
-        self.arrival.control_truncated()
+        self.received.control_truncated()
     }
 
     /// All control messages, if there was a [`ControlBuf`] for them.
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
         match &self.room {
-            Room::Full { control: Some(control), .. } => control.messages(),
+            RecvSpace::Full { control: Some(control), .. } => control.messages(),
             _ => ControlMessages::new(&[]),
         }
     }
@@ -266,12 +266,12 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Datagrams::new(self.parts(), self.source.lend(), &self.arrival, self.told())
+        Datagrams::new(self.parts(), self.source.lend(), &self.received, self.meta_ref())
     }
 
     #[inline(always)]
-    fn told(&self) -> Meta<'_> {
-        Meta::new(self.arrival.told.then_some(&self.told), &[])
+    fn meta_ref(&self) -> Meta<'_> {
+        Meta::new(self.received.has_meta.then_some(&self.meta), &[])
     }
 
     /// Takes a message as if it had been received: for implementations of
@@ -293,49 +293,50 @@ impl<'a> RecvMsg<'a> {
             buffer[..now.len()].copy_from_slice(now);
             rest = later;
         };
-        self.full_room().0.iter_mut().for_each(|buffer| copy(buffer));
-        let cut = Cut { data: !rest.is_empty(), ..Cut::NONE };
+        self.full_space().0.iter_mut().for_each(|buffer| copy(buffer));
+        let truncation = Truncation { data: !rest.is_empty(), ..Truncation::NONE };
         self.read_control(&[]);
         self.clear_fds();
         self.source = RawAddr::new(addr.as_ref());
-        self.told = meta.into();
+        self.meta = meta;
         let segment_size = meta.segment_size.filter(|size| *size > 0);
         let reported = data.len();
-        self.arrival = Arrival { reported, segment_size, cut, told: true };
+        self.received = Received { reported, segment_size, truncation, has_meta: true };
     }
 
     #[inline]
     fn buffers(&self) -> &[IoSliceMut<'a>] {
         match &self.room {
-            Room::Plain(buffer) | Room::Full { buffers: RecvBuffers::One(buffer), .. } => {
-                slice::from_ref(buffer)
-            }
-            Room::Full { buffers: RecvBuffers::Many(buffers), .. } => buffers,
+            RecvSpace::Plain(buffer)
+            | RecvSpace::Full { buffers: RecvBuffers::One(buffer), .. } => slice::from_ref(buffer),
+            RecvSpace::Full { buffers: RecvBuffers::Many(buffers), .. } => buffers,
         }
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts::many(self.buffers(), self.arrival.reported)
+        Parts::many(self.buffers(), self.received.reported)
     }
 
     /// What a receive may write to: one buffer and the room for an address, if that is all.
     #[inline]
-    pub(crate) fn plain_room(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
+    pub(crate) fn plain_space(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
         match &mut self.room {
-            Room::Plain(buffer) => Some((buffer, &mut self.source)),
-            Room::Full { .. } => None,
+            RecvSpace::Plain(buffer) => Some((buffer, &mut self.source)),
+            RecvSpace::Full { .. } => None,
         }
     }
 
     /// What a receive may write to: buffers, the room for control data if it is not the arena's,
     /// and the room for an address.
-    pub(crate) fn full_room(&mut self) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
+    pub(crate) fn full_space(
+        &mut self,
+    ) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
         let (buffers, control) = match &mut self.room {
-            Room::Plain(buffer) => (slice::from_mut(buffer), None),
-            Room::Full { buffers: RecvBuffers::One(buffer), control, .. } => {
+            RecvSpace::Plain(buffer) => (slice::from_mut(buffer), None),
+            RecvSpace::Full { buffers: RecvBuffers::One(buffer), control, .. } => {
                 (slice::from_mut(buffer), control.as_deref_mut())
             }
-            Room::Full { buffers: RecvBuffers::Many(buffers), control, .. } => {
+            RecvSpace::Full { buffers: RecvBuffers::Many(buffers), control, .. } => {
                 (&mut **buffers, control.as_deref_mut())
             }
         };
@@ -344,7 +345,7 @@ impl<'a> RecvMsg<'a> {
 
     /// Closes the descriptors that came before.
     pub(crate) fn clear_fds(&mut self) {
-        if let Room::Full { fds: Some(fds), .. } = &mut self.room {
+        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.room {
             fds.clear();
         }
     }
@@ -352,7 +353,7 @@ impl<'a> RecvMsg<'a> {
     /// Takes a descriptor that came, or closes it.
     #[cfg_attr(one_by_one, allow(dead_code))] // None comes there.
     pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
-        if let Room::Full { fds: Some(fds), .. } = &mut self.room {
+        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.room {
             fds.push(fd);
         }
     }
@@ -378,18 +379,18 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
         match &self.room {
-            Room::Plain(buffer) => buffer.len(),
-            Room::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
+            RecvSpace::Plain(buffer) => buffer.len(),
+            RecvSpace::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
         }
     }
 
-    /// Reads the control data of an arrival: what lies in the message's own [`ControlBuf`] if it
+    /// Reads the control data of an received: what lies in the message's own [`ControlBuf`] if it
     /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself. Gives the
     /// segment size of a train.
     #[inline]
     pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
         let control = match &mut self.room {
-            Room::Full { control: Some(control), .. } => {
+            RecvSpace::Full { control: Some(control), .. } => {
                 control.set_len(written.len());
                 control.as_bytes()
             }
@@ -398,30 +399,23 @@ impl<'a> RecvMsg<'a> {
         if control.is_empty() {
             return None;
         }
-        self.told.read(control)
+        self.meta = RecvMeta::decode(control);
+        self.meta.segment_size
     }
 
-    /// What was told, to be read into.
-    #[cfg_attr(one_by_one, allow(dead_code))] // No control messages there.
-    #[inline(always)]
-    pub(crate) fn told_mut(&mut self) -> &mut Told {
-        &mut self.told
-    }
-
-    /// Takes note of what arrived.
     #[inline]
-    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
-        self.arrival = arrival;
+    pub(crate) fn set_received(&mut self, received: Received) {
+        self.received = received;
     }
 
-    pub(crate) fn arrival(&self) -> Arrival {
-        self.arrival
+    pub(crate) fn received(&self) -> Received {
+        self.received
     }
 
     /// All that is known of the message but its bytes.
-    pub(crate) fn known(&self) -> (Arrival, RawAddr, Told) {
-        let told = if self.arrival.told { self.told } else { Told::NOTHING };
-        (self.arrival, self.source, told)
+    pub(crate) fn known(&self) -> (Received, RawAddr, RecvMeta) {
+        let meta = if self.received.has_meta { self.meta } else { RecvMeta::NONE };
+        (self.received, self.source, meta)
     }
 }
 
@@ -430,7 +424,7 @@ impl fmt::Debug for RecvMsg<'_> {
         f.debug_struct("RecvMsg")
             .field("room", &self.capacity())
             .field("addr", &self.source)
-            .field("arrival", &self.arrival)
+            .field("received", &self.received)
             .finish_non_exhaustive()
     }
 }

@@ -51,7 +51,7 @@ use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 ///
 /// # Unix sockets
 ///
-/// Room for control data is offered with every receive, so a peer of a Unix socket can pass
+/// RecvSpace for control data is offered with every receive, so a peer of a Unix socket can pass
 /// descriptors (`SCM_RIGHTS`). They are marked close-on-exec on Linux, and nothing closes them but
 /// who reads them out of a [`ControlBuf`](crate::ControlBuf) or a
 /// [`Message`](crate::Message): take care whom such a socket listens to.

@@ -1,4 +1,4 @@
-//! Room for raw control messages, for those that the crate has no name for.
+//! RecvSpace for raw control messages, for those that the crate has no name for.
 
 use std::fmt;
 use std::io;

@@ -13,7 +13,6 @@ mod recv_meta;
 mod send_meta;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use cmsg::{ControlMessage, ControlMessages};
 pub use control_buf::ControlBuf;
@@ -30,4 +29,3 @@ pub(crate) use cmsg::split_first;
 pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_meta::Refused;
-pub(crate) use told::Told;

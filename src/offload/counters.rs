@@ -60,7 +60,7 @@ pub(super) struct Running {
 
 /// What one receive call brought.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Received {
+pub(super) struct ReceivedTotals {
     pub(super) moved: Transferred,
     pub(super) truncated: usize,
 }
@@ -88,7 +88,11 @@ impl Running {
         }
     }
 
-    pub(super) fn received(&self, Received { moved, truncated }: Received, calls: usize) {
+    pub(super) fn received(
+        &self,
+        ReceivedTotals { moved, truncated }: ReceivedTotals,
+        calls: usize,
+    ) {
         add(&self.received, moved.datagrams);
         add(&self.received_bytes, moved.bytes);
         add(&self.receive_calls, calls);

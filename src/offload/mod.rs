@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
 
-use crate::message::Arrival;
+use crate::message::Received;
 use crate::sys::{self, AsSocket};
 use crate::{
     Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, ancillary, pool,
 };
-use counters::{Received, Running};
+use counters::{ReceivedTotals, Running};
 use partial::PartialSends;
 
 /// The longest UDP payload: what the length field of UDP leaves (RFC 768). GRO makes no longer messages.
@@ -253,8 +253,8 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
             (result, arena.calls())
         });
         let count = result.as_ref().map_or(0, |count| *count);
-        let arrivals = msgs[..count].iter().map(|msg| (msg.arrival(), msg.len()));
-        self.count_received(flags, arrivals, calls);
+        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
+        self.count_received(flags, received, calls);
         result
     }
 
@@ -304,25 +304,25 @@ impl<S> Offload<S> {
     fn count_received(
         &self,
         flags: RecvFlags,
-        arrivals: impl Iterator<Item = (Arrival, usize)>,
+        received: impl Iterator<Item = (Received, usize)>,
         calls: usize,
     ) {
-        let mut received = Received::default();
+        let mut totals = ReceivedTotals::default();
         // What a peek shows is still to be received.
         let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        for (arrival, len) in arrivals.take(most) {
-            received.moved.bytes += len;
-            received.truncated += usize::from(arrival.truncated());
-            received.moved.datagrams += match arrival.segment_size {
+        for (received, len) in received.take(most) {
+            totals.moved.bytes += len;
+            totals.truncated += usize::from(received.truncated());
+            totals.moved.datagrams += match received.segment_size {
                 None => 1,
                 Some(size) => {
                     let segments = len.div_ceil(size.into()).max(1);
-                    received.moved.batches += 1;
-                    received.moved.segments += segments;
+                    totals.moved.batches += 1;
+                    totals.moved.segments += segments;
                     segments
                 }
             };
         }
-        self.counters.received(received, calls);
+        self.counters.received(totals, calls);
     }
 }

@@ -16,7 +16,7 @@ const V4_LEN: usize = 16;
 /// Bytes of `struct sockaddr_in6`.
 const V6_LEN: usize = 28;
 
-/// Room for one address: an Internet address whole, any other cut.
+/// RecvSpace for one address: an Internet address whole, any other cut.
 ///
 /// A quarter of a `sockaddr_storage`. The kernel writes no more than it is told there is room for,
 /// and asks for no alignment.

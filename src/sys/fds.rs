@@ -21,7 +21,7 @@ use crate::ancillary::split_first;
 const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
 
 /// Descriptors that were asked for, each with the index of the message that it came with, in the
-/// order of their arrival.
+/// order of their received.
 #[derive(Default)]
 pub(crate) struct ReceivedFds {
     list: Vec<(usize, OwnedFd)>,

@@ -16,7 +16,7 @@ use super::unix::{BorrowedSocket, has_room_for_report, is_from_network, reports_
 use crate::progress::Direction;
 
 /// How often a call that does not wait is made. Each try takes one error off the socket, and an error
-/// takes longer to arrive than a try: more in a row than this is no accident.
+/// takes longer to read_back than a try: more in a row than this is no accident.
 const TRIES: usize = 1_000;
 /// How long to sleep where `poll` says that a socket is ready and the call says that it is not.
 const NAP: Duration = Duration::from_millis(2);

@@ -22,7 +22,7 @@ use super::{
     Backend, CONTROL_SPACE, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection, Step,
 };
 use crate::ancillary::Refused;
-use crate::message::{Arrival, Cut, Message, Meta};
+use crate::message::{Message, Meta, Received, Truncation};
 use crate::parts::Parts;
 use crate::segment::{Limits, Source};
 use crate::send_msg::{Content, Outgoing, SendBuffers};
@@ -119,20 +119,20 @@ impl Headers {
         flags: RecvFlags,
     ) -> Step {
         let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
-        let received = match msg.plain_room() {
+        let received = match msg.plain_space() {
             Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
             None => {
-                let (buffers, ..) = msg.full_room();
+                let (buffers, ..) = msg.full_space();
                 // The one allocation of this platform: socket2 wants slices of its own.
                 let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
                 recv_one(socket, &mut slices, flags)
             }
         };
         match received {
-            Ok((arrival, source)) => {
+            Ok((received, source)) => {
                 msg.read_control(&[]);
                 *msg.source_mut() = source;
-                msg.set_arrival(arrival);
+                msg.set_received(received);
                 Step::moved(1)
             }
             Err(error) => Step::stopped(0, error),
@@ -223,16 +223,16 @@ fn recv_one(
     socket: BorrowedSocket<'_>,
     slices: &mut [MaybeUninitSlice<'_>],
     flags: RecvFlags,
-) -> io::Result<(Arrival, RawAddr)> {
+) -> io::Result<(Received, RawAddr)> {
     if flags.contains(RecvFlags::DONT_WAIT) {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
     let socket = SockRef::from(&socket);
     let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
-    let cut = Cut { data: flags.is_truncated(), ..Cut::NONE };
-    let arrival = Arrival { reported: len, segment_size: None, cut, told: false };
-    Ok((arrival, RawAddr(addr.as_socket())))
+    let truncation = Truncation { data: flags.is_truncated(), ..Truncation::NONE };
+    let received = Received { reported: len, segment_size: None, truncation, has_meta: false };
+    Ok((received, RawAddr(addr.as_socket())))
 }
 
 /// The same bytes as a slice that may be left uninitialised.
@@ -293,7 +293,7 @@ pub(crate) type Singles<'a> = option::IntoIter<Datagram<'a>>;
 #[derive(Debug)]
 pub(crate) struct Slots {
     payload: Vec<u8>,
-    arrivals: Vec<(Arrival, RawAddr)>,
+    received: Vec<(Received, RawAddr)>,
     slot_len: usize,
 }
 
@@ -302,12 +302,12 @@ impl Slots {
     ///
     /// `OutOfMemory`.
     pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        let (mut payload, mut arrivals) = (Vec::new(), Vec::new());
+        let (mut payload, mut received) = (Vec::new(), Vec::new());
         payload.try_reserve_exact(slots * slot_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        arrivals.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        received.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         payload.resize(slots * slot_len, 0);
-        arrivals.resize(slots, (Arrival::NONE, RawAddr::NONE));
-        Ok(Self { payload, arrivals, slot_len })
+        received.resize(slots, (Received::NONE, RawAddr::NONE));
+        Ok(Self { payload, received, slot_len })
     }
 
     /// No descriptor comes with a message here.
@@ -336,7 +336,7 @@ impl Slots {
         let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
         match recv_one(socket, &mut [uninit(slot)], flags) {
             Ok(arrived) => {
-                self.arrivals[i] = arrived;
+                self.received[i] = arrived;
                 Step::moved(1)
             }
             Err(error) => Step::stopped(0, error),
@@ -347,9 +347,10 @@ impl Slots {
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         // A receive brings one message or none.
         let datagram = (n > 0).then(|| {
-            let (arrival, source) = &self.arrivals[0];
-            let data = &self.payload[..self.slot_len.min(arrival.reported)];
-            (!arrival.cut.data).then(|| Datagram::whole(data, source.lend(), Meta::new(None, &[])))
+            let (received, source) = &self.received[0];
+            let data = &self.payload[..self.slot_len.min(received.reported)];
+            (!received.truncation.data)
+                .then(|| Datagram::whole(data, source.lend(), Meta::new(None, &[])))
         });
         match datagram {
             None => Some(None.into_iter()),
@@ -358,14 +359,14 @@ impl Slots {
     }
 
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        let (arrival, source) = &self.arrivals[i];
-        let data = Parts::one(self.payload(i, arrival.reported));
-        Message::new(data, source.lend(), *arrival, Meta::new(None, &[]))
+        let (received, source) = &self.received[i];
+        let data = Parts::one(self.payload(i, received.reported));
+        Message::new(data, source.lend(), *received, Meta::new(None, &[]))
     }
 
-    pub(crate) fn arrived(&self, i: usize) -> (Arrival, usize) {
-        let (arrival, _) = self.arrivals[i];
-        (arrival, arrival.reported.min(self.slot_len))
+    pub(crate) fn arrived(&self, i: usize) -> (Received, usize) {
+        let (received, _) = self.received[i];
+        (received, received.reported.min(self.slot_len))
     }
 
     /// The first `len` bytes of slot `i`, or all if it has fewer.

@@ -336,7 +336,7 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
         assert_eq!(meta.local, Some(IpAddr::V6(local)));
         assert_eq!(meta.reply().source, Some(IpAddr::V6(local)));
     }
-    // Told once, this host's own address is not known; neither is it of a message that was queued
+    // RecvMeta once, this host's own address is not known; neither is it of a message that was queued
     // before it was asked for.
     let (v6, v4) = ((v6.0, v6.1), (v4.0, [[0; 8].as_slice(), &v4.1[8..]].concat()));
     for messages in [vec![v6.clone()], vec![v6.clone(), v4.clone()], vec![v4, v6]] {

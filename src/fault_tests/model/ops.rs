@@ -38,7 +38,7 @@ pub(super) enum Op {
         socket: usize,
         clone: usize,
         way: Receiving,
-        room: Room,
+        room: RecvSpace,
         thread: bool,
     },
     /// Datagrams from outside into a socket.
@@ -99,7 +99,7 @@ pub(super) enum Receiving {
 
 /// The memory that a receive offers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct RecvSpace {
     pub(super) messages: usize,
     /// Bytes for each of them.
     pub(super) bytes: usize,
@@ -201,7 +201,7 @@ impl Op {
                 socket,
                 clone,
                 way: Receiving::decode(c),
-                room: Room::decode(d, e),
+                room: RecvSpace::decode(d, e),
                 thread,
             },
             14..18 => Self::Fill { socket, batch: Batch::decode(d, e, f) },
@@ -262,7 +262,7 @@ impl Receiving {
     }
 }
 
-impl Room {
+impl RecvSpace {
     fn decode(count: u8, byte: u8) -> Self {
         let messages = COUNTS[usize::from(count % 32)];
         let bytes = [2_000, 2_000, 2_000, 2_000, 40, 39, 4, 0][usize::from(byte % 8)];

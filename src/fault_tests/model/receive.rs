@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::kernel::Answer;
 use super::messages::{lend, make};
-use super::ops::{Batch, Receiving, Room};
+use super::ops::{Batch, Receiving, RecvSpace};
 use super::world::{End, Owed, World, under};
 use crate::sys::numbers;
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
@@ -65,7 +65,7 @@ impl World {
         socket: usize,
         clone: usize,
         way: Receiving,
-        room: Room,
+        room: RecvSpace,
         thread: bool,
     ) {
         let served = &self.sockets[socket];
@@ -102,7 +102,7 @@ impl World {
         &mut self,
         socket: usize,
         clone: usize,
-        room: Room,
+        room: RecvSpace,
         peek: bool,
         received: Received,
         log: &[Answer],
@@ -175,7 +175,7 @@ impl World {
 
     /// Receives all that waits in the socket, and hears what is owed.
     pub(super) fn finish_receives(&mut self, socket: usize) {
-        let room = Room { messages: 7, bytes: 2_000, scattered: false };
+        let room = RecvSpace { messages: 7, bytes: 2_000, scattered: false };
         loop {
             let served = &self.sockets[socket];
             let idle = served.waiting.is_empty() && served.owed_receives.is_empty();
@@ -202,7 +202,7 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> Received 
     result.map(|_| received)
 }
 
-fn receive_lent(end: &End, way: Receiving, flags: RecvFlags, room: Room) -> Received {
+fn receive_lent(end: &End, way: Receiving, flags: RecvFlags, room: RecvSpace) -> Received {
     let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
     let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {

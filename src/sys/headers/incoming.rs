@@ -1,11 +1,11 @@
-//! Room for one message, into its header; and what the kernel wrote there, out of it.
+//! RecvSpace for one message, into its header; and what the kernel wrote there, out of it.
 
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use super::{Control, Header};
 use crate::RecvMsg;
-use crate::message::{Arrival, Cut};
+use crate::message::{Received, Truncation};
 use crate::sys::CONTROL_SPACE;
 use crate::sys::addr::NAME_LEN;
 use crate::sys::unix;
@@ -14,9 +14,13 @@ use crate::sys::unix;
 /// every field that the kernel reads or writes. Says whether the message is plain: one buffer, and
 /// none for control data.
 #[inline]
-pub(super) fn wire_room(header: &mut Header, msg: &mut RecvMsg<'_>, control: &mut Control) -> bool {
+pub(super) fn wire_space(
+    header: &mut Header,
+    msg: &mut RecvMsg<'_>,
+    control: &mut Control,
+) -> bool {
     let hdr = &mut header.msg_hdr;
-    let plain = match msg.plain_room() {
+    let plain = match msg.plain_space() {
         Some((buffer, source)) => {
             // IoSliceMut is an iovec by its documentation.
             hdr.msg_iov = ptr::from_mut(buffer).cast();
@@ -26,36 +30,36 @@ pub(super) fn wire_room(header: &mut Header, msg: &mut RecvMsg<'_>, control: &mu
             true
         }
         None => {
-            wire_full_room(hdr, msg, control);
+            wire_full_space(hdr, msg, control);
             false
         }
     };
-    arm(header);
+    reset(header);
     plain
 }
 
 /// Points a header at buffers and room for control data of any kind.
 #[cold]
-fn wire_full_room(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Control) {
-    let (buffers, control, source) = msg.full_room();
+fn wire_full_space(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Control) {
+    let (buffers, control, source) = msg.full_space();
     hdr.msg_iov = buffers.as_mut_ptr().cast();
     hdr.msg_iovlen = buffers.len() as _;
     hdr.msg_control = control.unwrap_or(&mut own.0).as_mut_ptr().cast();
     hdr.msg_name = source.room().as_mut_ptr().cast();
 }
 
-/// What is to be seen in the headers of received messages, all together.
-pub(super) struct Seen {
-    /// Whether any came with control data.
+/// What the headers of received messages have in common.
+pub(super) struct BatchSummary {
+    /// Whether any has control data.
     pub(super) control: bool,
-    /// Whether anything was cut off any.
-    pub(super) cut: bool,
+    /// Whether any is truncated.
+    pub(super) truncated: bool,
     /// The number of messages that came before the end, if the socket was shut down.
     pub(super) end: Option<usize>,
 }
 
 #[inline]
-pub(super) fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> Seen {
+pub(super) fn summarize(socket: BorrowedFd<'_>, headers: &[Header]) -> BatchSummary {
     // All of them at once, without a branch for each: mostly there is nothing to be found.
     let (control, flags) = headers.iter().fold((0, 0), |(control, flags), header| {
         (control | header.msg_hdr.msg_controllen, flags | header.msg_hdr.msg_flags)
@@ -65,34 +69,26 @@ pub(super) fn look_over(socket: BorrowedFd<'_>, headers: &[Header]) -> Seen {
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
     let ended = ended && unix::is_inet(socket);
     let end = if ended { headers.iter().position(is_end) } else { None };
-    Seen { control: control > 0, cut: flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0, end }
-}
-
-/// Tells `msg` what the kernel wrote into its header, if both are plain.
-#[inline]
-pub(super) fn arrive_plain(header: &Header, msg: &mut RecvMsg<'_>) {
-    msg.source_mut().set_len(source_len(header));
-    msg.set_arrival(Arrival::plain(header.msg_len as usize));
-}
-
-/// Tells `msg`, whose room is plain, what the kernel wrote into its header, with control data, and
-/// did not cut.
-#[inline]
-pub(super) fn arrive_told(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
-    if !msg.told_mut().read_usual(&control.0, header.msg_hdr.msg_controllen as usize) {
-        return arrive(header, control, msg);
+    BatchSummary {
+        control: control > 0,
+        truncated: flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,
+        end,
     }
-    msg.source_mut().set_len(source_len(header));
-    msg.set_arrival(Arrival { told: true, ..Arrival::plain(header.msg_len as usize) });
 }
 
-/// Tells `msg` what the kernel wrote into its header and control data.
-#[inline(never)]
-pub(super) fn arrive(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
+/// Reads a header back into its message; neither has control data.
+#[inline]
+pub(super) fn read_back_plain(header: &Header, msg: &mut RecvMsg<'_>) {
+    msg.source_mut().set_len(source_len(header));
+    msg.set_received(Received::plain(header.msg_len as usize));
+}
+
+/// Reads a header and its control data back into its message.
+pub(super) fn read_back(header: &Header, control: &Control, msg: &mut RecvMsg<'_>) {
     let segment_size = msg.read_control(control_of(header, control));
     msg.source_mut().set_len(source_len(header));
-    let arrival = arrival(header, segment_size, || msg.addr().is_some());
-    msg.set_arrival(arrival);
+    let received = received(header, segment_size, || msg.addr().is_some());
+    msg.set_received(received);
 }
 
 /// Bytes of the address that the kernel wrote.
@@ -110,7 +106,7 @@ pub(super) fn control_of<'a>(header: &Header, control: &'a Control) -> &'a [u8] 
 /// Sets the fields of a header that a receive overwrites. Its name points at [`NAME_LEN`] bytes
 /// and its control data at [`CONTROL_SPACE`].
 #[inline]
-pub(super) fn arm(header: &mut Header) {
+pub(super) fn reset(header: &mut Header) {
     let hdr = &mut header.msg_hdr;
     hdr.msg_namelen = NAME_LEN as _;
     hdr.msg_controllen = CONTROL_SPACE as _;
@@ -120,20 +116,20 @@ pub(super) fn arm(header: &mut Header) {
 /// What the kernel wrote into a header, with the segment size from its control data; `from_inet` says
 /// whether the message came from an Internet address.
 #[inline]
-pub(super) fn arrival(
+pub(super) fn received(
     header: &Header,
     segment_size: Option<u16>,
     from_inet: impl FnOnce() -> bool,
-) -> Arrival {
+) -> Received {
     let hdr = &header.msg_hdr;
     // Two bits looked at: whatever else a system leaves in the flags does not matter.
     let is_set = |flag| hdr.msg_flags & flag != 0;
     let control = is_set(libc::MSG_CTRUNC);
-    Arrival {
+    Received {
         reported: header.msg_len as usize,
         segment_size,
-        told: hdr.msg_controllen > 0,
-        cut: Cut {
+        has_meta: hdr.msg_controllen > 0,
+        truncation: Truncation {
             data: is_set(libc::MSG_TRUNC),
             control,
             // Only Internet sockets coalesce, and their messages have a source.

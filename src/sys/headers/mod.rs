@@ -25,7 +25,7 @@ mod tests;
 
 use gso::Gso;
 pub(crate) use gso::WiredBatches;
-use incoming::{arrive, arrive_plain, arrive_told, look_over, wire_room};
+use incoming::{read_back, read_back_plain, summarize, wire_space};
 use outgoing::{Fuller, wire_plain};
 pub(crate) use slots::{Singles, Slots};
 
@@ -155,22 +155,20 @@ impl Headers {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> Step {
-        let (mut wired, plain_room) = self.wire_recv(msgs);
+        let (mut wired, plain_space) = self.wire_recv(msgs);
         let step = unix::recv(backend, socket, &mut wired, flags);
-        let seen = look_over(socket, &self.headers[..step.count]);
+        let summary = summarize(socket, &self.headers[..step.count]);
         // In the error queue it is ordinary to have neither bytes nor a source.
-        let end = seen.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
+        let end = summary.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
         let step = step.ended_at(end);
-        if !plain_room {
+        if !plain_space {
             hand_out(&mut self.fds, &mut msgs[..step.count]);
         }
-        let arrived = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
-        if !plain_room || seen.cut {
-            arrived.for_each(|((header, control), msg)| arrive(header, control, msg));
-        } else if seen.control {
-            arrived.for_each(|((header, control), msg)| arrive_told(header, control, msg));
+        let read = self.headers[..step.count].iter().zip(&*self.controls).zip(msgs);
+        if !plain_space || summary.truncated || summary.control {
+            read.for_each(|((header, control), msg)| read_back(header, control, msg));
         } else {
-            arrived.for_each(|((header, _), msg)| arrive_plain(header, msg));
+            read.for_each(|((header, _), msg)| read_back_plain(header, msg));
         }
         step
     }
@@ -235,7 +233,7 @@ impl Headers {
         let count = msgs.len().min(self.capacity());
         let mut plain = true;
         for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
-            if !wire_room(header, msg, control) {
+            if !wire_space(header, msg, control) {
                 plain = false;
             }
         }

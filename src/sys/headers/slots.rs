@@ -9,10 +9,10 @@ use std::slice;
 
 use libc::iovec;
 
-use super::incoming::{arm, arrival, control_of, look_over, source_len};
+use super::incoming::{control_of, received, reset, source_len, summarize};
 use super::{Control, Header, RecvHeaders};
-use crate::ancillary::Told;
-use crate::message::{Arrival, Message, Meta};
+use crate::ancillary::RecvMeta;
+use crate::message::{Message, Meta, Received};
 use crate::parts::Parts;
 use crate::sys::addr::{NAME_LEN, Name, RawAddrRef};
 use crate::sys::fds::ReceivedFds;
@@ -38,7 +38,7 @@ pub(crate) struct Slots {
     slots: Zeroed<u8>,
     controls: Zeroed<Control>,
     /// What the control data of a slot means; set where there is any.
-    told: Vec<Told>,
+    metas: Vec<RecvMeta>,
     /// Descriptors that came, if they were asked for.
     fds: Option<ReceivedFds>,
     /// Bytes of a slot: [`NAME_LEN`] and the payload.
@@ -57,15 +57,15 @@ impl Slots {
     /// `OutOfMemory`.
     pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
         let stride = NAME_LEN + slot_len;
-        let mut told = Vec::new();
-        told.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        told.resize(slots, Told::NOTHING);
+        let mut metas = Vec::new();
+        metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        metas.resize(slots, RecvMeta::NONE);
         let mut new = Self {
             headers: Zeroed::try_new(slots)?,
             iovecs: Zeroed::try_new(slots)?,
             slots: Zeroed::try_new(slots * stride)?,
             controls: Zeroed::try_new(slots)?,
-            told,
+            metas,
             fds: None,
             stride,
             touched: slots,
@@ -99,7 +99,7 @@ impl Slots {
         flags: RecvFlags,
     ) -> Step {
         if range.start == 0 {
-            self.rearm();
+            self.reset_used();
         }
         let Range { start, end } = range;
         let headers = &mut self.headers[start..end];
@@ -108,33 +108,32 @@ impl Slots {
         let step = unix::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
         self.touched = end.min(start + step.count + 1);
-        let seen = look_over(socket, &self.headers[start..start + step.count]);
-        let step = step.ended_at(seen.end);
-        self.single &= !seen.cut;
-        if seen.control {
+        let summary = summarize(socket, &self.headers[start..start + step.count]);
+        let step = step.ended_at(summary.end);
+        self.single &= !summary.truncated;
+        if summary.control {
             self.read_control(start..start + step.count);
         }
         step
     }
 
     /// Reads the control data of the messages in the slots of `range`.
-    #[inline(never)]
     fn read_control(&mut self, range: Range<usize>) {
         let controls = self.controls[range.clone()].iter();
-        let slots = self.headers[range.clone()].iter().zip(controls).zip(&mut self.told[range]);
-        for ((header, control), told) in slots {
-            let len = header.msg_hdr.msg_controllen as usize;
-            if len > 0 && !told.read_usual(&control.0, len) {
-                let segment_size = told.read(control_of(header, control));
-                self.single &= segment_size.is_none();
+        let slots = self.headers[range.clone()].iter().zip(controls).zip(&mut self.metas[range]);
+        for ((header, control), meta) in slots {
+            let control = control_of(header, control);
+            if !control.is_empty() {
+                *meta = RecvMeta::decode(control);
+                self.single &= meta.segment_size.is_none();
             }
         }
     }
 
     /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
     #[inline]
-    fn rearm(&mut self) {
-        self.headers[..self.touched].iter_mut().for_each(arm);
+    fn reset_used(&mut self) {
+        self.headers[..self.touched].iter_mut().for_each(reset);
         self.touched = 0;
         self.single = true;
     }
@@ -144,7 +143,7 @@ impl Slots {
     #[inline]
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
-        self.single.then(|| Singles(Beside::new(&self.headers[..n], slots, self.told.iter())))
+        self.single.then(|| Singles(Beside::new(&self.headers[..n], slots, self.metas.iter())))
     }
 
     /// The message in slot `i`.
@@ -152,20 +151,20 @@ impl Slots {
     pub(crate) fn message(&self, i: usize) -> Message<'_> {
         let header = &self.headers[i];
         let raw = control_of(header, &self.controls[i]);
-        let told = (!raw.is_empty()).then(|| &self.told[i]);
-        let (arrival, len) = self.arrived(i);
+        let meta = (!raw.is_empty()).then(|| &self.metas[i]);
+        let (received, len) = self.arrived(i);
         let data = Parts::one(self.payload(i, len));
-        Message::new(data, self.source(i), arrival, Meta::new(told, raw))
+        Message::new(data, self.source(i), received, Meta::new(meta, raw))
     }
 
     /// What arrived in slot `i`, and how many bytes of it are there.
     #[inline]
-    pub(crate) fn arrived(&self, i: usize) -> (Arrival, usize) {
+    pub(crate) fn arrived(&self, i: usize) -> (Received, usize) {
         let header = &self.headers[i];
-        let told = header.msg_hdr.msg_controllen > 0;
-        let segment_size = if told { self.told[i].meta().segment_size } else { None };
-        let arrival = arrival(header, segment_size, || self.source(i).get().is_some());
-        (arrival, arrival.reported.min(self.slot_len()))
+        let has_meta = header.msg_hdr.msg_controllen > 0;
+        let segment_size = if has_meta { self.metas[i].segment_size } else { None };
+        let received = received(header, segment_size, || self.source(i).get().is_some());
+        (received, received.reported.min(self.slot_len()))
     }
 
     /// Where the message in slot `i` came from.
@@ -232,7 +231,7 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
 /// Goes through messages that are one whole datagram each.
 #[derive(Clone)]
 pub(crate) struct Singles<'a>(
-    Beside<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, Told>>,
+    Beside<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, RecvMeta>>,
 );
 
 impl<'a> Iterator for Singles<'a> {
@@ -240,12 +239,12 @@ impl<'a> Iterator for Singles<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let ((header, slot), told) = self.0.next()?;
+        let ((header, slot), meta) = self.0.next()?;
         let (name, payload) = parts(slot);
         let data = &payload[..payload.len().min(header.msg_len as usize)];
         let source = RawAddrRef::new(name, source_len(header));
         // Where nobody asks for it, none of this is done.
-        let meta = Meta::new((header.msg_hdr.msg_controllen > 0).then_some(told), &[]);
+        let meta = Meta::new((header.msg_hdr.msg_controllen > 0).then_some(meta), &[]);
         Some(Datagram::whole(data, source, meta))
     }
 

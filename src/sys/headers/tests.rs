@@ -1,32 +1,35 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
 
-use super::incoming::arrival;
+use super::incoming;
 use super::*;
-use crate::message::{Arrival, Cut};
+use crate::message::{Received, Truncation};
 use crate::sys::addr::NAME_LEN;
 
 /// What a header says that a receive of five bytes left.
-fn received(flags: libc::c_int) -> Arrival {
+fn received(flags: libc::c_int) -> Received {
     let mut headers = Zeroed::<Header>::new(1);
     headers[0].msg_len = 5;
     headers[0].msg_hdr.msg_flags = flags;
-    arrival(&headers[0], None, || false)
+    incoming::received(&headers[0], None, || false)
 }
 
 #[test]
 fn p3_stray_bits_in_the_flags_do_not_matter() {
     for bit in 0..32 {
         let flag = 1i32.rotate_left(bit);
-        let arrival = received(flag);
-        assert_eq!((arrival.reported, arrival.told), (5, false), "{flag:#x}");
-        assert_eq!(arrival.cut.data, flag == libc::MSG_TRUNC, "{flag:#x}");
-        assert_eq!(arrival.cut.control, flag == libc::MSG_CTRUNC, "{flag:#x}");
+        let received = received(flag);
+        assert_eq!((received.reported, received.has_meta), (5, false), "{flag:#x}");
+        assert_eq!(received.truncation.data, flag == libc::MSG_TRUNC, "{flag:#x}");
+        assert_eq!(received.truncation.control, flag == libc::MSG_CTRUNC, "{flag:#x}");
     }
     // What FreeBSD leaves there, and everything at once.
     #[cfg(mmsg_calls)]
-    assert_eq!(received(libc::MSG_WAITFORONE).cut, Cut::default());
-    assert_eq!(received(!0).cut, Cut { data: true, control: true, segment_size: false });
-    assert_eq!(received(!(libc::MSG_TRUNC | libc::MSG_CTRUNC)).cut, Cut::default());
+    assert_eq!(received(libc::MSG_WAITFORONE).truncation, Truncation::default());
+    assert_eq!(
+        received(!0).truncation,
+        Truncation { data: true, control: true, segment_size: false }
+    );
+    assert_eq!(received(!(libc::MSG_TRUNC | libc::MSG_CTRUNC)).truncation, Truncation::default());
 }
 
 #[test]
