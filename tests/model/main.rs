@@ -62,11 +62,7 @@ fn within_the_net(case: Case) {
     });
     match result.recv_timeout(common::NET) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("a call does not end"),
-        _ => {
-            if let Err(panic) = running.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        _ => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
 }
 

@@ -1,7 +1,6 @@
 //! A case: threads that do their operations at once, and the books that are balanced at the end.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

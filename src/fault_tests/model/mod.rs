@@ -10,6 +10,7 @@
 //! [`run`] panics at a fault.
 
 mod found;
+mod judge;
 mod kernel;
 mod messages;
 mod ops;
@@ -18,8 +19,13 @@ mod send;
 mod world;
 
 use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 
 use proptest::prelude::*;
+
+use super::NET;
 
 use ops::{Config, Op, Record};
 use world::World;
@@ -54,11 +60,24 @@ fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
+/// Runs a case on a thread of its own, so that a loop without a system call is a failure, too.
+fn within_the_net(case: Case) {
+    let (done, result) = mpsc::channel();
+    let running = thread::spawn(move || {
+        run(case.0, &case.1);
+        let _ = done.send(());
+    });
+    match result.recv_timeout(NET) {
+        Err(RecvTimeoutError::Timeout) => panic!("a call does not end"),
+        _ => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
+    }
+}
+
 proptest! {
     #![proptest_config(config())]
 
     #[test]
     fn every_message_has_one_outcome_and_every_error_is_heard(case in case()) {
-        run(case.0, &case.1);
+        within_the_net(case);
     }
 }

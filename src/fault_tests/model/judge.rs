@@ -1,0 +1,309 @@
+//! What a send said, held against what the kernel said and what arrived.
+
+use std::io;
+
+use super::kernel::Answer;
+use super::messages::{Msg, NO_ERRNO};
+use super::world::{End, Owed, Partial, World};
+use crate::fault_tests::addr;
+use crate::sys::numbers;
+
+/// What the caller knows of a message after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Delivered,
+    Failed(i32),
+    Callers,
+}
+
+/// What a call has said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) result: io::Result<usize>,
+    /// What `send_each` was told, by index.
+    pub(super) failed: Vec<(usize, i32)>,
+}
+
+pub(super) fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or_else(|| {
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "not the system's: {error:?}");
+        NO_ERRNO
+    })
+}
+
+impl Said {
+    /// The errors that the caller has heard of, in order, but for `WouldBlock`.
+    fn told(&self) -> Vec<i32> {
+        let error = self.result.as_ref().err().map(errno).filter(|errno| *errno != libc::EAGAIN);
+        self.failed.iter().map(|(_, errno)| *errno).chain(error).collect()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// What a call was made in.
+pub(super) struct Context {
+    pub(super) log: Vec<Answer>,
+    pub(super) gso: bool,
+    pub(super) each: bool,
+}
+
+impl Context {
+    fn said(&self, errno: i32) -> bool {
+        self.log.contains(&Answer::Failed(errno))
+    }
+
+    /// The errors that the kernel said, but for those that only mean "later".
+    fn errors(&self) -> impl Iterator<Item = i32> {
+        self.log.iter().filter_map(|answer| match answer {
+            Answer::Failed(libc::EAGAIN) => None,
+            Answer::Failed(errno) => Some(*errno),
+            _ => None,
+        })
+    }
+}
+
+impl World {
+    /// Compares what a call said with what the kernel said and with what arrived, and gives how
+    /// many messages have an outcome.
+    pub(super) fn judge(
+        &mut self,
+        socket: usize,
+        clone: usize,
+        msgs: &[Msg],
+        (said, context): &(Said, Context),
+    ) -> usize {
+        let owed = self.owed_send(socket, msgs, said, context);
+        let statuses = statuses(msgs, said, owed);
+        let first_left = statuses.iter().position(|status| *status == Status::Callers);
+        let what = format!("{said:?} of {} messages, {:?}, owed {owed:?}", msgs.len(), context.log);
+
+        let partial = self.sockets[socket].partial.take();
+        let before = partial.filter(|partial| msgs.first().is_some_and(|m| m.data == partial.data));
+        let before = before.map_or(0, |partial| partial.sent);
+        let (begun, sent) = self.compare(msgs, &statuses, before, &what);
+        if let End::Offload(_) = self.sockets[socket].clone(clone).end {
+            self.count_sent(socket, clone, sent, &what);
+        }
+
+        let mut told = said.told();
+        if let Some(owed) = owed {
+            assert_eq!(told.first(), Some(&owed.errno), "an error is not told: {what}");
+            told.remove(0);
+        } else if context.gso && is_one_batch(msgs) {
+            is_of_a_datagram(&told, context, &what);
+        }
+        let blocked = said.is_blocked();
+        assert!(!blocked || context.said(libc::EAGAIN), "nobody said it would block: {what}");
+        let stopped = context.log.iter().any(|answer| *answer != Answer::Passed);
+        let known = owed.is_some() || !told.is_empty();
+        let known = known || first_left.is_none_or(|i| msgs[i].bad.is_some());
+        assert!(stopped || known, "it ends for no reason: {what}");
+
+        self.told_was_said(socket, msgs, &told, context, &what);
+        let left = first_left.is_some();
+        let untold = self.said_was_told((socket, clone), msgs, told, left, context, &what);
+        if begun > 0 {
+            assert!(stopped, "a message is left half sent: {what}");
+            let data = msgs[first_left.expect("the one that has begun")].data.clone();
+            let served = &mut self.sockets[socket];
+            served.partial = Some(Partial { clone, data, sent: begun });
+            // Its error may be told by the next call, or be gone when it is offered again.
+            served.tolerated_sends.extend(untold);
+        }
+        statuses.iter().take_while(|status| **status != Status::Callers).count()
+    }
+
+    /// The error that this call has to tell from before. What may be told or passed over may come
+    /// ahead of it.
+    fn owed_send(
+        &mut self,
+        socket: usize,
+        msgs: &[Msg],
+        said: &Said,
+        context: &Context,
+    ) -> Option<Owed> {
+        let served = &mut self.sockets[socket];
+        let heard = said.told().first().copied();
+        let earlier = heard
+            .is_some_and(|errno| served.tolerated_sends.contains(&errno) && !context.said(errno));
+        if msgs.is_empty() || earlier { None } else { served.owed_sends.pop_front() }
+    }
+
+    /// Every error that the caller was told is the kernel's, or the message's own.
+    fn told_was_said(
+        &mut self,
+        socket: usize,
+        msgs: &[Msg],
+        told: &[i32],
+        context: &Context,
+        what: &str,
+    ) {
+        let tolerated = &mut self.sockets[socket].tolerated_sends;
+        for told in told {
+            let own = msgs.iter().filter_map(|msg| msg.bad).any(|bad| bad.errno() == *told);
+            if !own && !context.said(*told) {
+                let at = tolerated.iter().position(|errno| errno == told);
+                tolerated.remove(at.unwrap_or_else(|| panic!("nobody said so: {what}")));
+            }
+        }
+    }
+
+    /// Every error that the kernel said was told, or is owed, or is about a message that is still the
+    /// caller's. Gives the last one of these.
+    fn said_was_told(
+        &mut self,
+        (socket, clone): (usize, usize),
+        msgs: &[Msg],
+        mut told: Vec<i32>,
+        left: bool,
+        context: &Context,
+        what: &str,
+    ) -> Option<i32> {
+        // M1: of several errors that meet a message segmented in user space, one is told.
+        let own = msgs.iter().any(|msg| msg.own.is_some());
+        let one_is_told = own && context.errors().count() > 1;
+        let any_told = !told.is_empty();
+        let mut untold = None;
+        for errno in context.errors() {
+            let refused = errno == libc::ECONNREFUSED;
+            if let Some(at) = told.iter().position(|told| *told == errno) {
+                if refused {
+                    told.remove(at);
+                }
+                continue;
+            }
+            // It went to somebody else, and is in the error queue (D18 where that is full).
+            let reported = self.errors && numbers::ICMP_ERRORS.contains(&errno);
+            if refused {
+                let served = &mut self.sockets[socket];
+                match reported || one_is_told {
+                    true => served.tolerated_sends.push(errno),
+                    false => served.owed_sends.push_back(Owed { errno, clone }),
+                }
+                continue;
+            }
+            untold = Some(errno);
+            // The message is the caller's, who meets the error again if it stays; or it was a GSO
+            // batch's and the datagrams went one by one.
+            let all_well = left || any_told || context.gso || reported || context.each;
+            assert!(all_well, "an error is not told: {what}");
+        }
+        untold
+    }
+
+    /// Compares what arrived with what the caller knows; `before` datagrams of the first message
+    /// have come before. Gives how many have now left of the first message that is still the caller's,
+    /// and how many datagrams have left in this call.
+    fn compare(
+        &self,
+        msgs: &[Msg],
+        statuses: &[Status],
+        before: usize,
+        what: &str,
+    ) -> (usize, u64) {
+        let arrived = self.arrived();
+        let mut arrived = arrived.each_ref().map(|datagrams| datagrams.iter().peekable());
+        let (mut begun, mut sent, mut first) = (0, 0, true);
+        for (i, (msg, status)) in msgs.iter().zip(statuses).enumerate() {
+            let came = &mut arrived[msg.dest];
+            let datagrams = msg.datagrams();
+            let failed = matches!(status, Status::Failed(_));
+            assert!(failed || *status == Status::Callers || msg.bad.is_none(), "{i}: {what}");
+            let mut done = if i == 0 { before } else { 0 };
+            // Z1: after a multi-message call that took nothing and said nothing, which no kernel
+            // does, it begins anew.
+            if came.peek().is_some_and(|came| ***came == *datagrams[0]) {
+                done = 0;
+            }
+            let mut left = datagrams[done..].iter();
+            if *status == Status::Delivered {
+                for datagram in left {
+                    let came = came.next().map(Vec::as_slice);
+                    assert_eq!(came, Some(*datagram), "message {i}: {what}");
+                    sent += 1;
+                }
+                continue;
+            }
+            // Nothing of it came, or the beginning of what was segmented in user space.
+            let may_have_begun = msg.own.is_some() && (failed || first);
+            while may_have_begun && left.len() > 1 {
+                let Some(datagram) = left.next() else { break };
+                if came.next_if(|came| came == datagram).is_none() {
+                    break;
+                }
+                (done, sent) = (done + 1, sent + 1);
+            }
+            if *status == Status::Callers && first {
+                (begun, first) = (done, false);
+            }
+        }
+        for mut rest in arrived {
+            assert_eq!(rest.next(), None, "it came without the caller's knowledge: {what}");
+        }
+        (begun, sent)
+    }
+
+    fn count_sent(&mut self, socket: usize, clone: usize, sent: u64, what: &str) {
+        let clone = self.sockets[socket].clone(clone);
+        clone.sent += sent;
+        if let End::Offload(socket) = &clone.end {
+            assert_eq!(socket.counters().sent, clone.sent, "the counters: {what}");
+        }
+    }
+
+    /// What has come to each receiver, all of which is taken off it.
+    fn arrived(&self) -> [Vec<Vec<u8>>; 2] {
+        const END: &[u8] = b"the end of it all";
+        self.far.each_ref().map(|far| {
+            self.near.get_ref().send_to(END, addr(far)).expect("loopback takes a datagram");
+            let mut arrived = Vec::new();
+            let mut buffer = [0; 2_000];
+            loop {
+                let len = far.recv(&mut buffer).expect("the end comes last");
+                if &buffer[..len] == END {
+                    return arrived;
+                }
+                arrived.push(buffer[..len].to_vec());
+            }
+        })
+    }
+}
+
+/// Whether the messages are one GSO batch, by any rule for these.
+fn is_one_batch(msgs: &[Msg]) -> bool {
+    (2..=64).contains(&msgs.len()) && msgs.iter().all(|msg| msg.goes_with(&msgs[0]))
+}
+
+/// The error that a GSO batch met is no datagram's until that has met it by itself.
+fn is_of_a_datagram(told: &[i32], context: &Context, what: &str) {
+    // D4: any error but "connection refused", in place of these four.
+    let of_batch = [libc::EIO, libc::EOPNOTSUPP, libc::EINVAL, libc::EMSGSIZE];
+    let Some(first) = told.first().filter(|errno| of_batch.contains(errno)) else { return };
+    let met = context.errors().filter(|errno| errno == first).count();
+    assert!(met > 1, "a GSO batch's error is taken for a datagram's: {what}");
+}
+
+/// What the caller knows of each message, by the contract of the trait.
+fn statuses(msgs: &[Msg], said: &Said, owed: Option<Owed>) -> Vec<Status> {
+    let mut statuses = vec![Status::Callers; msgs.len()];
+    match &said.result {
+        Ok(count) => {
+            assert!(*count <= msgs.len(), "{said:?} of {}", msgs.len());
+            statuses[..*count].fill(Status::Delivered);
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        // About a datagram sent before.
+        Err(error) if errno(error) == libc::ECONNREFUSED => {}
+        Err(_) if owed.is_some() => {}
+        Err(error) => statuses[0] = Status::Failed(errno(error)),
+    }
+    assert!(said.failed.is_sorted_by(|a, b| a.0 < b.0), "told twice or out of order: {said:?}");
+    for (i, errno) in &said.failed {
+        assert_eq!(statuses.get(*i), Some(&Status::Delivered), "not dealt with: {said:?}");
+        statuses[*i] = Status::Failed(*errno);
+    }
+    statuses
+}
