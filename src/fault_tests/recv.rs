@@ -284,7 +284,7 @@ fn d34_a_receive_that_meets_nothing_but_errors_of_others_ends() {
             fault::script([(call, REFUSED); 20]);
             assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
             fault::finish();
-            fault::script([(call, REFUSED); 5_000]);
+            fault::script(std::iter::repeat_n((call, REFUSED), 5_000));
             assert_eq!(errno(way.recv(&wire.far, 4)), libc::ECONNREFUSED);
             let made = fault::log().len();
             assert!(made < 2_000, "{made} calls");
