@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use crate::ancillary::{ControlRoom, Told};
 use crate::message::{self, Arrival, Cut, Meta};
-use crate::parts::{Parts, Slices};
+use crate::parts::{self, Parts, Slices};
 use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
@@ -379,7 +379,7 @@ impl<'a> RecvMsg<'a> {
     pub(crate) fn capacity(&self) -> usize {
         match &self.room {
             Room::Plain(buffer) => buffer.len(),
-            Room::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
+            Room::Full { .. } => parts::capacity(self.buffers()),
         }
     }
 

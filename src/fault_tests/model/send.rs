@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::kernel::Answer;
 use super::messages::{Msg, NO_ERRNO, lend};
-use super::ops::{Kind, Sending};
+use super::ops::Sending;
 use super::world::{End, Owed, Partial, World, under};
 use crate::fault_tests::addr;
 use crate::sys::kinds;
@@ -57,13 +57,6 @@ impl World {
         again: bool,
         thread: bool,
     ) {
-        // M2: an iterator without messages takes what is owed from an `Offload`.
-        let served = &self.sockets[socket];
-        let owes = !served.owed_sends.is_empty() || !served.tolerated_sends.is_empty();
-        let offload = served.kind != Kind::Plain;
-        if way == Sending::Iter && msgs.is_empty() && owes && offload {
-            return;
-        }
         let mut left = msgs;
         for tries in 0.. {
             assert!(tries < 400 + 2 * msgs.len(), "no call gets on with {left:?}");
@@ -270,8 +263,6 @@ impl World {
                 _ => None,
             })
         };
-        // M1: of several errors that meet a message segmented in user space, one is told.
-        let one_is_told = msgs.iter().any(|msg| msg.own.is_some()) && failed().count() > 1;
         let mut untold = None;
         for errno in failed() {
             if let Some(at) = told.iter().position(|told| *told == errno) {
@@ -285,7 +276,7 @@ impl World {
             if errno == libc::ECONNREFUSED {
                 let served = &mut self.sockets[socket];
                 let owed = Owed { errno, clone };
-                match reported || one_is_told {
+                match reported {
                     true => served.tolerated_sends.push(errno),
                     false => served.owed_sends.push_back(owed),
                 }
