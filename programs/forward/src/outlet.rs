@@ -104,28 +104,31 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        // An error was returned, and it is not known yet whether it is about the first of the queue.
-        let mut doubt = false;
+        /// Errors in a row after which the first of the queue is given up. Nothing is sent between
+        /// them, so few can be about datagrams that left before.
+        const ENOUGH: u64 = 8;
+        // Errors returned of which it is not known yet whether they are about the first of the queue.
+        let mut doubtful = 0;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
                 Ok(0) => self.blocked = true,
                 Ok(sent) => {
                     figures.forwarded += sent as u64;
-                    figures.errors += u64::from(doubt);
-                    doubt = false;
+                    figures.errors += doubtful;
+                    doubtful = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 // Perhaps about a datagram that left before, returned in the place of this one, and
-                // once. What is about this one comes again at once.
-                Err(_) if !doubt => doubt = true,
+                // once. What is about this one comes again each time.
+                Err(_) if doubtful + 1 < ENOUGH => doubtful += 1,
                 Err(_) => {
                     figures.refused += 1;
                     self.waiting.pop_front();
-                    doubt = false;
+                    doubtful = 0;
                 }
             }
         }
-        figures.errors += u64::from(doubt);
+        figures.errors += doubtful;
     }
 
     /// Gives up on what the socket still does not take.
