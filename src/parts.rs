@@ -93,8 +93,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Bytes that buffers hold. Where a `usize` is small, it may be too small for those that lie in one
-/// place.
+/// Bytes that buffers hold. These do not overlap, but a sum of lengths saturates wherever it is made.
 pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
     buffers.iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len()))
 }
