@@ -22,7 +22,7 @@ fn main() -> std::io::Result<()> {
     let dests = [closed, listening.local_addr()?, closed];
     // Goes on past a message that fails.
     let msgs = dests.map(|to| SendMsg::to(to, b"anybody?"));
-    socket.send_each(&msgs, |i, error| println!("to {}: {error}", dests[i]))?;
+    socket.send_each(msgs, |i, error| println!("to {}: {error}", dests[i]))?;
 
     // On loopback the errors are there when the send returns; elsewhere they come later, and a
     // poll for errors (POLLERR) says when. Drain until nothing is left: until then poll reports it.

@@ -122,7 +122,7 @@ impl Way {
     ) -> io::Result<usize> {
         match self {
             Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Iter => socket.send_iter(msgs.iter().copied()),
             Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
             Self::Flush => {
                 for msg in msgs {
@@ -223,9 +223,9 @@ fn a_full_socket_allocates_nothing() {
         for _ in 0..calls() {
             let result = free("send_batch", || near.send_batch(&msgs));
             assert!(common::would_block(result));
-            let result = free("send_iter", || near.send_iter(&mut msgs.iter().copied()));
+            let result = free("send_iter", || near.send_iter(msgs.iter().copied()));
             assert!(common::would_block(result));
-            let result = free("send_each", || near.send_each(&msgs, |_, _| {}));
+            let result = free("send_each", || near.send_each(msgs, |_, _| {}));
             assert!(common::would_block(result));
             let result = free("flush", || near.flush(&mut queue));
             assert!(common::would_block(result));

@@ -105,7 +105,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         let sent = match round % 4 {
             0 => free(warm, "send_batch", || near.send_batch(msgs)),
             1 => free(warm, "send", || arenas[round / 4 % 2].send(near, msgs)),
-            2 => free(warm, "send_iter", || near.send_iter(&mut msgs.iter().copied())),
+            2 => free(warm, "send_iter", || near.send_iter(msgs.iter().copied())),
             _ => free(warm, "push and flush", || {
                 msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
                 near.flush(&mut queue)
@@ -169,7 +169,7 @@ fn a_refused_datagram_allocates_nothing() {
         let mut failed = 0;
         let mut on_error = |_, _| failed += 1;
         let msgs = [good, invalid, good];
-        let done = free(warm, "send_each", || from.send_each(&msgs, &mut on_error));
+        let done = free(warm, "send_each", || from.send_each(msgs, &mut on_error));
         assert_eq!((done.expect("the socket takes datagrams"), failed), (3, 1));
         while drain_errors(&from, &mut reports).expect("it is a socket") > 0 {}
         open.set_nonblocking(true).expect("it is a flag");

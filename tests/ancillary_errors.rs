@@ -116,7 +116,7 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
             assert_eq!(payloads(open, 4), [b"good"; 4]);
             setting.check_reports(4);
         }
-        let sent = from.send_each(&msgs, |index, error| panic!("{index}: {error}"));
+        let sent = from.send_each(msgs, |index, error| panic!("{index}: {error}"));
         assert_eq!(sent.expect("each of them is taken"), msgs.len());
         assert_eq!(payloads(open, 4), [b"good"; 4]);
         setting.check_reports(4);
@@ -401,7 +401,7 @@ fn stamps_and_refusals_come_together() {
     for setting in settings() {
         ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
         let msgs = [setting.bad(), setting.good()];
-        let sent = setting.from.send_each(&msgs, |index, error| panic!("{index}: {error}"));
+        let sent = setting.from.send_each(msgs, |index, error| panic!("{index}: {error}"));
         assert_eq!(sent.expect("they are taken"), 2);
         let reports = reports(&setting.from, 3);
         let is_stamp = |report: &&Report| matches!(report.event, Event::Sent { .. });

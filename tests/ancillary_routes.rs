@@ -281,7 +281,7 @@ fn where_the_router_knows_no_way_is_unreachable() {
             SendMsg::to(nowhere, b"lost"),
         ];
         for _ in BACKENDS {
-            let sent = from.send_each(&msgs, |index, error| panic!("{index}: {error}"));
+            let sent = from.send_each(msgs, |index, error| panic!("{index}: {error}"));
             assert_eq!(sent.expect("each of them is taken"), 3);
             assert_eq!(payloads(&to, 1), [b"good"]);
             for report in reports(&from, 2) {

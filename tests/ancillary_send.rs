@@ -232,11 +232,11 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
         assert_eq!(arena.send(from, &[good, bad, good]).expect("the first is good"), 1);
         assert_eq!(arena.send(from, &[good, good, good, bad]).expect("three are good"), 3);
     }
-    check(from.send_iter(&mut [bad, good].into_iter()));
-    assert_eq!(from.send_iter(&mut [good, good, bad, good].into_iter()).expect("two are good"), 2);
+    check(from.send_iter([bad, good]));
+    assert_eq!(from.send_iter([good, good, bad, good].into_iter()).expect("two are good"), 2);
 
     let mut failed = Vec::new();
-    let done = from.send_each(&[bad, good, bad, bad, good], |index, error| {
+    let done = from.send_each([bad, good, bad, bad, good], |index, error| {
         failed.push((index, error.kind()));
     });
     assert_eq!(done.expect("the socket takes datagrams"), 5);

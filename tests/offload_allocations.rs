@@ -110,7 +110,7 @@ impl Way {
     ) -> usize {
         let sent = match self {
             Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Iter => socket.send_iter(msgs.iter().copied()),
             Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
             Self::Flush => {
                 msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));

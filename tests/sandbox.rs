@@ -63,7 +63,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
     for way in 0..4 {
         let sent = match way {
             0 => near.send_batch(&msgs),
-            1 => near.send_iter(&mut msgs.iter().copied()),
+            1 => near.send_iter(msgs.iter().copied()),
             2 => near.send_each(&msgs, |index, error| panic!("{index}: {error}")),
             _ => {
                 msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));

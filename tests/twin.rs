@@ -234,7 +234,7 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
         .collect();
     let sent = match way {
         0 => socket.send_batch(&msgs),
-        1 => socket.send_iter(&mut msgs.iter().copied()),
+        1 => socket.send_iter(msgs.iter().copied()),
         2 => socket.send_each(&msgs, |index, error| panic!("message {index}: {error}")),
         _ => {
             let mut queue = SendQueue::new(1 << 20);

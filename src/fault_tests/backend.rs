@@ -232,7 +232,7 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
     let mut told = Vec::new();
-    let done = wire.near.send_each(&wire.msgs(&data), |index, error| {
+    let done = wire.near.send_each(wire.msgs(&data), |index, error| {
         told.push((index, error.raw_os_error()));
     });
     assert_eq!(done.unwrap(), N);

@@ -153,7 +153,7 @@ impl Sending {
                 let socket: &dyn BatchSocket = &socket;
                 socket.send_batch(msgs)
             }
-            Self::Iter => socket.send_iter(&mut msgs.iter().copied()),
+            Self::Iter => socket.send_iter(msgs.iter().copied()),
             Self::Flush => {
                 let mut queue = SendQueue::new(1 << 20);
                 for msg in msgs {

@@ -180,7 +180,7 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
         let result = match way {
             Way::Batch => net.near.send_batch(rest),
             Way::Dyn => (&net.near as &dyn BatchSocket).send_batch(rest),
-            Way::Iter => net.near.send_iter(&mut rest.iter().copied()),
+            Way::Iter => net.near.send_iter(rest.iter().copied()),
             Way::Each => net.near.send_each(rest, |i, error| {
                 failed.push((at + i, code(&error)));
             }),

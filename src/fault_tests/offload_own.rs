@@ -321,12 +321,12 @@ fn r11_a_refusal_that_an_iterator_meets_late_is_told_by_the_next_send() {
         let mut fates = vec![(Call::SendMsg, Fate::Kernel); k];
         fates.push((Call::SendMsg, Fate::Fail(libc::ECONNREFUSED)));
         fault::script(fates);
-        assert_eq!(net.near.send_iter(&mut msgs.iter().copied()).unwrap(), k);
+        assert_eq!(net.near.send_iter(msgs.iter().copied()).unwrap(), k);
         fault::finish();
-        let next = net.near.send_iter(&mut msgs[k..].iter().copied());
+        let next = net.near.send_iter(msgs[k..].iter().copied());
         assert_eq!(errno(next), libc::ECONNREFUSED, "{k}");
         let left = msgs.len() - k;
-        assert_eq!(net.near.send_iter(&mut msgs[k..].iter().copied()).unwrap(), left);
+        assert_eq!(net.near.send_iter(msgs[k..].iter().copied()).unwrap(), left);
         assert_eq!(net.arrived().map(|arrived| arrived.len()), [65, 65]);
     }
 }

@@ -242,7 +242,7 @@ impl World {
             !said.is_blocked() || log.contains(&Answer::Failed(libc::EAGAIN)),
             "nobody has said that it would block: {what}"
         );
-        let left = statuses.iter().any(|status| *status == Status::Callers);
+        let left = statuses.contains(&Status::Callers);
         let stopped = log.iter().any(|answer| *answer != Answer::Passed);
         let known = owed.is_some() || !told.is_empty();
         let first_left = statuses.iter().position(|status| *status == Status::Callers);
