@@ -206,7 +206,7 @@ fn a_control_message_that_the_kernel_refuses_is_an_error_of_its_message() {
     let bad = good.with_control(&refused);
     assert_eq!(code(from.send_batch(&[bad, good])), libc::EINVAL);
     let mut failed = Vec::new();
-    let done = from.send_each(&[good, bad, good], |index, error| {
+    let done = from.send_each([good, bad, good], |index, error| {
         failed.push((index, error.raw_os_error()));
     });
     assert_eq!((done.expect("two are taken"), failed), (3, vec![(1, Some(libc::EINVAL))]));

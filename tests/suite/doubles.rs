@@ -160,7 +160,7 @@ fn a_double_sends_from_an_iterator() {
     let data = numbered(100, 8);
     let double = Double::with_room(40);
     assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
-    assert!(would_block(double.send_iter(&mut messages(&data[40..]).into_iter())));
+    assert!(would_block(double.send_iter(messages(&data[40..]).into_iter())));
     assert_eq!(double.sent.take(), data[..40]);
 }
 
@@ -197,7 +197,7 @@ fn a_double_sends_each_and_tells_what_failed() {
     let double = Double::with_room(1_000);
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| failed.push((index, error.kind()));
-    let done = double.send_each(&messages(&data), &mut note).expect("there is room");
+    let done = double.send_each(messages(&data), &mut note).expect("there is room");
     assert_eq!(done, 100);
     assert_eq!(failed, [0, 1, 50, 99].map(|index| (index, ErrorKind::InvalidInput)));
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
@@ -207,9 +207,9 @@ fn a_double_sends_each_and_tells_what_failed() {
     double.room.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
-    assert_eq!(double.send_each(&messages(&data), &mut note).expect("ten are taken"), 12);
+    assert_eq!(double.send_each(messages(&data), &mut note).expect("ten are taken"), 12);
     assert_eq!(failed, [0, 1]);
-    let nothing = double.send_each(&messages(&data[12..]), |_, _| ());
+    let nothing = double.send_each(messages(&data[12..]), |_, _| ());
     assert!(would_block(nothing));
 }
 
@@ -228,7 +228,7 @@ fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
     let mut queue = SendQueue::new(1_000);
     queue.push(&SendMsg::new(b"data")).expect("there is room");
     let none = |_, _| panic!("nothing failed");
-    assert_eq!(Stubborn.send_each(&messages(&data), none).expect("no error"), 0);
+    assert_eq!(Stubborn.send_each(messages(&data), none).expect("no error"), 0);
     assert_eq!(Stubborn.send_iter(messages(&data)).expect("no error"), 0);
     assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
     assert_eq!(queue.len(), 1);

@@ -40,7 +40,7 @@ fn s8_a_datagram_that_is_too_long_is_named_and_its_neighbours_arrive() {
 
         let mut iter = [first, bad, last].into_iter();
         assert_eq!(from.send_iter(&mut iter).expect("the first is good"), 1);
-        assert_eq!(code(from.send_iter(&mut [bad, last].into_iter())), libc::EMSGSIZE);
+        assert_eq!(code(from.send_iter([bad, last].into_iter())), libc::EMSGSIZE);
         assert_eq!(payloads(&to, 1), [b"first"]);
 
         // The first and the last of a batch, and nothing but bad ones.
@@ -192,7 +192,7 @@ fn s10_a_peer_that_forbids_it_is_no_sandbox() {
         failed.push((index, error.raw_os_error()));
         b.connect_addr(&a_name).expect("it is there");
     };
-    assert_eq!(a.send_each(&msgs, &mut turn_back).expect("the queue has room"), 4);
+    assert_eq!(a.send_each(msgs, &mut turn_back).expect("the queue has room"), 4);
     assert_eq!(failed, [(0, Some(libc::EPERM))]);
     assert_eq!(payloads(&b, 3), [b"1", b"2", b"3"]);
     assert_eq!(Some(Backend::current()), crate::BACKEND);

@@ -26,7 +26,7 @@ fn s10_a_firewall_refuses_one_destination_alone() {
 
         let mut failed = Vec::new();
         let msgs = [bad, good, bad, bad, good, good];
-        let done = from.send_each(&msgs, |index, error| {
+        let done = from.send_each(msgs, |index, error| {
             failed.push((index, error.raw_os_error()));
         });
         assert_eq!(done.expect("the socket takes datagrams"), 6);
@@ -66,7 +66,7 @@ fn s11_a_missing_route_is_returned_and_harms_no_other_message() {
             assert_eq!(code(from.send_batch(&[bad, good])), libc::ENETUNREACH);
             assert_eq!(from.send_batch(&[good, bad]).expect("the first is good"), 1);
             let mut failed = Vec::new();
-            let done = from.send_each(&[bad, good, bad], |index, error| {
+            let done = from.send_each([bad, good, bad], |index, error| {
                 failed.push((index, error.raw_os_error()));
             });
             assert_eq!(done.expect("the socket takes datagrams"), 3);

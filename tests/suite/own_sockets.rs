@@ -19,8 +19,8 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     }
     let no_error = &mut |index, error| panic!("message {index}: {error}");
     assert_eq!(a.send_batch(&msgs).expect("it is taken"), 2);
-    assert_eq!(a.send_iter(&mut msgs.into_iter()).expect("it is taken"), 2);
-    assert_eq!(a.send_each(&msgs, no_error).expect("it is taken"), 2);
+    assert_eq!(a.send_iter(msgs.into_iter()).expect("it is taken"), 2);
+    assert_eq!(a.send_each(msgs, no_error).expect("it is taken"), 2);
     assert_eq!(a.flush(&mut queue).expect("it is taken"), 2);
     settle();
 

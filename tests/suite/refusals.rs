@@ -48,7 +48,7 @@ fn s9_no_buffer_space_is_returned_and_not_waited_out() {
     assert_eq!(code(from.send_batch(&[bad, good])), errno);
     assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
     let mut failed = Vec::new();
-    let done = from.send_each(&[good, bad, good], |index, error| {
+    let done = from.send_each([good, bad, good], |index, error| {
         failed.push((index, error.raw_os_error()));
     });
     assert_eq!(done.expect("it is not the socket that is full"), 3);

@@ -68,12 +68,12 @@ fn every_form<S: BatchSocket + ?Sized>(socket: &S, msgs: [SendMsg<'_>; 3]) -> us
     let mut note = |index, error: io::Error| failed.push((index, error));
     let sent = [
         socket.send_each(msgs, no_error),
-        socket.send_each(&msgs, &mut note),
+        socket.send_each(msgs, &mut note),
         socket.send_each(msgs.iter().filter(|msg| !msg.is_empty()), &mut note),
         socket.send_each(msgs.to_vec(), |_, _| ()),
         socket.send_iter(msgs),
         socket.send_iter(&msgs[..]),
-        socket.send_iter(&mut msgs.iter().copied()),
+        socket.send_iter(msgs.iter().copied()),
     ];
     assert!(failed.is_empty(), "{failed:?}");
     sent.into_iter().map(|sent| sent.expect("they are taken")).sum()
@@ -104,7 +104,7 @@ fn d3_every_form_of_a_socket_sends_every_form_of_an_iterator() {
         by_dyn(&*shared, msgs),
         boxed.send_each(msgs, no_error).expect("they are taken"),
         shared.send_each(msgs, no_error).expect("they are taken"),
-        (&offload()).send_each(msgs, no_error).expect("they are taken"),
+        offload().send_each(msgs, no_error).expect("they are taken"),
         (&socket as &dyn BatchSocket).send_each(msgs, no_error).expect("they are taken"),
     ];
     let total = 6 * 21 + 4 * 3;
