@@ -5,9 +5,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use crate::ancillary::{system_time, timestamping};
+use crate::ancillary::{ControlBuf, ControlMessages, system_time, timestamping};
+use crate::engine::pool;
+use crate::recv::msg::RecvMsg;
 use crate::sys::{self, AsSocket, numbers};
-use crate::{ControlBuf, ControlMessages, RecvMsg, pool};
 
 /// Something that the system tells about a datagram sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,16 @@
 use std::array;
 use std::io;
 
+use crate::engine::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
 #[cfg(doc)]
-use crate::BatchSocketExt;
-use crate::send_msg::Outgoing;
+use crate::socket_ext::BatchSocketExt;
 use crate::sys::{self, AsSocket};
-use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 
 /// A datagram socket that moves messages in batches.
 ///

@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::io;
 
-use crate::{BatchSocket, SendMsg};
+use crate::send::msg::SendMsg;
+use crate::socket::BatchSocket;
 
 /// Sends from iterators, on every [`BatchSocket`], `dyn BatchSocket` included.
 ///

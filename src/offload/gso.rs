@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 
 use super::Offload;
 use crate::ancillary;
-use crate::pending;
-use crate::progress::{Direction, Progress};
-use crate::segment::{Limits, Source};
-use crate::send_msg::Outgoing;
+use crate::engine::arena::MmsgBuf;
+use crate::engine::deferred_error;
+use crate::engine::progress::Progress;
+use crate::offload::coalesce::{Limits, Source};
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, BorrowedSocket, GsoBatch, Rejection, Step, Transferred, WiredBatches,
+    self, AsSocket, Backend, BorrowedSocket, Direction, GsoBatch, Rejection, Step, Transferred,
+    WiredBatches,
 };
-use crate::{Backend, MmsgBuf, SendMsg, SendQueue};
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
 const ITER_STEP: usize = 64;
@@ -177,7 +180,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             Some(rejection) => self.note_rejection(rejection, wired.batch(at)),
             // On a connected socket it may be about a datagram sent before, and is told once.
             None if !wired.has_dest(at) && sys::is_from_network(error) => {
-                pending::keep(self.socket, Direction::Send, error);
+                deferred_error::keep(self.socket, Direction::Send, error);
             }
             None => {}
         }

@@ -1,5 +1,6 @@
 //! Segmentation offload found by itself: many datagrams in one pass through the network stack.
 
+pub(crate) mod coalesce;
 mod counters;
 mod gso;
 mod partial;
@@ -9,11 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
 
-use crate::message::Received;
+use crate::ancillary;
+use crate::ancillary::Ancillary;
+use crate::engine::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::datagram::Received;
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket};
-use crate::{
-    Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, ancillary, pool,
-};
 use counters::{ReceivedTotals, Running};
 use partial::PartialSends;
 

@@ -40,47 +40,20 @@ pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
 
 #[cfg(unix)]
-mod addr;
-#[cfg(unix)]
-mod cmsg;
-#[cfg(unix)]
-mod domain;
-#[cfg(all(linux_like, feature = "tokio"))]
-mod epoll;
-#[cfg(unix)]
-mod fds;
-#[cfg(unix)]
-mod headers;
-#[cfg(all(unix, mmsg_calls))]
-mod mmsg;
-#[cfg(unix)]
-mod msg;
-#[cfg(unix)]
-mod retry;
-#[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-mod zeroed;
-#[cfg(unix)]
-pub(crate) use self::{
-    addr::{RawAddr, RawAddrRef, socket_addr},
-    cmsg::{
-        CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option,
-        set_transmit_clock,
-    },
-    domain::{families, has_error_queue, has_transmit_times},
-    headers::{Headers, Singles, Slots, WiredBatches},
-    unix::{
-        AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option,
-        has_segmentation, is_from_network, raw, reports_send_times, segmentation_rejected,
-        send_plain, socket_cookie,
-    },
+pub(crate) use self::unix::{
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, is_from_network,
+    option, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_cookie,
 };
 
-#[cfg(all(linux_like, feature = "tokio"))]
-pub(crate) use self::epoll::{Events, has_error, is_shut_down};
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};
+#[cfg(all(linux_like, feature = "tokio"))]
+pub(crate) use self::unix::{Events, has_error, is_shut_down};
 
 /// There is no error queue, and tokio's readiness says the rest.
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -125,6 +98,13 @@ pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX }
 pub(crate) struct Families {
     pub(crate) v4: bool,
     pub(crate) v6: bool,
+}
+
+/// Which way a call moves messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Receive,
+    Send,
 }
 
 /// What one step of a batch came to.

@@ -22,11 +22,13 @@ use super::{
     Backend, CONTROL_SPACE, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection, Step,
 };
 use crate::ancillary::Refused;
-use crate::message::{Message, Meta, Received, Truncation};
-use crate::parts::Parts;
-use crate::segment::{Limits, Source};
-use crate::send_msg::{Content, Outgoing, SendBuffers};
-use crate::{Datagram, RecvFlags, RecvMsg, SendMsg};
+use crate::offload::coalesce::{Limits, Source};
+use crate::recv::datagram::{Datagram, Message, Meta, Received, Truncation};
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::recv::scattered::Parts;
+use crate::send::msg::{Content, SendBuffers, SendMsg};
+use crate::send::outgoing::Outgoing;
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
