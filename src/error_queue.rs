@@ -120,8 +120,8 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
     }
     let mut done = 0;
     while done < reports.len() {
-        let room = &mut reports[done..];
-        let room_len = room.len().min(STEP);
+        let space = &mut reports[done..];
+        let step_len = space.len().min(STEP);
         let mut controls: [ControlBuf; STEP] = array::from_fn(|_| ControlBuf::new());
         // What was sent is not asked for: the queue holds a copy of it.
         let mut controls = controls.iter_mut();
@@ -129,17 +129,17 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
             let control = controls.next().expect("as many as messages");
             RecvMsg::new(&mut []).with_control(control)
         });
-        let count = match pool::with(|arena| arena.recv_errors_on(socket, &mut msgs[..room_len])) {
+        let count = match pool::with(|arena| arena.recv_errors_on(socket, &mut msgs[..step_len])) {
             Ok(count) => count,
             // Of the socket itself, so that the next call meets it again.
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         };
-        for (report, msg) in room.iter_mut().zip(&msgs[..count]) {
+        for (report, msg) in space.iter_mut().zip(&msgs[..count]) {
             *report = read(msg.control_messages(), msg.addr());
         }
         done += count;
-        if count < room_len {
+        if count < step_len {
             break;
         }
     }
@@ -176,7 +176,7 @@ fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
 struct ExtendedError {
     errno: i32,
     origin: u8,
-    kind: u8,
+    ty: u8,
     code: u8,
     info: u32,
     data: u32,
@@ -193,12 +193,12 @@ mod origin {
 impl ExtendedError {
     /// The struct, and the offender's address behind it.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([e0, e1, e2, e3, origin, kind, code, _, i0, i1, i2, i3, d0, d1, d2, d3], offender) =
+        let ([e0, e1, e2, e3, origin, ty, code, _, i0, i1, i2, i3, d0, d1, d2, d3], offender) =
             bytes.split_first_chunk::<16>()?;
         let error = Self {
             errno: i32::from_ne_bytes([*e0, *e1, *e2, *e3]),
             origin: *origin,
-            kind: *kind,
+            ty: *ty,
             code: *code,
             info: u32::from_ne_bytes([*i0, *i1, *i2, *i3]),
             data: u32::from_ne_bytes([*d0, *d1, *d2, *d3]),
@@ -212,7 +212,7 @@ impl ExtendedError {
 
     /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).
     fn event(self) -> Event {
-        match (self.origin, self.kind, self.code) {
+        match (self.origin, self.ty, self.code) {
             (origin::ICMP, 3, 3) | (origin::ICMP6, 1, 4) => Event::Refused,
             (origin::ICMP, 3, 4) | (origin::ICMP6, 2, _) => Event::TooBig { mtu: self.info },
             (origin::ICMP, 3, _) | (origin::ICMP6, 1, _) => Event::Unreachable,
@@ -232,8 +232,8 @@ impl ExtendedError {
 mod tests {
     use super::*;
 
-    fn error(origin: u8, kind: u8, code: u8) -> ExtendedError {
-        ExtendedError { errno: 0, origin, kind, code, info: 1280, data: 7 }
+    fn error(origin: u8, ty: u8, code: u8) -> ExtendedError {
+        ExtendedError { errno: 0, origin, ty, code, info: 1280, data: 7 }
     }
 
     #[test]

@@ -10,14 +10,12 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-#[cfg(doc)]
-use crate::socket_ext::BatchSocketExt;
 use crate::sys::{self, AsSocket};
 
 /// A datagram socket that moves messages in batches.
 ///
-/// The calls that take any iterator and any closure, [`send_iter`](BatchSocketExt::send_iter) and
-/// [`send_each`](BatchSocketExt::send_each), are in [`BatchSocketExt`], which every `BatchSocket`
+/// The calls that take any iterator and any closure, [`send_iter`](crate::BatchSocketExt::send_iter) and
+/// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`](crate::BatchSocketExt), which every `BatchSocket`
 /// has: import both.
 ///
 /// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
@@ -137,7 +135,7 @@ pub trait BatchSocket {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
     }
 
-    /// [`BatchSocketExt::send_iter`] in a form that `dyn BatchSocket` can have.
+    /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) in a form that `dyn BatchSocket` can have.
     ///
     /// # Errors
     ///
@@ -200,7 +198,7 @@ pub trait BatchSocket {
         Ok(sent)
     }
 
-    /// [`BatchSocketExt::send_each`] in a form that `dyn BatchSocket` can have.
+    /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) in a form that `dyn BatchSocket` can have.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// ```
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
-    room: ControlRoom,
+    space: ControlSpace,
     /// The descriptors whose numbers are in it.
     fds: PhantomData<BorrowedSocket<'fd>>,
 }
@@ -47,7 +47,7 @@ impl<'fd> ControlBuf<'fd> {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Self { room: ControlRoom { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
+        Self { space: ControlSpace { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
     }
 
     /// Appends a control message: `level` (`cmsg_level`), `ty` (`cmsg_type`) and its payload.
@@ -62,7 +62,7 @@ impl<'fd> ControlBuf<'fd> {
             let reason = "descriptors are pushed by ControlBuf::push_fds";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        self.room.push((level, ty), payload)
+        self.space.push((level, ty), payload)
     }
 
     /// Appends descriptors, for the receiver of a message on a Unix socket to have copies of
@@ -81,16 +81,16 @@ impl<'fd> ControlBuf<'fd> {
         let mut len = 0;
         for fd in fds {
             let number = sys::raw(*fd).to_ne_bytes();
-            let room = numbers.get_mut(len..len + number.len()).ok_or_else(no_room)?;
-            room.copy_from_slice(&number);
+            let space = numbers.get_mut(len..len + number.len()).ok_or_else(no_space)?;
+            space.copy_from_slice(&number);
             len += number.len();
         }
-        self.room.push(rights, &numbers[..len])
+        self.space.push(rights, &numbers[..len])
     }
 
     /// Forgets all messages.
     pub fn clear(&mut self) {
-        self.room.len = 0;
+        self.space.len = 0;
     }
 
     /// The messages, in order.
@@ -99,18 +99,18 @@ impl<'fd> ControlBuf<'fd> {
     /// (see [`RecvMsg::with_fds`](crate::RecvMsg::with_fds)).
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {
-        self.room.messages()
+        self.space.messages()
     }
 
     /// The messages as bytes, in this platform's layout.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.room.as_bytes()
+        self.space.as_bytes()
     }
 
     /// Its memory, for the kernel to write into.
-    pub(crate) fn room(&mut self) -> &mut ControlRoom {
-        &mut self.room
+    pub(crate) fn space_mut(&mut self) -> &mut ControlSpace {
+        &mut self.space
     }
 }
 
@@ -123,15 +123,15 @@ pub(crate) fn has_fds(control: &[u8]) -> bool {
 /// The memory of a [`ControlBuf`], whatever is in it.
 #[derive(Clone)]
 #[repr(C, align(8))]
-pub(crate) struct ControlRoom {
+pub(crate) struct ControlSpace {
     bytes: [u8; CONTROL_SPACE],
     len: usize,
 }
 
-impl ControlRoom {
-    fn push(&mut self, kind: CmsgType, payload: &[u8]) -> io::Result<()> {
-        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, kind, payload)
-            .ok_or_else(no_room)?;
+impl ControlSpace {
+    fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
+        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
+            .ok_or_else(no_space)?;
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl ControlRoom {
     }
 }
 
-fn no_room() -> io::Error {
+fn no_space() -> io::Error {
     let reason = "the control messages do not fit CONTROL_SPACE";
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }

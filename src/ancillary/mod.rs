@@ -16,7 +16,7 @@ mod tests;
 
 pub use cmsg::{ControlMessage, ControlMessages};
 pub use control_buf::ControlBuf;
-pub(crate) use control_buf::{ControlRoom, has_fds};
+pub(crate) use control_buf::{ControlSpace, has_fds};
 pub use ecn::Ecn;
 pub use options::{Ancillary, TransmitClock};
 pub use recv_meta::RecvMeta;
@@ -24,8 +24,8 @@ pub use send_meta::SendMeta;
 
 #[cfg(test)]
 pub(crate) use cmsg::append;
-#[cfg_attr(one_by_one, allow(unused_imports))] // No control messages there.
+#[cfg_attr(single_message, allow(unused_imports))] // No control messages there.
 pub(crate) use cmsg::split_first;
 pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};
-pub(crate) use send_meta::Refused;
+pub(crate) use send_meta::Unencodable;

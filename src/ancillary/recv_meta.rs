@@ -118,8 +118,8 @@ impl RecvMeta {
                 numbers::PKTINFO_V4 => v4 = PktinfoV4::decode(data).or(v4),
                 numbers::PKTINFO_V6 => v6 = PktinfoV6::decode(data).or(v6),
                 numbers::DSTADDR_V4 => {
-                    let destination = exactly(data).map(Ipv4Addr::from);
-                    meta.destination = destination.map(IpAddr::V4).or(meta.destination);
+                    let dest = exactly(data).map(Ipv4Addr::from);
+                    meta.destination = dest.map(IpAddr::V4).or(meta.destination);
                 }
                 numbers::TOS | numbers::TCLASS => meta.tos = byte(data).or(meta.tos),
                 numbers::TTL | numbers::HOP_LIMIT => meta.hop_limit = byte(data).or(meta.hop_limit),
@@ -146,28 +146,28 @@ impl RecvMeta {
                 _ => {}
             }
         }
-        meta.set_destination(v4, v6);
+        meta.set_dest(v4, v6);
         meta
     }
 
     /// Sets both addresses and the interface from what the socket's families report. An IPv6 socket
     /// reports an IPv4 message twice: the IPv4-mapped destination stays, to look like the source, and
     /// only `in_pktinfo` has this host's own address.
-    fn set_destination(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
+    fn set_dest(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
         if let Some(info) = v4 {
-            self.destination = Some(info.destination.into());
+            self.destination = Some(info.dest.into());
             self.local = info.local.map(IpAddr::V4);
             self.interface = info.interface;
         }
-        if let Some(PktinfoV6 { destination, interface }) = v6 {
-            self.destination = Some(destination.into());
+        if let Some(PktinfoV6 { dest, interface }) = v6 {
+            self.destination = Some(dest.into());
             self.interface = interface.or(self.interface);
-            let is_mapped = destination.to_ipv4_mapped().is_some();
+            let is_mapped = dest.to_ipv4_mapped().is_some();
             self.local = if is_mapped {
                 let local = v4.and_then(|info| info.local);
                 local.map(|ip| ip.to_ipv6_mapped().into())
             } else {
-                (!destination.is_multicast()).then_some(destination.into())
+                (!dest.is_multicast()).then_some(dest.into())
             };
         }
     }
@@ -176,7 +176,7 @@ impl RecvMeta {
 /// `struct in_pktinfo`.
 #[derive(Clone, Copy)]
 struct PktinfoV4 {
-    destination: Ipv4Addr,
+    dest: Ipv4Addr,
     /// This host's own address.
     local: Option<Ipv4Addr>,
     interface: Option<u32>,
@@ -188,27 +188,27 @@ impl PktinfoV4 {
     /// interface (sys/netinet/in.h).
     fn decode(data: &[u8]) -> Option<Self> {
         if let Ok([a0, a1, a2, a3, index @ ..]) = <[u8; 8]>::try_from(data) {
-            let destination = Ipv4Addr::new(a0, a1, a2, a3);
-            return Some(Self { destination, local: None, interface: interface(index) });
+            let dest = Ipv4Addr::new(a0, a1, a2, a3);
+            return Some(Self { dest, local: None, interface: interface(index) });
         }
-        let [i0, i1, i2, i3, l0, l1, l2, l3, destination @ ..] = exactly::<12>(data)?;
+        let [i0, i1, i2, i3, l0, l1, l2, l3, dest @ ..] = exactly::<12>(data)?;
         let local = Some(Ipv4Addr::new(l0, l1, l2, l3)).filter(|ip| !ip.is_unspecified());
         let interface = interface([i0, i1, i2, i3]);
-        Some(Self { destination: destination.into(), local, interface })
+        Some(Self { dest: dest.into(), local, interface })
     }
 }
 
 /// `struct in6_pktinfo`: address in the header, interface (RFC 3542, section 6.1).
 #[derive(Clone, Copy)]
 struct PktinfoV6 {
-    destination: Ipv6Addr,
+    dest: Ipv6Addr,
     interface: Option<u32>,
 }
 
 impl PktinfoV6 {
     fn decode(data: &[u8]) -> Option<Self> {
         let [ip @ .., i0, i1, i2, i3] = exactly::<20>(data)?;
-        Some(Self { destination: ip.into(), interface: interface([i0, i1, i2, i3]) })
+        Some(Self { dest: ip.into(), interface: interface([i0, i1, i2, i3]) })
     }
 }
 

@@ -46,14 +46,14 @@ const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
 /// Why a message's wishes cannot be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Unencodable {
     /// They cannot be right.
     Invalid,
     /// This platform has no such thing.
     Unsupported,
 }
 
-impl Refused {
+impl Unencodable {
     /// As the caller is told.
     pub(crate) fn kind(self) -> io::ErrorKind {
         match self {
@@ -133,8 +133,13 @@ impl SendMeta {
 
     /// Writes the control messages for an IPv4 (also an IPv4-mapped) or IPv6 destination, and
     /// then `raw`, ready-made ones. Gives their length in bytes.
-    pub(crate) fn encode(&self, v4: bool, raw: &[u8], room: &mut [u8]) -> Result<usize, Refused> {
-        let mut writer = Writer { room, at: 0 };
+    pub(crate) fn encode(
+        &self,
+        v4: bool,
+        raw: &[u8],
+        space: &mut [u8],
+    ) -> Result<usize, Unencodable> {
+        let mut writer = Writer { space, at: 0 };
         // First, so that a rejected GSO batch's datagrams go with what follows it.
         if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
             writer.append(numbers::SEGMENT, &size.to_ne_bytes())?;
@@ -150,17 +155,17 @@ impl SendMeta {
         writer.append_raw(raw)
     }
 
-    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
             writer.append_small(numbers::SEND_TOS, tos)?;
         }
         if let Some(ttl) = self.hop_limit {
-            refuse(ttl == 0)?;
+            reject_if(ttl == 0)?;
             writer.append(numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
-            Some(IpAddr::V6(_)) => return Err(Refused::Invalid),
+            Some(IpAddr::V6(_)) => return Err(Unencodable::Invalid),
             Some(IpAddr::V4(ip)) => Some(ip),
             None => None,
         };
@@ -179,7 +184,7 @@ impl SendMeta {
         writer.append(numbers::SEND_PKTINFO_V4, &info)
     }
 
-    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             writer.append(numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
@@ -188,7 +193,7 @@ impl SendMeta {
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
-            Some(_) => return Err(Refused::Invalid),
+            Some(_) => return Err(Unencodable::Invalid),
             None if self.interface.is_none() => return Ok(()),
             None => Ipv6Addr::UNSPECIFIED,
         };
@@ -200,25 +205,25 @@ impl SendMeta {
     }
 }
 
-fn refuse(wrong: bool) -> Result<(), Refused> {
-    if wrong { Err(Refused::Invalid) } else { Ok(()) }
+fn reject_if(wrong: bool) -> Result<(), Unencodable> {
+    if wrong { Err(Unencodable::Invalid) } else { Ok(()) }
 }
 
 /// Control messages being written one after the other.
 struct Writer<'a> {
-    room: &'a mut [u8],
+    space: &'a mut [u8],
     at: usize,
 }
 
 impl Writer<'_> {
-    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Refused> {
-        let ty = ty.ok_or(Refused::Unsupported)?;
-        let end = cmsg::append(Layout::NATIVE, self.room, self.at, ty, payload);
-        self.at = end.ok_or(Refused::Invalid)?;
+    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Unencodable> {
+        let ty = ty.ok_or(Unencodable::Unsupported)?;
+        let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
+        self.at = end.ok_or(Unencodable::Invalid)?;
         Ok(())
     }
 
-    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Refused> {
+    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Unencodable> {
         if numbers::SEND_TOS_IS_A_BYTE {
             self.append(ty, &[value])
         } else {
@@ -227,9 +232,9 @@ impl Writer<'_> {
     }
 
     /// Appends whole messages; they begin where the last one ended, padding included.
-    fn append_raw(self, raw: &[u8]) -> Result<usize, Refused> {
+    fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
         let end = self.at + raw.len();
-        self.room.get_mut(self.at..end).ok_or(Refused::Invalid)?.copy_from_slice(raw);
+        self.space.get_mut(self.at..end).ok_or(Unencodable::Invalid)?.copy_from_slice(raw);
         Ok(end)
     }
 }

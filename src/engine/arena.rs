@@ -132,16 +132,16 @@ impl MmsgBuf {
         while progress.goes_on() {
             reach = reach.min(MAX_BATCH);
             let end = most.min(progress.count + reach);
-            let room = &mut msgs[progress.count..end];
-            if let Err(error) = self.prepare(room) {
+            let space = &mut msgs[progress.count..end];
+            if let Err(error) = self.prepare(space) {
                 progress.stop(error)?;
                 break;
             }
-            let offered = room.len();
+            let offered = space.len();
             let flags = progress.flags(flags);
             let backend = self.backend();
-            let step = self.headers.recv(backend, socket, room, flags);
-            let added = progress.add(offered, step);
+            let result = self.headers.recv(backend, socket, space, flags);
+            let added = progress.add(offered, result);
             self.calls = progress.calls;
             added?;
             reach *= GROWTH;
@@ -170,8 +170,8 @@ impl MmsgBuf {
         while progress.goes_on() {
             let left = msgs[progress.count..].iter();
             let backend = self.backend();
-            let (offered, step) = self.headers.send(backend, socket, left);
-            progress.add(offered, step)?;
+            let (offered, result) = self.headers.send(backend, socket, left);
+            progress.add(offered, result)?;
         }
         Ok(progress.count)
     }
@@ -185,12 +185,12 @@ impl MmsgBuf {
         self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
         while progress.goes_on() {
             let backend = self.backend();
-            let (offered, step) = self.headers.send_from(backend, socket, msgs);
+            let (offered, result) = self.headers.send_from(backend, socket, msgs);
             // Fewer than there was room for: the iterator has no more.
             if offered < self.headers.capacity() {
                 progress.most = progress.count + offered;
             }
-            progress.add(offered, step)?;
+            progress.add(offered, result)?;
         }
         Ok(progress.count)
     }
@@ -204,9 +204,9 @@ impl MmsgBuf {
         self.headers.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
             let backend = self.backend();
-            let (offered, step) = self.headers.send(backend, socket, queue.stage());
-            queue.advance(step.count);
-            progress.add(offered, step)?;
+            let (offered, result) = self.headers.send(backend, socket, queue.stage());
+            queue.advance(result.count);
+            progress.add(offered, result)?;
         }
         Ok(progress.count)
     }
@@ -234,12 +234,12 @@ impl MmsgBuf {
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
         self.headers.reserve(msgs.len())?;
-        let step = self.headers.recv(self.backend(), socket, msgs, flags);
-        match step.error {
-            Some(error) if step.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+        let result = self.headers.recv(self.backend(), socket, msgs, flags);
+        match result.error {
+            Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
                 Err(error)
             }
-            _ => Ok(step.count),
+            _ => Ok(result.count),
         }
     }
 

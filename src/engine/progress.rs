@@ -5,7 +5,7 @@ use std::io;
 use crate::engine::deferred_error;
 use crate::recv::flags::RecvFlags;
 use crate::send::msg::SendMsg;
-use crate::sys::{BorrowedSocket, Direction, Step};
+use crate::sys::{BorrowedSocket, CallResult, Direction};
 
 /// Adds up the steps of one call, and decides when it is over and what becomes of an error.
 pub(crate) struct Progress<'s> {
@@ -88,16 +88,16 @@ impl<'s> Progress<'s> {
     ///
     /// The step's, if no message was moved in the whole call.
     #[inline]
-    pub(crate) fn add(&mut self, offered: usize, step: Step) -> io::Result<()> {
-        self.count += step.count;
-        self.calls += step.calls;
+    pub(crate) fn add(&mut self, offered: usize, result: CallResult) -> io::Result<()> {
+        self.count += result.count;
+        self.calls += result.calls;
         // A step that moved less met an error that the system keeps, or there was no more.
-        self.over = step.ended || step.count < offered;
-        match step.error {
+        self.over = result.ended || result.count < offered;
+        match result.error {
             None => Ok(()),
             Some(error) if self.count == 0 => Err(error),
             Some(error) => {
-                if step.told_once || would_be_lost(self.direction, &error) {
+                if result.reported_once || would_be_lost(self.direction, &error) {
                     deferred_error::keep(self.socket, self.direction, &error);
                 }
                 Ok(())

@@ -1,6 +1,6 @@
 //! Finding runs of messages that the kernel can send as one GSO batch. No system calls here.
 
-#![cfg_attr(one_by_one, allow(dead_code))] // No GSO there.
+#![cfg_attr(single_message, allow(dead_code))] // No GSO there.
 
 #[cfg(test)]
 mod tests;

@@ -17,14 +17,14 @@ pub struct Counters {
     /// System calls made to send them, failed ones included.
     pub send_calls: u64,
     /// Trains among the messages sent: runs of two and more datagrams in one.
-    pub sent_trains: u64,
+    pub sent_batches: u64,
     /// Datagrams that left in these trains.
     pub sent_segments: u64,
     /// Trains that the kernel refused because the device cannot complete checksums (`EIO`), or
     /// because it has no segmentation for this socket (`EOPNOTSUPP`). Each turned GSO off.
-    pub fallbacks_unsupported: u64,
+    pub rejected_unsupported: u64,
     /// Trains that the kernel refused for the length of their segments (`EMSGSIZE`, `EINVAL`).
-    pub fallbacks_size: u64,
+    pub rejected_size: u64,
 
     /// Datagrams received, those of trains counted one by one.
     pub received: u64,
@@ -33,7 +33,7 @@ pub struct Counters {
     /// System calls made to receive them, failed ones included.
     pub receive_calls: u64,
     /// Trains among the messages received.
-    pub received_trains: u64,
+    pub received_coalesced: u64,
     /// Datagrams that came in these trains.
     pub received_segments: u64,
     /// Messages received that were cut, or may have been.
@@ -46,14 +46,14 @@ pub(super) struct Running {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     send_calls: AtomicU64,
-    sent_trains: AtomicU64,
+    sent_batches: AtomicU64,
     sent_segments: AtomicU64,
-    fallbacks_unsupported: AtomicU64,
-    fallbacks_size: AtomicU64,
+    rejected_unsupported: AtomicU64,
+    rejected_size: AtomicU64,
     received: AtomicU64,
     received_bytes: AtomicU64,
     receive_calls: AtomicU64,
-    received_trains: AtomicU64,
+    received_coalesced: AtomicU64,
     received_segments: AtomicU64,
     truncated: AtomicU64,
 }
@@ -77,14 +77,14 @@ impl Running {
         add(&self.sent, moved.datagrams);
         add(&self.sent_bytes, moved.bytes);
         add(&self.send_calls, calls);
-        add(&self.sent_trains, moved.batches);
+        add(&self.sent_batches, moved.batches);
         add(&self.sent_segments, moved.segments);
     }
 
-    pub(super) fn fell_back(&self, rejection: Rejection) {
+    pub(super) fn rejected(&self, rejection: Rejection) {
         match rejection {
-            Rejection::Unsupported => add(&self.fallbacks_unsupported, 1),
-            Rejection::Size => add(&self.fallbacks_size, 1),
+            Rejection::Unsupported => add(&self.rejected_unsupported, 1),
+            Rejection::Size => add(&self.rejected_size, 1),
         }
     }
 
@@ -96,7 +96,7 @@ impl Running {
         add(&self.received, moved.datagrams);
         add(&self.received_bytes, moved.bytes);
         add(&self.receive_calls, calls);
-        add(&self.received_trains, moved.batches);
+        add(&self.received_coalesced, moved.batches);
         add(&self.received_segments, moved.segments);
         add(&self.truncated, truncated);
     }
@@ -107,14 +107,14 @@ impl Running {
             sent: get(&self.sent),
             sent_bytes: get(&self.sent_bytes),
             send_calls: get(&self.send_calls),
-            sent_trains: get(&self.sent_trains),
+            sent_batches: get(&self.sent_batches),
             sent_segments: get(&self.sent_segments),
-            fallbacks_unsupported: get(&self.fallbacks_unsupported),
-            fallbacks_size: get(&self.fallbacks_size),
+            rejected_unsupported: get(&self.rejected_unsupported),
+            rejected_size: get(&self.rejected_size),
             received: get(&self.received),
             received_bytes: get(&self.received_bytes),
             receive_calls: get(&self.receive_calls),
-            received_trains: get(&self.received_trains),
+            received_coalesced: get(&self.received_coalesced),
             received_segments: get(&self.received_segments),
             truncated: get(&self.truncated),
         }

@@ -14,8 +14,8 @@ use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, Direction, GsoBatch, Rejection, Step, Transferred,
-    WiredBatches,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
+    Transferred, WiredBatches,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
@@ -112,7 +112,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             }
         }
         match wired.unsendable() {
-            Some(kind) => self.progress.add(1, Step::stopped(0, kind.into()).after(0)),
+            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
             None => Ok(()),
         }
     }
@@ -148,7 +148,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
         self.offload.counters.sent(sent.clone().collect(), step.calls);
         let messages = sent.map(|batch| batch.messages).sum();
-        self.progress.add(messages, Step::moved(messages).after(step.calls))?;
+        self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
         if step.count == offered {
             return Ok(offered);
         }
@@ -160,7 +160,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 Ok(step.count + 1)
             }
             error => {
-                let stopped = Step { count: 0, calls: 0, error, ..step };
+                let stopped = CallResult { count: 0, calls: 0, error, ..step };
                 self.progress.add(1, stopped).map(|()| step.count)
             }
         }
@@ -188,7 +188,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
     }
 
     fn note_rejection(&mut self, rejection: Rejection, batch: &GsoBatch) {
-        self.offload.counters.fell_back(rejection);
+        self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
                 self.offload.gso.store(false, Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         if count == 0 && sent > 0 {
             self.offload.partial.keep(batch.segment, &wired.memory(at), sent);
         }
-        (sent - first, self.progress.add(1, Step { count, ..step }))
+        (sent - first, self.progress.add(1, CallResult { count, ..step }))
     }
 }
 

@@ -52,7 +52,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// let receiver = Offload::new(receiver)?;
 ///
 /// let sent = sender.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-/// let mut batch = RecvBatch::for_trains(16);
+/// let mut batch = RecvBatch::for_gro(16);
 /// receiver.recv_into(&mut batch)?;
 /// let datagrams: Vec<_> = batch.iter().map(|d| d.data()).collect();
 /// assert_eq!((sent, &datagrams[..]), (2, &[&b"one"[..], b"two"][..]));
@@ -90,7 +90,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// # Memory
 ///
 /// With GRO on, every message that is offered to a receive needs room for 65,527 bytes, the longest
-/// UDP payload: [`RecvBatch::for_trains`] has it. With less the receive fails with `InvalidInput` before
+/// UDP payload: [`RecvBatch::for_gro`] has it. With less the receive fails with `InvalidInput` before
 /// anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). That is address space; pages that no
 /// datagram reached take no memory. To have less, use fewer slots (a coalesced message fills only one),
 /// or turn GRO off.
@@ -253,7 +253,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        self.check_room(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
+        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
         let socket = sys::borrow(&self.socket);
         let (result, calls) = pool::with(|arena| {
             let result = arena.recv_on(socket, msgs, flags);
@@ -271,9 +271,9 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
 
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.clear();
-        self.check_room(flags, || Some(batch.slot_len()))?;
+        self.check_capacity(flags, || Some(batch.slot_len()))?;
         let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(flags, batch.arrived(), batch.calls());
+        self.count_received(flags, batch.received(), batch.calls());
         result
     }
 
@@ -289,7 +289,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
 impl<S> Offload<S> {
     /// Rejects a receive whose smallest room is too little for what the kernel may coalesce. A peek
     /// takes nothing, so that nothing can be lost by it.
-    fn check_room(
+    fn check_capacity(
         &self,
         flags: RecvFlags,
         smallest: impl FnOnce() -> Option<usize>,
@@ -298,9 +298,9 @@ impl<S> Offload<S> {
             return Ok(());
         }
         match smallest() {
-            Some(room) if room < MAX_PAYLOAD => {
+            Some(capacity) if capacity < MAX_PAYLOAD => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {room}"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }

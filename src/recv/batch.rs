@@ -69,10 +69,10 @@ struct Filled {
     meta: RecvMeta,
 }
 
-/// 64 slots for trains, as [`RecvBatch::for_trains`] makes them.
+/// 64 slots for trains, as [`RecvBatch::for_gro`] makes them.
 impl Default for RecvBatch {
     fn default() -> Self {
-        Self::for_trains(64)
+        Self::for_gro(64)
     }
 }
 
@@ -100,7 +100,7 @@ impl RecvBatch {
     ///
     /// As [`new`](Self::new).
     #[must_use]
-    pub fn for_trains(slots: usize) -> Self {
+    pub fn for_gro(slots: usize) -> Self {
         Self::new(slots, 65_535)
     }
 
@@ -248,8 +248,8 @@ impl RecvBatch {
     }
 
     /// What the last receive brought, and how many bytes of each are in its slot.
-    pub(crate) fn arrived(&self) -> impl Iterator<Item = (Received, usize)> {
-        (0..self.len).map(|i| self.slots.arrived(i))
+    pub(crate) fn received(&self) -> impl Iterator<Item = (Received, usize)> {
+        (0..self.len).map(|i| self.slots.received_in(i))
     }
 
     #[inline]

@@ -406,7 +406,7 @@ mod tests {
         Received { reported: len, segment_size, truncation, has_meta: false }
     }
 
-    fn cut(data: bool) -> Truncation {
+    fn truncation(data: bool) -> Truncation {
         Truncation { data, ..Truncation::NONE }
     }
 
@@ -424,7 +424,7 @@ mod tests {
             buffer in 1usize..70,
             truncated in any::<bool>(),
         ) {
-            let received = received(bytes.len(), Some(segment), cut(truncated));
+            let received = received(bytes.len(), Some(segment), truncation(truncated));
             let mut naive: Plain =
                 bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
             // The one that the end of the buffer goes through, if only before its first byte.
@@ -475,9 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_message_knows_its_length_only_if_told() {
-        assert_eq!(received(4, None, cut(true)).full_len(4), None);
-        assert_eq!(received(9, None, cut(true)).full_len(4), Some(9));
+    fn a_truncated_message_has_a_full_length_only_if_reported() {
+        assert_eq!(received(4, None, truncation(true)).full_len(4), None);
+        assert_eq!(received(9, None, truncation(true)).full_len(4), Some(9));
         assert_eq!(received(4, None, Truncation::NONE).full_len(4), Some(4));
     }
 }

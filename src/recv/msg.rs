@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::{ptr, slice};
 
-use crate::ancillary::{ControlBuf, ControlMessages, ControlRoom, RecvMeta};
+use crate::ancillary::{ControlBuf, ControlMessages, ControlSpace, RecvMeta};
 use crate::recv::datagram::{self, Datagrams, Meta, Received, Truncation};
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
@@ -54,7 +54,7 @@ use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 /// println!("{}", msg.len());
 /// ```
 pub struct RecvMsg<'a> {
-    room: RecvSpace<'a>,
+    space: RecvSpace<'a>,
     source: RawAddr,
     received: Received,
     /// Not looked at unless `received` says that it has metadata.
@@ -68,7 +68,7 @@ enum RecvSpace<'a> {
     /// Whatever there may be.
     Full {
         buffers: RecvBuffers<'a>,
-        control: Option<&'a mut ControlRoom>,
+        control: Option<&'a mut ControlSpace>,
         fds: Option<&'a mut Vec<OwnedSocket>>,
     },
 }
@@ -107,8 +107,8 @@ impl<'a> RecvMsg<'a> {
     }
 
     #[inline]
-    fn with_space(room: RecvSpace<'a>) -> Self {
-        Self { room, source: RawAddr::NONE, received: Received::NONE, meta: RecvMeta::NONE }
+    fn with_space(space: RecvSpace<'a>) -> Self {
+        Self { space, source: RawAddr::NONE, received: Received::NONE, meta: RecvMeta::NONE }
     }
 
     /// The same room with `control` for the control messages, to read them raw.
@@ -118,11 +118,11 @@ impl<'a> RecvMsg<'a> {
     #[inline]
     pub fn with_control(mut self, control: &'a mut ControlBuf<'_>) -> Self {
         control.clear();
-        let (buffers, fds) = match self.room {
+        let (buffers, fds) = match self.space {
             RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
             RecvSpace::Full { buffers, fds, .. } => (buffers, fds),
         };
-        self.room = RecvSpace::Full { buffers, control: Some(control.room()), fds };
+        self.space = RecvSpace::Full { buffers, control: Some(control.space_mut()), fds };
         self
     }
 
@@ -156,11 +156,11 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     pub fn with_fds(mut self, fds: &'a mut Vec<OwnedSocket>) -> Self {
         fds.clear();
-        let (buffers, control) = match self.room {
+        let (buffers, control) = match self.space {
             RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
             RecvSpace::Full { buffers, control, .. } => (buffers, control),
         };
-        self.room = RecvSpace::Full { buffers, control, fds: Some(fds) };
+        self.space = RecvSpace::Full { buffers, control, fds: Some(fds) };
         self
     }
 
@@ -190,7 +190,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn data(&self) -> &[u8] {
-        match &self.room {
+        match &self.space {
             RecvSpace::Plain(buffer) => &buffer[..self.received.reported.min(buffer.len())],
             RecvSpace::Full { .. } => self.parts().head(),
         }
@@ -257,7 +257,7 @@ impl<'a> RecvMsg<'a> {
     /// All control messages, if there was a [`ControlBuf`] for them.
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
-        match &self.room {
+        match &self.space {
             RecvSpace::Full { control: Some(control), .. } => control.messages(),
             _ => ControlMessages::new(&[]),
         }
@@ -306,7 +306,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn buffers(&self) -> &[IoSliceMut<'a>] {
-        match &self.room {
+        match &self.space {
             RecvSpace::Plain(buffer)
             | RecvSpace::Full { buffers: RecvBuffers::One(buffer), .. } => slice::from_ref(buffer),
             RecvSpace::Full { buffers: RecvBuffers::Many(buffers), .. } => buffers,
@@ -320,7 +320,7 @@ impl<'a> RecvMsg<'a> {
     /// What a receive may write to: one buffer and the room for an address, if that is all.
     #[inline]
     pub(crate) fn plain_space(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
-        match &mut self.room {
+        match &mut self.space {
             RecvSpace::Plain(buffer) => Some((buffer, &mut self.source)),
             RecvSpace::Full { .. } => None,
         }
@@ -331,7 +331,7 @@ impl<'a> RecvMsg<'a> {
     pub(crate) fn full_space(
         &mut self,
     ) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
-        let (buffers, control) = match &mut self.room {
+        let (buffers, control) = match &mut self.space {
             RecvSpace::Plain(buffer) => (slice::from_mut(buffer), None),
             RecvSpace::Full { buffers: RecvBuffers::One(buffer), control, .. } => {
                 (slice::from_mut(buffer), control.as_deref_mut())
@@ -340,20 +340,20 @@ impl<'a> RecvMsg<'a> {
                 (&mut **buffers, control.as_deref_mut())
             }
         };
-        (buffers, control.map(ControlRoom::bytes_mut), &mut self.source)
+        (buffers, control.map(ControlSpace::bytes_mut), &mut self.source)
     }
 
     /// Closes the descriptors that came before.
     pub(crate) fn clear_fds(&mut self) {
-        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.room {
+        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
             fds.clear();
         }
     }
 
     /// Takes a descriptor that came, or closes it.
-    #[cfg_attr(one_by_one, allow(dead_code))] // None comes there.
+    #[cfg_attr(single_message, allow(dead_code))] // None comes there.
     pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
-        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.room {
+        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
             fds.push(fd);
         }
     }
@@ -378,7 +378,7 @@ impl<'a> RecvMsg<'a> {
     /// Bytes that the buffers hold.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        match &self.room {
+        match &self.space {
             RecvSpace::Plain(buffer) => buffer.len(),
             RecvSpace::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
         }
@@ -389,7 +389,7 @@ impl<'a> RecvMsg<'a> {
     /// segment size of a train.
     #[inline]
     pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
-        let control = match &mut self.room {
+        let control = match &mut self.space {
             RecvSpace::Full { control: Some(control), .. } => {
                 control.set_len(written.len());
                 control.as_bytes()

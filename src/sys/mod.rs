@@ -6,7 +6,7 @@
 //!   types of a lent and an owned socket; on Unix those of any descriptor.
 //! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
 //!   `reserve` and gives back by `shrink_to`, with `recv` and `send`:
-//!   - they take messages in order, at most as many as there is room for, and say in a [`Step`]
+//!   - they take messages in order, at most as many as there is room for, and say in a [`CallResult`]
 //!     how many were moved, and which error, if any, met the one after them;
 //!   - an error of which the system itself keeps account (it will be met again) may be left out
 //!     once a message was moved; any other must be in the step: nothing is lost;
@@ -109,13 +109,13 @@ pub(crate) enum Direction {
 
 /// What one step of a batch came to.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct CallResult {
     /// Messages moved.
     pub(crate) count: usize,
     /// What met the message after them, if the system said so.
     pub(crate) error: Option<io::Error>,
     /// Whether the error of a send may be about an earlier datagram, which the system tells once.
-    pub(crate) told_once: bool,
+    pub(crate) reported_once: bool,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,
     /// System calls made.
@@ -164,7 +164,7 @@ pub(crate) struct Memory<'a, P> {
 }
 
 /// Why the kernel may reject a GSO batch whose datagrams it would send.
-#[cfg_attr(one_by_one, allow(dead_code))]
+#[cfg_attr(single_message, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// There is no segmentation on the way out.
@@ -199,18 +199,18 @@ impl<'a> FromIterator<&'a GsoBatch> for Transferred {
     }
 }
 
-impl Step {
+impl CallResult {
     pub(crate) const fn moved(count: usize) -> Self {
-        Self { count, error: None, told_once: false, ended: false, calls: 1 }
+        Self { count, error: None, reported_once: false, ended: false, calls: 1 }
     }
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
-        Self { count, error: Some(error), told_once: false, ended: false, calls: 1 }
+        Self { count, error: Some(error), reported_once: false, ended: false, calls: 1 }
     }
 
     /// The same, if a receive met the end of the socket in place of message `end`. That nothing more
     /// is waiting is no news then.
-    #[cfg_attr(one_by_one, allow(dead_code))]
+    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
         let Some(count) = end else { return self };
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
@@ -218,7 +218,7 @@ impl Step {
     }
 
     /// The same, after so many system calls.
-    #[cfg_attr(one_by_one, allow(dead_code))]
+    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;
         self

@@ -61,7 +61,7 @@ impl RawAddr {
 
     /// Where the kernel may write an address; [`set_len`](Self::set_len) then takes it.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut Name {
+    pub(super) fn space_mut(&mut self) -> &mut Name {
         &mut self.name
     }
 

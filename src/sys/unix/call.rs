@@ -1,31 +1,21 @@
-//! Unix: sockets, and the choice between the two backends for each call.
+//! One batch by the backend in use: one multi-message call, or a call for each message.
 
 use std::io;
 use std::net::SocketAddr;
 
 use libc::c_int;
-use socket2::SockRef;
-
-pub(crate) use std::os::fd::{
-    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
-};
 
 use super::addr::{self, NAME_LEN};
-use super::cmsg::{self, option};
 use super::headers::{RecvHeaders, SendHeaders};
 #[cfg(mmsg_calls)]
 use super::mmsg;
 use super::msg;
+use super::retry::{Tried, retry_unrelated_icmp_error};
+use super::socket::BorrowedSocket;
 use crate::recv::flags::RecvFlags;
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
-use crate::sys::{Backend, Rejection, Step, numbers};
-
-/// Lends the socket.
-#[inline]
-pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
-    socket.as_fd()
-}
+use crate::sys::{Backend, CallResult};
 
 /// A message to a peer that is gone must not end the process by a signal.
 const SEND_FLAGS: c_int = libc::MSG_NOSIGNAL;
@@ -37,16 +27,16 @@ pub(super) fn recv(
     socket: BorrowedSocket<'_>,
     wired: &mut RecvHeaders<'_>,
     flags: RecvFlags,
-) -> Step {
+) -> CallResult {
     let flags = native_flags(flags);
     // One message: the single-message call costs less, and everybody has it. None: FreeBSD's
     // recvmmsg receives a message even then.
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
-            Ok(count) => Step::moved(count),
+            Ok(count) => CallResult::moved(count),
             Err(error) if calls_are_missing(&error) => msg::recv(socket, wired, flags),
-            Err(error) => Step::stopped(0, error),
+            Err(error) => CallResult::stopped(0, error),
         };
     }
     let _ = backend;
@@ -63,16 +53,16 @@ pub(super) fn send(
     backend: Backend,
     socket: BorrowedSocket<'_>,
     wired: &mut SendHeaders<'_>,
-) -> Step {
+) -> CallResult {
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         let has_dest = wired.has_dest(0);
         let send = || mmsg::sendmmsg(socket, wired, SEND_FLAGS);
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
-            Ok(count) => Step::moved(count),
+            Ok(count) => CallResult::moved(count),
             Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
-            Err(error) => Step::stopped(0, error),
+            Err(error) => CallResult::stopped(0, error),
         };
     }
     let _ = backend;
@@ -91,83 +81,6 @@ pub(crate) fn send_plain(
     let name = &name[..len];
     let send = || msg::send_plain(socket, name, data, SEND_FLAGS);
     retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
-}
-
-/// Whether a message was offered to the kernel before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(mmsg_calls), allow(dead_code))]
-pub(super) enum Tried {
-    No,
-    Once,
-}
-
-/// Sends by `send`, and again if its error is an ICMP error about another datagram; `has_dest` says
-/// whether the message has a destination of its own.
-///
-/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an
-/// earlier datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is
-/// lost, and the call that failed sent nothing.
-#[inline]
-pub(super) fn retry_unrelated_icmp_error<T>(
-    socket: BorrowedSocket<'_>,
-    has_dest: bool,
-    tried: Tried,
-    mut send: impl FnMut() -> io::Result<T>,
-) -> io::Result<T> {
-    /// Each try takes one error that arrived by then; a message's own does not go away.
-    const TRIES: usize = 4;
-    let mut result = send();
-    for tries in 1 + usize::from(tried == Tried::Once)..TRIES {
-        match &result {
-            Err(error) if may_be_unrelated(socket, has_dest, error, tries) => result = send(),
-            _ => break,
-        }
-    }
-    result
-}
-
-#[cold]
-fn may_be_unrelated(
-    socket: BorrowedSocket<'_>,
-    has_dest: bool,
-    error: &io::Error,
-    tries: usize,
-) -> bool {
-    // Each try of a datagram that is itself too big puts a report in the queue.
-    let most = if error.raw_os_error() == Some(numbers::EMSGSIZE) { 1 } else { usize::MAX };
-    has_dest
-        && tries <= most
-        && is_from_network(error)
-        && reports_icmp_errors(socket)
-        && has_room_for_report(socket)
-}
-
-/// Whether an error is one of those that ICMP messages are turned into.
-#[cold]
-pub(crate) fn is_from_network(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
-}
-
-/// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
-pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
-    let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
-    [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
-}
-
-/// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
-/// Linux drops a report without (`sock_queue_err_skb` in net/core/skbuff.c): then the error that a
-/// call returns is all that tells of it.
-///
-/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
-pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
-    /// What an ICMP message may count: a page, and the kernel's own structures.
-    const REPORT: u32 = 4096 + 256;
-    let Ok(info) = cmsg::option_bytes(socket, numbers::MEMINFO) else { return true };
-    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
-    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
-    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
-    // Of the smallest buffers, a report may take half.
-    used.saturating_add(REPORT.min(size / 2)) < size
 }
 
 /// Whether `error` says that there are no multi-message calls here, rather than that a message
@@ -212,64 +125,4 @@ fn native_flags(flags: RecvFlags) -> c_int {
         native |= libc::MSG_TRUNC;
     }
     native
-}
-
-/// Whether the socket is an Internet socket, of either family.
-#[cold]
-pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
-    SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
-}
-
-/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
-#[cold]
-pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
-    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
-}
-
-/// The socket's number in this process, to find it again by.
-#[inline]
-pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
-    use std::os::fd::AsRawFd;
-    socket.as_raw_fd()
-}
-
-/// The socket's cookie (`SO_COOKIE`, socket(7)), if the system has them: its descriptors share it, and
-/// no other socket ever has the same.
-#[cold]
-pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
-    cmsg::option_bytes(socket, numbers::COOKIE).ok().map(u64::from_ne_bytes)
-}
-
-/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
-/// that changes what GSO sends. Only looks.
-pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
-    option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
-}
-
-/// The option set on the socket by which its datagrams depend on how they are handed over: a segment
-/// size of its own, or messages held back to be joined (udp(7)).
-pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
-    let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
-    let is_set = |option| cmsg::option(socket, option).is_ok_and(|value| value != 0);
-    options.into_iter().find(|(option, _)| is_set(*option)).map(|(_, name)| name)
-}
-
-/// Whether the kernel reports when each message was sent: once for a whole GSO batch.
-pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
-    option(socket, numbers::RECV_TIMESTAMPING)
-        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
-}
-
-/// Why the kernel rejects a GSO batch by this error, where it might take the datagrams one by one.
-/// Whether it does must be tried: each of these has other causes, too.
-pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
-    match error.raw_os_error()? {
-        // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
-        libc::EIO | libc::EOPNOTSUPP => Some(Rejection::Unsupported),
-        // Segments longer than the route's MTU, more of them than this kernel takes, or more
-        // bytes (there, and in ip_append_data).
-        libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
-        _ => None,
-    }
 }

@@ -165,8 +165,8 @@ mod tests {
             for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
                 let messages = payloads(first, second);
                 let mut control = vec![0u64; 64];
-                let room = mem::size_of_val(&control[..]);
-                let header = header(control.as_mut_ptr(), room);
+                let len = mem::size_of_val(&control[..]);
+                let header = header(control.as_mut_ptr(), len);
                 let mut end = 0;
                 // SAFETY: the header describes `control`, which has room for all three, and of
                 // which this is the only user here.

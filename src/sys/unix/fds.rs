@@ -13,7 +13,7 @@ use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 
-use super::headers::Header;
+use super::header::Header;
 use crate::ancillary::split_first;
 use crate::sys::{CONTROL_SPACE, Layout, numbers};
 
@@ -139,18 +139,18 @@ mod tests {
     use crate::sys::numbers::CmsgType;
 
     fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
-        let mut room = vec![0; 512];
+        let mut buffer = vec![0; 512];
         let end = messages.iter().try_fold(0, |at, (ty, payload)| {
             crate::ancillary::append(
                 Layout::NATIVE,
-                &mut room,
+                &mut buffer,
                 at,
                 ty.expect("Linux has it"),
                 payload,
             )
         });
-        room.truncate(end.expect("there is room"));
-        room
+        buffer.truncate(end.expect("there is room"));
+        buffer
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{mem, ptr};
 use libc::c_int;
 
 use super::fds;
+use super::header::Header;
 use super::headers::{RecvHeaders, SendHeaders};
 use super::retry::retry;
 use crate::sys::Direction;
@@ -21,19 +22,13 @@ use crate::sys::fault::{self, Call};
 #[cfg(not(mmsg_extern))]
 mod calls {
     pub(super) use libc::{recvmmsg, sendmmsg};
-    pub(in super::super) type Header = libc::mmsghdr;
 }
 
 /// NetBSD 7 and later, sys/socket.h; the libc crate has the flags but not the functions.
 #[cfg(mmsg_extern)]
 mod calls {
-    use libc::{c_int, c_uint, msghdr, timespec};
-
-    #[repr(C)]
-    pub(in super::super) struct Header {
-        pub(in super::super) msg_hdr: msghdr,
-        pub(in super::super) msg_len: c_uint,
-    }
+    use super::Header;
+    use libc::{c_int, c_uint, timespec};
 
     unsafe extern "C" {
         pub(super) fn recvmmsg(
@@ -46,8 +41,6 @@ mod calls {
         pub(super) fn sendmmsg(s: c_int, mmsg: *mut Header, vlen: c_uint, flags: c_uint) -> c_int;
     }
 }
-
-pub(super) use calls::Header;
 
 /// Receives up to as many messages as there are headers, at least one.
 ///

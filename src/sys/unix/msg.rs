@@ -6,33 +6,40 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
 use std::{ptr, slice};
 
-use libc::{c_int, c_short, c_void};
+use libc::{c_int, c_void};
 
-use super::call::{Tried, is_from_network, retry_unrelated_icmp_error};
 use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
-use super::retry::retry;
+use super::icmp::is_from_network;
+use super::retry::{Tried, retry, retry_unrelated_icmp_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::{Direction, Step};
+use crate::sys::{CallResult, Direction};
 
 /// Receives message by message until one is not there; only the first is waited for.
-pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut RecvHeaders<'_>, flags: c_int) -> Step {
+pub(super) fn recv(
+    socket: BorrowedFd<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: c_int,
+) -> CallResult {
     let mut wait = flags;
     for i in 0..wired.len() {
         if let Err(error) = recv_one(socket, wired, i, wait) {
-            return Step::stopped(i, error).after(i + 1);
+            return CallResult::stopped(i, error).after(i + 1);
         }
         wait = flags | libc::MSG_DONTWAIT;
     }
-    Step::moved(wired.len()).after(wired.len())
+    CallResult::moved(wired.len()).after(wired.len())
 }
 
 /// Sends message by message until one is rejected.
-pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut SendHeaders<'_>, flags: c_int) -> Step {
+pub(super) fn send(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    flags: c_int,
+) -> CallResult {
     send_from(socket, wired, 0, Tried::No, flags)
 }
 
@@ -46,10 +53,10 @@ pub(super) fn send_rest(
     wired: &mut SendHeaders<'_>,
     first: usize,
     flags: c_int,
-) -> Step {
-    let step = send_from(socket, wired, first, Tried::Once, flags);
-    let calls = step.calls + 1;
-    step.after(calls)
+) -> CallResult {
+    let result = send_from(socket, wired, first, Tried::Once, flags);
+    let calls = result.calls + 1;
+    result.after(calls)
 }
 
 fn send_from(
@@ -58,18 +65,21 @@ fn send_from(
     first: usize,
     mut tried: Tried,
     flags: c_int,
-) -> Step {
+) -> CallResult {
     for i in first..wired.len() {
         let wait = if tried == Tried::Once { libc::MSG_DONTWAIT } else { 0 };
         let has_dest = wired.has_dest(i);
         let send = || send_one(socket, wired, i, flags | wait);
         if let Err(error) = retry_unrelated_icmp_error(socket, has_dest, tried, send) {
-            let told_once = !has_dest && is_from_network(&error);
-            return Step { told_once, ..Step::stopped(i, error).after(i + 1 - first) };
+            let reported_once = !has_dest && is_from_network(&error);
+            return CallResult {
+                reported_once,
+                ..CallResult::stopped(i, error).after(i + 1 - first)
+            };
         }
         tried = Tried::No;
     }
-    Step::moved(wired.len()).after(wired.len() - first)
+    CallResult::moved(wired.len()).after(wired.len() - first)
 }
 
 /// Receives one message into header `i`.
@@ -185,21 +195,4 @@ unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
     }
     // SAFETY: the caller's.
     unsafe { slice::from_raw_parts(start.cast(), len) }
-}
-
-/// Waits at most `timeout` until one of `events` or an error is there, and says whether it is; a
-/// signal ends the wait.
-pub(super) fn poll(socket: BorrowedFd<'_>, events: c_short, timeout: Duration) -> io::Result<bool> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    // A millisecond begun is one to wait for.
-    let timeout = timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(c_int::MAX);
-    // SAFETY: `poll` is one pollfd.
-    match unsafe { libc::poll(&mut poll, 1, timeout) } {
-        0 => Ok(false),
-        1.. => Ok(true),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            error => Err(error),
-        },
-    }
 }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 use socket2::SockRef;
 
-use super::call::{BorrowedSocket, has_room_for_report, is_from_network, reports_icmp_errors};
-use super::msg;
-use crate::sys::Direction;
+use super::icmp::{has_space_for_report, is_from_network, reports_icmp_errors};
+use super::poll::poll;
+use super::socket::BorrowedSocket;
+use crate::sys::{Direction, numbers};
 
 /// How often a call that does not wait is made. Each try takes one error off the socket, and an error
 /// takes longer to read_back than a try: more in a row than this is no accident.
@@ -101,7 +102,7 @@ impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
                 Direction::Receive => libc::POLLIN,
                 Direction::Send => libc::POLLOUT,
             };
-            was_ready = msg::poll(self.socket, events, left)?;
+            was_ready = poll(self.socket, events, left)?;
         }
     }
 }
@@ -122,5 +123,54 @@ fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     is_from_network(error)
         && reports_icmp_errors(socket)
         && SockRef::from(&socket).peer_addr().is_err()
-        && has_room_for_report(socket)
+        && has_space_for_report(socket)
+}
+
+/// Whether a message was offered to the kernel before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(mmsg_calls), allow(dead_code))]
+pub(super) enum Tried {
+    No,
+    Once,
+}
+
+/// Sends by `send`, and again if its error is an ICMP error about another datagram; `has_dest` says
+/// whether the message has a destination of its own.
+///
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an
+/// earlier datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is
+/// lost, and the call that failed sent nothing.
+#[inline]
+pub(super) fn retry_unrelated_icmp_error<T>(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    tried: Tried,
+    mut send: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    /// Each try takes one error that arrived by then; a message's own does not go away.
+    const TRIES: usize = 4;
+    let mut result = send();
+    for tries in 1 + usize::from(tried == Tried::Once)..TRIES {
+        match &result {
+            Err(error) if may_be_unrelated(socket, has_dest, error, tries) => result = send(),
+            _ => break,
+        }
+    }
+    result
+}
+
+#[cold]
+fn may_be_unrelated(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    error: &io::Error,
+    tries: usize,
+) -> bool {
+    // Each try of a datagram that is itself too big puts a report in the queue.
+    let most = if error.raw_os_error() == Some(numbers::EMSGSIZE) { 1 } else { usize::MAX };
+    has_dest
+        && tries <= most
+        && is_from_network(error)
+        && reports_icmp_errors(socket)
+        && has_space_for_report(socket)
 }

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::headers::{Control, Header, Row};
+use super::header::{Control, Header, Row};
 
 /// Types whose every value, all-zero bytes included, may be anything at all.
 ///
@@ -109,28 +109,28 @@ impl<T: Plain> DerefMut for Zeroed<T> {
 }
 
 /// Goes through elements, and through two other things beside them.
-pub(super) struct Beside<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
+pub(super) struct ZipSlots<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
 
 // SAFETY: of the elements it is a shared reference, and these may be shared: see `Zeroed`. It has no
 // other raw pointers but what `A` and `B` have.
-unsafe impl<T: Plain, A: Send, B: Send> Send for Beside<'_, T, A, B> {}
+unsafe impl<T: Plain, A: Send, B: Send> Send for ZipSlots<'_, T, A, B> {}
 // SAFETY: as above.
-unsafe impl<T: Plain, A: Sync, B: Sync> Sync for Beside<'_, T, A, B> {}
+unsafe impl<T: Plain, A: Sync, B: Sync> Sync for ZipSlots<'_, T, A, B> {}
 
-impl<'a, T: Plain, A: Iterator, B: Iterator> Beside<'a, T, A, B> {
+impl<'a, T: Plain, A: Iterator, B: Iterator> ZipSlots<'a, T, A, B> {
     #[inline]
     pub(super) fn new(elements: &'a [T], a: A, b: B) -> Self {
         Self(elements.iter().zip(a).zip(b))
     }
 }
 
-impl<T: Plain, A: Clone, B: Clone> Clone for Beside<'_, T, A, B> {
+impl<T: Plain, A: Clone, B: Clone> Clone for ZipSlots<'_, T, A, B> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<'a, T: Plain, A: Iterator, B: Iterator> Iterator for Beside<'a, T, A, B> {
+impl<'a, T: Plain, A: Iterator, B: Iterator> Iterator for ZipSlots<'a, T, A, B> {
     type Item = ((&'a T, A::Item), B::Item);
 
     #[inline(always)]

@@ -16,23 +16,23 @@ use std::ptr;
 
 use libc::iovec;
 
-use super::outgoing::{wire_buffers, wire_control, wire_dest};
+use super::SendHeaders;
+use super::send::{wire_buffers, wire_control, wire_dest};
 use super::split::Split;
-use super::{Control, Header, Headers, Row, SendHeaders};
-use crate::ancillary::Refused;
+use crate::ancillary::Unencodable;
 use crate::offload::coalesce::{Limits, Run, Source, segment_size};
 use crate::send::msg::{Content, SendBuffers};
 use crate::send::outgoing::Outgoing;
+use crate::sys::unix::header::{Control, Header, Row};
+use crate::sys::unix::socket::peer_is_v4;
 use crate::sys::unix::zeroed::Zeroed;
 use crate::sys::unix::{call, msg};
-use crate::sys::{Backend, GsoBatch, Layout, Memory, Step};
+use crate::sys::{Backend, CallResult, GsoBatch, Layout, MAX_BUFFERS, Memory};
 
 /// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
 const COPY_MAX: usize = 512;
 /// Buffers that there is memory for, for each message that there is room for.
 const IOVECS: usize = 4;
-/// The most buffers of one message (`UIO_MAXIOV` in include/uapi/linux/uio.h).
-pub(super) const MAX_IOVECS: usize = 1024;
 
 /// What GSO needs beside the headers; no memory until it is used.
 pub(super) struct Gso {
@@ -76,7 +76,7 @@ impl Gso {
     fn reserve(&mut self, capacity: usize) {
         if self.copies.len() < capacity * COPY_MAX {
             // Any message that the kernel can take fits.
-            self.iovecs = Zeroed::new((capacity * IOVECS).max(MAX_IOVECS));
+            self.iovecs = Zeroed::new((capacity * IOVECS).max(MAX_BUFFERS));
             self.copies = Zeroed::new(capacity * COPY_MAX);
         }
         self.wired.clear();
@@ -84,32 +84,35 @@ impl Gso {
     }
 }
 
-impl Headers {
+impl Gso {
     /// Points headers at messages in order, runs of them as GSO batches, as many as there is room
     /// for.
     #[inline]
-    pub(crate) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
+    pub(super) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
+        headers: &'a mut [Header],
+        rows: &'a mut [Row],
+        controls: &'a mut [Control],
         socket: BorrowedFd<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
         limits: Limits,
     ) -> WiredBatches<'a> {
-        let capacity = self.capacity();
-        self.gso.reserve(capacity);
+        let capacity = headers.len();
+        self.reserve(capacity);
         let mut wiring = Wiring {
             socket,
-            rows: &mut self.rows,
-            controls: &mut self.controls,
+            rows,
+            controls,
             buffers: Buffers {
-                first: self.gso.iovecs.as_mut_ptr(),
-                row: &mut self.gso.iovecs,
+                first: self.iovecs.as_mut_ptr(),
+                row: &mut self.iovecs,
                 used: 0,
-                copies_start: self.gso.copies.as_mut_ptr(),
-                copies: &mut self.gso.copies,
+                copies_start: self.copies.as_mut_ptr(),
+                copies: &mut self.copies,
                 copied: 0,
             },
-            headers: &mut self.headers,
-            wired: &mut self.gso.wired,
+            headers: &mut *headers,
+            wired: &mut self.wired,
             limits,
         };
         let mut unsendable = None;
@@ -118,7 +121,7 @@ impl Headers {
                 msgs.put_back(None);
                 break;
             };
-            if !wiring.has_room_for(&msg) {
+            if !wiring.has_capacity_for(&msg) {
                 msgs.put_back(Some(msg));
                 break;
             }
@@ -130,13 +133,13 @@ impl Headers {
                 }
             }
         }
-        let count = self.gso.wired.len();
-        let headers = &mut self.headers[..count];
+        let count = self.wired.len();
+        let headers = &mut headers[..count];
         WiredBatches {
-            headers: SendHeaders { headers, refused: None, buffers: PhantomData },
-            wired: &self.gso.wired,
-            iovecs: &self.gso.iovecs,
-            split: &mut self.gso.split,
+            headers: SendHeaders { headers, unsendable: None, buffers: PhantomData },
+            wired: &self.wired,
+            iovecs: &self.iovecs,
+            split: &mut self.split,
             unsendable,
         }
     }
@@ -156,9 +159,9 @@ struct Wiring<'a, 's> {
 impl Wiring<'_, '_> {
     /// Whether the row of buffers has room for those of a message.
     #[inline]
-    fn has_room_for<'m>(&self, msg: &impl Outgoing<'m>) -> bool {
+    fn has_capacity_for<'m>(&self, msg: &impl Outgoing<'m>) -> bool {
         let needed = match *msg.content().borrow() {
-            Content::Full { buffers: SendBuffers::Many(many), .. } if many.len() <= MAX_IOVECS => {
+            Content::Full { buffers: SendBuffers::Many(many), .. } if many.len() <= MAX_BUFFERS => {
                 many.len()
             }
             _ => 1,
@@ -178,7 +181,7 @@ impl Wiring<'_, '_> {
         let used = self.buffers.used - start;
         // What is not in the row cannot be continued there.
         let limits = if used == 0 { Limits::NO_GSO } else { self.limits };
-        let most = self.buffers.left().min(MAX_IOVECS - used);
+        let most = self.buffers.left().min(MAX_BUFFERS - used);
         let mut run = Run::start(msg, limits, most);
         let next = if used == 0 {
             msgs.next()
@@ -228,7 +231,7 @@ impl Wiring<'_, '_> {
                         self.buffers.begin(data);
                         hdr.msg_iovlen = 1;
                     }
-                    SendBuffers::Many(many) if many.len() <= MAX_IOVECS => {
+                    SendBuffers::Many(many) if many.len() <= MAX_BUFFERS => {
                         many.iter().for_each(|data| self.buffers.begin(data));
                         hdr.msg_iovlen = many.len() as _;
                     }
@@ -250,16 +253,16 @@ impl Wiring<'_, '_> {
     /// Writes the control data of a run of several messages.
     fn ask_for_segments(&mut self, run: &Run<'_>) -> Result<(), io::ErrorKind> {
         let i = self.wired.len();
-        let (hdr, room) = (&mut self.headers[i].msg_hdr, &mut self.controls[i].0);
+        let (hdr, space) = (&mut self.headers[i].msg_hdr, &mut self.controls[i].0);
         let (meta, control) = run.options();
         let v4 = || match run.dest() {
             Some(dest) => dest.ip().to_canonical().is_ipv4(),
-            None => call::peer_is_v4(self.socket),
+            None => peer_is_v4(self.socket),
         };
         // Only what depends on the family asks for it.
         let v4 = run.is_plain() || v4();
-        let len = meta.encode(v4, control, room).map_err(Refused::kind)?;
-        hdr.msg_control = room.as_mut_ptr().cast();
+        let len = meta.encode(v4, control, space).map_err(Unencodable::kind)?;
+        hdr.msg_control = space.as_mut_ptr().cast();
         hdr.msg_controllen = len as _;
         Ok(())
     }
@@ -380,9 +383,9 @@ impl WiredBatches<'_> {
         backend: Backend,
         socket: BorrowedFd<'_>,
         range: Range<usize>,
-    ) -> Step {
+    ) -> CallResult {
         let headers = &mut self.headers.headers[range];
-        let mut headers = SendHeaders { headers, refused: None, buffers: PhantomData };
+        let mut headers = SendHeaders { headers, unsendable: None, buffers: PhantomData };
         call::send(backend, socket, &mut headers)
     }
 
@@ -394,7 +397,7 @@ impl WiredBatches<'_> {
         socket: BorrowedFd<'_>,
         i: usize,
         first: usize,
-    ) -> (usize, Step) {
+    ) -> (usize, CallResult) {
         let Wired { batch, iovecs, segment_control } = &self.wired[i];
         let hdr = &self.headers.headers[i].msg_hdr;
         let buffers = &self.iovecs[iovecs.clone()];

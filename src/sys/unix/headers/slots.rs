@@ -9,8 +9,8 @@ use std::slice;
 
 use libc::iovec;
 
-use super::incoming::{control_of, received, reset, source_len, summarize};
-use super::{Control, Header, RecvHeaders};
+use super::RecvHeaders;
+use super::recv::{control_of, received, reset, source_len, summarize};
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::{Datagram, Message, Meta, Received};
 use crate::recv::flags::RecvFlags;
@@ -18,8 +18,9 @@ use crate::recv::scattered::Parts;
 use crate::sys::unix::addr::{NAME_LEN, Name, RawAddrRef};
 use crate::sys::unix::call;
 use crate::sys::unix::fds::ReceivedFds;
-use crate::sys::unix::zeroed::{Beside, Zeroed};
-use crate::sys::{Backend, Step};
+use crate::sys::unix::header::{Control, Header};
+use crate::sys::unix::zeroed::{Zeroed, ZipSlots};
+use crate::sys::{Backend, CallResult};
 
 /// Memory for messages of one length each, and a header for each, wired once.
 ///
@@ -98,7 +99,7 @@ impl Slots {
         socket: BorrowedFd<'_>,
         range: Range<usize>,
         flags: RecvFlags,
-    ) -> Step {
+    ) -> CallResult {
         if range.start == 0 {
             self.reset_used();
         }
@@ -106,16 +107,16 @@ impl Slots {
         let headers = &mut self.headers[start..end];
         let fds = self.fds.as_mut().map(|fds| fds.begin(start));
         let mut wired = RecvHeaders { headers, fds, buffers: PhantomData };
-        let step = call::recv(backend, socket, &mut wired, flags);
+        let result = call::recv(backend, socket, &mut wired, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at.
-        self.touched = end.min(start + step.count + 1);
-        let summary = summarize(socket, &self.headers[start..start + step.count]);
-        let step = step.ended_at(summary.end);
+        self.touched = end.min(start + result.count + 1);
+        let summary = summarize(socket, &self.headers[start..start + result.count]);
+        let result = result.ended_at(summary.end);
         self.single &= !summary.truncated;
         if summary.control {
-            self.read_control(start..start + step.count);
+            self.read_control(start..start + result.count);
         }
-        step
+        result
     }
 
     /// Reads the control data of the messages in the slots of `range`.
@@ -144,7 +145,7 @@ impl Slots {
     #[inline]
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
-        self.single.then(|| Singles(Beside::new(&self.headers[..n], slots, self.metas.iter())))
+        self.single.then(|| Singles(ZipSlots::new(&self.headers[..n], slots, self.metas.iter())))
     }
 
     /// The message in slot `i`.
@@ -153,14 +154,14 @@ impl Slots {
         let header = &self.headers[i];
         let raw = control_of(header, &self.controls[i]);
         let meta = (!raw.is_empty()).then(|| &self.metas[i]);
-        let (received, len) = self.arrived(i);
+        let (received, len) = self.received_in(i);
         let data = Parts::one(self.payload(i, len));
         Message::new(data, self.source(i), received, Meta::new(meta, raw))
     }
 
     /// What arrived in slot `i`, and how many bytes of it are there.
     #[inline]
-    pub(crate) fn arrived(&self, i: usize) -> (Received, usize) {
+    pub(crate) fn received_in(&self, i: usize) -> (Received, usize) {
         let header = &self.headers[i];
         let has_meta = header.msg_hdr.msg_controllen > 0;
         let segment_size = if has_meta { self.metas[i].segment_size } else { None };
@@ -232,7 +233,7 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
 /// Goes through messages that are one whole datagram each.
 #[derive(Clone)]
 pub(crate) struct Singles<'a>(
-    Beside<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, RecvMeta>>,
+    ZipSlots<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, RecvMeta>>,
 );
 
 impl<'a> Iterator for Singles<'a> {

@@ -5,11 +5,11 @@ use std::ptr;
 
 use libc::iovec;
 
-use super::gso::MAX_IOVECS;
-use super::{Header, SendHeaders};
+use super::SendHeaders;
 use crate::offload::coalesce::MAX_SEGMENTS;
-use crate::sys::GsoBatch;
+use crate::sys::unix::header::Header;
 use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::{GsoBatch, MAX_BUFFERS};
 
 /// Memory for the datagrams of one batch of up to [`MAX_SEGMENTS`], allocated when the first is
 /// rejected. A message with a segment size may have more, and takes several turns.
@@ -27,7 +27,7 @@ impl Split {
         if self.headers.is_empty() {
             self.headers = Zeroed::new(MAX_SEGMENTS);
             // Each datagram but the first may begin within a buffer.
-            self.iovecs = Zeroed::new(MAX_IOVECS + MAX_SEGMENTS);
+            self.iovecs = Zeroed::new(MAX_BUFFERS + MAX_SEGMENTS);
         }
     }
 
@@ -65,7 +65,7 @@ impl Split {
             count += 1;
             used += iovecs;
         }
-        SendHeaders { headers: &mut self.headers[..count], refused: None, buffers: PhantomData }
+        SendHeaders { headers: &mut self.headers[..count], unsendable: None, buffers: PhantomData }
     }
 }
 

@@ -1,16 +1,19 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
 
-use super::incoming;
+use super::recv;
 use super::*;
 use crate::recv::datagram::{Received, Truncation};
+use crate::recv::msg::RecvMsg;
+use crate::sys::CONTROL_SPACE;
 use crate::sys::unix::addr::NAME_LEN;
+use crate::sys::unix::zeroed::Zeroed;
 
 /// What a header says that a receive of five bytes left.
 fn received(flags: libc::c_int) -> Received {
     let mut headers = Zeroed::<Header>::new(1);
     headers[0].msg_len = 5;
     headers[0].msg_hdr.msg_flags = flags;
-    incoming::received(&headers[0], None, || false)
+    recv::received(&headers[0], None, || false)
 }
 
 #[test]

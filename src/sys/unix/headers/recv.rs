@@ -3,12 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
-use super::{Control, Header};
 use crate::recv::datagram::{Received, Truncation};
 use crate::recv::msg::RecvMsg;
 use crate::sys::CONTROL_SPACE;
 use crate::sys::unix::addr::NAME_LEN;
-use crate::sys::unix::call;
+use crate::sys::unix::header::{Control, Header};
+use crate::sys::unix::socket::is_inet;
 
 /// Points a header at the message's buffer, and at room for its address and control data; sets
 /// every field that the kernel reads or writes. Says whether the message is plain: one buffer, and
@@ -26,7 +26,7 @@ pub(super) fn wire_space(
             hdr.msg_iov = ptr::from_mut(buffer).cast();
             hdr.msg_iovlen = 1;
             hdr.msg_control = control.0.as_mut_ptr().cast();
-            hdr.msg_name = source.room().as_mut_ptr().cast();
+            hdr.msg_name = source.space_mut().as_mut_ptr().cast();
             true
         }
         None => {
@@ -45,7 +45,7 @@ fn wire_full_space(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Cont
     hdr.msg_iov = buffers.as_mut_ptr().cast();
     hdr.msg_iovlen = buffers.len() as _;
     hdr.msg_control = control.unwrap_or(&mut own.0).as_mut_ptr().cast();
-    hdr.msg_name = source.room().as_mut_ptr().cast();
+    hdr.msg_name = source.space_mut().as_mut_ptr().cast();
 }
 
 /// What the headers of received messages have in common.
@@ -67,7 +67,7 @@ pub(super) fn summarize(socket: BorrowedFd<'_>, headers: &[Header]) -> BatchSumm
     // Linux gives the end only to a call that waits, so as the first message; the BSDs give it to
     // every call, so as the last one, too.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
-    let ended = ended && call::is_inet(socket);
+    let ended = ended && is_inet(socket);
     let end = if ended { headers.iter().position(is_end) } else { None };
     BatchSummary {
         control: control > 0,

@@ -8,12 +8,12 @@ use std::ptr;
 
 use libc::iovec;
 
-use super::{Control, Header, Row};
-use crate::ancillary::{Refused, SendMeta};
+use crate::ancillary::{SendMeta, Unencodable};
 use crate::send::msg::{Content, SendBuffers};
 use crate::send::outgoing::{DestRef, Outgoing};
 use crate::sys::unix::addr::{self, Name};
-use crate::sys::unix::call;
+use crate::sys::unix::header::{Control, Header, Row};
+use crate::sys::unix::socket::peer_is_v4;
 
 /// Points a header at a message's destination: a copy of it, or itself where it is ready.
 #[inline]
@@ -48,34 +48,34 @@ pub(super) fn wire_plain<'m>(header: &mut Header, row: &mut Row, msg: &impl Outg
 }
 
 /// Wires what is more than plain.
-pub(super) struct Fuller<'a, 's> {
+pub(super) struct ControlWriter<'a, 's> {
     socket: BorrowedFd<'s>,
     controls: &'a mut [Control],
     /// The address of the first header.
     first: *const Header,
     /// The first message that cannot be sent, and why. Those after it are wired for nothing: what
     /// plain messages cost matters more.
-    pub(super) refused: Option<(usize, io::ErrorKind)>,
+    pub(super) unsendable: Option<(usize, io::ErrorKind)>,
     /// Wishes that are written out already: one message after the other has the same, mostly.
-    written: Option<Written>,
+    written: Option<LastControl>,
 }
 
 /// Wishes as control messages in the room of an earlier header, which later ones may point at, too:
 /// the kernel only reads them.
-struct Written {
+struct LastControl {
     meta: SendMeta,
     family: Option<bool>,
     control: *mut libc::c_void,
     len: usize,
 }
 
-impl<'a, 's> Fuller<'a, 's> {
+impl<'a, 's> ControlWriter<'a, 's> {
     pub(super) fn new(
         socket: BorrowedFd<'s>,
         controls: &'a mut [Control],
         first: *const Header,
     ) -> Self {
-        Self { socket, controls, first, refused: None, written: None }
+        Self { socket, controls, first, unsendable: None, written: None }
     }
 
     /// Points a header at the message's buffers and control data. Takes the message as it comes: one
@@ -116,15 +116,15 @@ impl<'a, 's> Fuller<'a, 's> {
         let hdr = &mut header.msg_hdr;
         let wired = wire_control(hdr, &mut self.controls[i], dest, raw, meta, self.socket);
         if let Err(kind) = wired {
-            self.refused = self.refused.or(Some((i, kind)));
+            self.unsendable = self.unsendable.or(Some((i, kind)));
         } else if raw.is_empty() {
             let (control, len) = (hdr.msg_control, hdr.msg_controllen as usize);
-            self.written = Some(Written { meta, family: family(dest), control, len });
+            self.written = Some(LastControl { meta, family: family(dest), control, len });
         }
     }
 }
 
-impl Written {
+impl LastControl {
     #[inline(always)]
     fn is(&self, meta: &SendMeta, family: Option<bool>) -> bool {
         self.family == family && self.meta == *meta
@@ -178,7 +178,7 @@ pub(super) fn wire_control(
         (control.as_ptr().cast_mut(), control.len())
     } else {
         let written = meta.encode(is_v4(dest, socket), control, &mut own.0);
-        (own.0.as_mut_ptr(), written.map_err(Refused::kind)?)
+        (own.0.as_mut_ptr(), written.map_err(Unencodable::kind)?)
     };
     // Some systems look at the pointer alone, and a slice of no bytes points anywhere.
     hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
@@ -188,5 +188,5 @@ pub(super) fn wire_control(
 
 /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
 fn is_v4(dest: DestRef<'_, '_>, socket: BorrowedFd<'_>) -> bool {
-    family(dest).unwrap_or_else(|| call::peer_is_v4(socket))
+    family(dest).unwrap_or_else(|| peer_is_v4(socket))
 }
