@@ -1,9 +1,8 @@
-//! Ancillary data: what travels beside a datagram, as control messages.
+//! Ancillary data: control messages that travel with a datagram.
 //!
-//! [`Ancillary`] asks a socket for it, [`RecvMeta`] holds what the crate understands of a received
-//! message, and [`SendMeta`] what a message to be sent asks for. [`ControlMessages`] walks over all
-//! control messages as they came, and [`ControlBuf`] is the room they are written into, by the
-//! kernel on receive and by [`ControlBuf::push`] and [`ControlBuf::push_fds`] for a send.
+//! [`Ancillary`] enables it on a socket, [`RecvMeta`] holds the decoded metadata of a received message,
+//! and [`SendMeta`] the options of a message to be sent. [`ControlMessages`] iterates over raw control
+//! messages, and [`ControlBuf`] is a buffer for them, in both directions.
 
 mod cmsg;
 mod control_buf;

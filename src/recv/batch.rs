@@ -16,11 +16,10 @@ use crate::sys::{
     Backend, BorrowedSocket, Direction, MAX_BATCH, OwnedSocket, RawAddr, Singles, Slots,
 };
 
-/// Payload memory for a batch and the headers to receive it by, allocated once.
+/// Payload memory for a batch and the headers to receive it, allocated once.
 ///
-/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares again only
-/// the slots that the last call used, however many are offered. Iterating gives the datagrams,
-/// trains split into theirs.
+/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares only the slots
+/// that the last call used. Iteration yields datagrams; a coalesced message yields its segments.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -35,10 +34,10 @@ use crate::sys::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It takes `slots * (slot_len + 824)` bytes of address space, of which pages that no datagram
-/// ever reached take no memory.
+/// A batch takes `slots * (slot_len + 824)` bytes of address space. Pages that no datagram has reached
+/// take no memory.
 ///
-/// What it lends is lent until the next receive:
+/// Datagrams borrow the batch, so they end before the next receive:
 ///
 /// ```compile_fail,E0502
 /// # use mmsg::{BatchSocket, RecvBatch};
@@ -53,23 +52,23 @@ pub struct RecvBatch {
     slots: Slots,
     count: usize,
     len: usize,
-    /// What an implementation of the trait received; empty where the kernel filled the slots.
+    /// Messages from an implementation of `BatchSocket` other than the kernel's; empty otherwise.
     filled: Vec<Filled>,
     /// System calls that the last receive made.
     calls: usize,
 }
 
-/// A message that was not received by the kernel.
+/// A message from a stand-in for a socket.
 #[derive(Debug)]
 struct Filled {
-    /// Where its bytes are; `None` if the implementation put them into other memory.
+    /// The slot that holds its bytes; `None` if the implementation put them into other memory.
     slot: Option<usize>,
     received: Received,
     source: RawAddr,
     meta: RecvMeta,
 }
 
-/// 64 slots for trains, as [`RecvBatch::for_gro`] makes them.
+/// 64 slots for coalesced messages: [`RecvBatch::for_gro`].
 impl Default for RecvBatch {
     fn default() -> Self {
         Self::for_gro(64)
@@ -79,12 +78,12 @@ impl Default for RecvBatch {
 impl RecvBatch {
     /// Memory for `slots` messages of up to `slot_len` bytes each.
     ///
-    /// A longer datagram is cut and marked so. 65,535 bytes hold any datagram and any train.
-    /// More than 1,024 slots are filled by several system calls.
+    /// A longer datagram is truncated and marked so. 65,535 bytes hold any datagram and any coalesced
+    /// message. More than 1,024 slots take several system calls.
     ///
     /// # Panics
     ///
-    /// Where [`try_new`](Self::try_new) gives an error.
+    /// If [`try_new`](Self::try_new) returns an error.
     #[must_use]
     pub fn new(slots: usize, slot_len: usize) -> Self {
         match Self::try_new(slots, slot_len) {
@@ -93,8 +92,8 @@ impl RecvBatch {
         }
     }
 
-    /// Memory for `slots` messages of 65,535 bytes each: any datagram, and any train that the
-    /// kernel may hand over where GRO is on.
+    /// Memory for `slots` messages of 65,535 bytes each: enough for any datagram, and for any message
+    /// that the kernel coalesces with GRO on.
     ///
     /// # Panics
     ///
@@ -108,10 +107,10 @@ impl RecvBatch {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if either is 0, or if all of it would be more than `isize::MAX` bytes.
-    /// `OutOfMemory` if the system does not have as much.
+    /// `InvalidInput` if either is 0, or if the total exceeds `isize::MAX` bytes. `OutOfMemory` if
+    /// the allocation fails.
     pub fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        // Generous: what the headers of a slot take is less than 4 KiB on every platform.
+        // The headers of a slot take less than 4 KiB on every platform.
         let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots));
         let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
         if slots == 0 || slot_len == 0 || !fits {
@@ -127,55 +126,55 @@ impl RecvBatch {
         })
     }
 
-    /// Messages that one receive can bring.
+    /// The most messages that one receive can return.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.count
     }
 
-    /// Messages that the last receive brought; a train is one message.
+    /// Messages of the last receive; a coalesced message counts once.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the last receive brought no message.
+    /// Whether the last receive returned no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The messages of the last receive, in the order of their received.
+    /// The messages of the last receive, in the order in which they were received.
     #[must_use]
     pub fn messages(&self) -> Messages<'_> {
         Messages { batch: self, next: 0 }
     }
 
-    /// The datagrams of the last receive, in the order of their received.
+    /// The datagrams of the last receive, in the order in which they were received.
     ///
-    /// Every loss shows: where bytes are missing there is a datagram that is
-    /// [`truncated`](Datagram::truncated), which may be empty (see [`Datagrams`](crate::Datagrams)).
+    /// Every loss shows: a [`truncated`](Datagram::truncated) datagram, possibly empty, stands where
+    /// bytes are missing (see [`Datagrams`](crate::Datagrams)).
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         let singles = if self.filled.is_empty() { self.slots.singles(self.len) } else { None };
-        Iter { batch: self, singles, next: 0, train: None }
+        Iter { batch: self, singles, next: 0, segments: None }
     }
 
-    /// Whether descriptors that come with messages (`SCM_RIGHTS`, on Unix sockets) are kept for
-    /// [`take_fds`](Self::take_fds). They are closed on received otherwise, as at first.
+    /// Sets whether the batch holds received descriptors (`SCM_RIGHTS`, on Unix sockets) for
+    /// [`take_fds`](Self::take_fds). By default a receive closes them.
     ///
-    /// Until then, those of all messages of a batch are open at once, so a peer can make a receive
-    /// meet the process's limit of descriptors for a moment: those beyond it do not come, and the
-    /// message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
+    /// The descriptors of all messages of a batch are open at once, so a peer can exhaust the
+    /// process's limit of descriptors for a moment. The kernel drops descriptors beyond the limit, and
+    /// the message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
     /// are always closed.
     pub fn accept_fds(&mut self, on: bool) {
         self.slots.accept_fds(on);
     }
 
-    /// Takes the descriptors that came with message `index` of [`messages`](Self::messages), in
-    /// order; the second time there are none left. Needs [`accept_fds`](Self::accept_fds). The next
-    /// receive closes those that are not taken.
+    /// Takes the descriptors received with message `index` of [`messages`](Self::messages), in
+    /// order. A second call for the same message yields none. Needs
+    /// [`accept_fds`](Self::accept_fds). The next receive closes descriptors that were not taken.
     ///
     /// ```
     /// # #[cfg(unix)] {
@@ -202,7 +201,7 @@ impl RecvBatch {
         self.slots.take_fds(index)
     }
 
-    /// Forgets the messages, and closes descriptors that came with them and were not taken.
+    /// Forgets the messages, and closes their descriptors that were not taken.
     pub fn clear(&mut self) {
         self.len = 0;
         self.filled.clear();
@@ -221,11 +220,10 @@ impl RecvBatch {
         })
     }
 
-    /// The first datagram in the slots from `next` on; with the slot that comes after it, and what
-    /// is left of the train that it begins.
+    /// The first datagram in the slots from `next` on, the slot after it, and the remaining segments
+    /// of its message.
     ///
-    /// Takes and gives the position by value: an iterator that is lent to a function lives in
-    /// memory, not in registers.
+    /// Passes the position by value, so that the caller's iterator stays in registers.
     #[inline(never)]
     fn any_datagram(&self, mut next: usize) -> Option<(Datagram<'_>, usize, Segments<'_>)> {
         loop {
@@ -237,7 +235,7 @@ impl RecvBatch {
         }
     }
 
-    /// Bytes that a slot holds.
+    /// Capacity of a slot in bytes.
     pub(crate) fn slot_len(&self) -> usize {
         self.slots.slot_len()
     }
@@ -247,7 +245,7 @@ impl RecvBatch {
         self.calls
     }
 
-    /// What the last receive brought, and how many bytes of each are in its slot.
+    /// What the last receive reported about each message, and the bytes of it in its slot.
     pub(crate) fn received(&self) -> impl Iterator<Item = (Received, usize)> {
         (0..self.len).map(|i| self.slots.received_in(i))
     }
@@ -274,7 +272,7 @@ impl RecvBatch {
         Ok(self.len)
     }
 
-    /// Fills the first slots by a receive of borrowed messages.
+    /// Fills the first slots by a receive into borrowed messages.
     pub(crate) fn recv_by(
         &mut self,
         recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
@@ -298,7 +296,7 @@ impl RecvBatch {
         let count = recv(&mut msgs[..most])?.min(most);
         let mut slots = [None; MOST];
         for (msg, slot) in msgs[..count].iter().zip(&mut slots) {
-            // Whoever received may have put the messages in another order.
+            // The implementation may have reordered the messages.
             *slot = starts[..most].iter().position(|start| *start == msg.start());
             let (mut received, source, meta) = msg.known();
             received.truncation.data |= slot.is_none();
@@ -324,7 +322,7 @@ impl<'a> IntoIterator for &'a RecvBatch {
     }
 }
 
-/// Goes through the messages in a [`RecvBatch`].
+/// Iterates over the messages in a [`RecvBatch`].
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     batch: &'a RecvBatch,
@@ -350,15 +348,15 @@ impl<'a> Iterator for Messages<'a> {
 impl ExactSizeIterator for Messages<'_> {}
 impl FusedIterator for Messages<'_> {}
 
-/// Goes through the datagrams in a [`RecvBatch`], those of trains one by one.
+/// Iterates over the datagrams in a [`RecvBatch`], one segment of a coalesced message at a time.
 #[derive(Clone)]
 pub struct Iter<'a> {
     batch: &'a RecvBatch,
-    /// All that came, if it is nothing but single datagrams; the other fields are not used then.
+    /// Set if every message is a single whole datagram; the other fields are unused then.
     singles: Option<Singles<'a>>,
     next: usize,
-    /// What is left of the train in the slot before.
-    train: Option<Segments<'a>>,
+    /// Remaining segments of the message in the slot before `next`.
+    segments: Option<Segments<'a>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -366,15 +364,15 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        // The same answer at every step: of a loop over this, the compiler makes two.
+        // Loop-invariant: the compiler unswitches the loop.
         if let Some(singles) = &mut self.singles {
             return singles.next();
         }
-        if let Some(datagram) = self.train.as_mut().and_then(Segments::next) {
+        if let Some(datagram) = self.segments.as_mut().and_then(Segments::next) {
             return Some(datagram);
         }
-        let (datagram, next, train) = self.batch.any_datagram(self.next)?;
-        (self.next, self.train) = (next, Some(train));
+        let (datagram, next, segments) = self.batch.any_datagram(self.next)?;
+        (self.next, self.segments) = (next, Some(segments));
         Some(datagram)
     }
 }
@@ -383,11 +381,11 @@ impl FusedIterator for Iter<'_> {}
 
 impl fmt::Debug for Iter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, next, train, .. } = self;
+        let Self { batch, next, segments, .. } = self;
         f.debug_struct("Iter")
             .field("batch", batch)
             .field("next", next)
-            .field("train", &train.as_ref().map_or(0, Segments::len))
+            .field("segments", &segments.as_ref().map_or(0, Segments::len))
             .finish_non_exhaustive()
     }
 }

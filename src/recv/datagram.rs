@@ -1,4 +1,4 @@
-//! A received message wherever its bytes lie, and the datagrams in it.
+//! A received message, in one buffer or several, and the datagrams in it.
 
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
@@ -8,16 +8,16 @@ use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
 use crate::sys::RawAddrRef;
 
-/// What a receive call reports about one message, beside its bytes and its source.
+/// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Bytes that the system reported: more than the buffers hold where it reports the length of a
-    /// truncated message.
+    /// Length that the system reported: more than the buffers' capacity if it reports the full length
+    /// of a truncated message.
     pub(crate) reported: usize,
     /// Length of a coalesced message's segments; `None` for a single datagram.
     pub(crate) segment_size: Option<u16>,
     pub(crate) truncation: Truncation,
-    /// Whether it came with control messages.
+    /// Whether control messages came with it.
     pub(crate) has_meta: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Received {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta<'a> {
     decoded: &'a RecvMeta,
-    /// All control messages, where they are at hand.
+    /// The control messages, if they are in memory.
     raw: &'a [u8],
 }
 
@@ -50,8 +50,7 @@ pub(crate) struct Truncation {
     pub(crate) data: bool,
     /// Control messages (`MSG_CTRUNC`).
     pub(crate) control: bool,
-    /// The segment size, if there was one: the message may be coalesced, and where its datagrams end
-    /// is not known.
+    /// The segment size: the message may be coalesced, and its datagram boundaries are unknown.
     pub(crate) segment_size: bool,
 }
 
@@ -68,7 +67,7 @@ impl Received {
         Self { reported: len, segment_size: None, truncation: Truncation::NONE, has_meta: false }
     }
 
-    /// The message's own length, if `len` bytes of it are in the buffers.
+    /// The message's full length, of which `len` bytes are in the buffers.
     pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
         (!self.truncation.data || self.reported > len).then_some(self.reported)
     }
@@ -84,23 +83,23 @@ impl Received {
     }
 }
 
-/// The answer `data` to what came from `source` with `meta`, if there is somebody to take it.
+/// A datagram with `data` to `source`, if `source` can be answered.
 pub(crate) fn reply<'d>(
     source: Option<SocketAddr>,
     meta: &RecvMeta,
     data: &'d [u8],
 ) -> Option<SendMsg<'d>> {
-    // Nothing can be sent to port 0, and whoever gives it as the source expects no answer (RFC
-    // 768). 0.0.0.0 is a source only and never a destination (RFC 1122, section 3.2.1.3).
+    // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
+    // 1122, section 3.2.1.3).
     let answerable =
-        |addr: &SocketAddr| addr.port() != 0 && !addr.ip().to_canonical().is_unspecified();
+        |source: &SocketAddr| source.port() != 0 && !source.ip().to_canonical().is_unspecified();
     let msg = SendMsg::to(source.filter(answerable)?, data);
     let meta = meta.reply();
     Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
 }
 
-/// A received message in a [`RecvBatch`](crate::RecvBatch): a datagram or a train of them, with
-/// all that the system told about it.
+/// A message in a [`RecvBatch`](crate::RecvBatch): a single datagram or a coalesced message, with its
+/// metadata.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
@@ -126,42 +125,39 @@ impl<'a> Message<'a> {
         self.parts.head()
     }
 
-    /// The message's own length in bytes, also if it was cut; `None` where the system did not
-    /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    /// The message's length in bytes before truncation; `None` if it was truncated and the system did
+    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
         self.received.full_len(self.parts.len())
     }
 
-    /// Where the message came from. `None` where the system gave no Internet address, as on a
-    /// Unix socket.
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
     #[must_use]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.get()
     }
 
-    /// What else the system told about the message.
+    /// The message's metadata.
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta.get()
     }
 
-    /// The datagram that answers this message with `data`: to where it came from, from the address
-    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
-    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    /// A datagram with `data` to this message's source. With
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
+    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
-    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
-    /// sent.
+    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
+    /// 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
         reply(self.addr(), self.meta.decoded, data)
     }
 
-    /// Whether bytes are missing, or where its datagrams end is not known: the message was longer than
-    /// its slot, or it came from an Internet address and its control data was truncated before a
-    /// segment size.
+    /// Whether bytes or datagram boundaries are missing: the message was longer than its slot, or it
+    /// came from an Internet address and truncation of its control data lost the segment size.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.received.truncated()
@@ -173,14 +169,14 @@ impl<'a> Message<'a> {
         self.received.control_truncated()
     }
 
-    /// All control messages, as they came, but for the numbers of descriptors, which read as -1
-    /// (see [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
+    /// All control messages. The numbers of received descriptors read as -1 (see
+    /// [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
         ControlMessages::new(self.meta.raw)
     }
 
-    /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
+    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
@@ -188,7 +184,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// One received datagram: its bytes, where they lie, and what is known of it.
+/// One received datagram: its payload, source and metadata.
 #[derive(Clone, Debug)]
 pub struct Datagram<'a> {
     parts: Parts<'a>,
@@ -198,7 +194,7 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// One that came by itself and as it was sent.
+    /// A single datagram that is not truncated.
     #[inline(always)]
     pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>, meta: Meta<'a>) -> Self {
         Self { parts: Parts::one(data), source, meta, truncated: false }
@@ -218,8 +214,8 @@ impl<'a> Datagram<'a> {
         self.parts.len() == 0
     }
 
-    /// The bytes, as far as they lie in one buffer: all of them, unless the message was received
-    /// by [`RecvMsg::scatter`](crate::RecvMsg::scatter).
+    /// The bytes in the first buffer: the whole payload, unless the message was received by
+    /// [`RecvMsg::scatter`](crate::RecvMsg::scatter).
     #[must_use]
     #[inline]
     pub fn data(&self) -> &'a [u8] {
@@ -232,27 +228,26 @@ impl<'a> Datagram<'a> {
         self.parts.slices()
     }
 
-    /// Where it came from. `None` where the system gave no Internet address, as on a Unix socket.
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.get()
     }
 
-    /// What else the system told; the same for all datagrams of a train.
+    /// The datagram's metadata; the segments of a coalesced message share it.
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta.get()
     }
 
-    /// The datagram that answers this datagram with `data`: to where it came from, from the address
-    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
-    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    /// A datagram with `data` to this datagram's source. With
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
+    /// datagram was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
-    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
-    /// sent.
+    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
+    /// 0, which means that the sender expects no reply (RFC 768).
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
@@ -280,24 +275,23 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Goes through the datagrams of one message: a single one, or each segment of a coalesced message.
+/// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
 ///
-/// A truncated message gives its whole datagrams and then what is left of the next one, marked
-/// [`truncated`](Datagram::truncated). If nothing is left of the next one, it is empty. A message
-/// whose segment size was lost gives just such an empty datagram, since where its datagrams end is
-/// not known; the message itself has the bytes.
+/// A truncated message yields its whole datagrams and then the rest of the next one, marked
+/// [`truncated`](Datagram::truncated) even if that rest is empty. A message whose segment size was
+/// lost yields one empty truncated datagram, since its datagram boundaries are unknown; the message
+/// itself has the bytes.
 #[derive(Clone, Debug)]
 pub struct Datagrams<'a> {
-    /// The bytes that were not given out yet.
+    /// The bytes not yielded yet.
     rest: Parts<'a>,
-    /// Whether there is another datagram, so that an empty one is given once.
+    /// Whether another datagram follows; an empty message yields one.
     more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
-    /// Length of each but the last.
+    /// Length of each segment but the last.
     segment: usize,
-    /// Whether the end of the message is missing: its last datagram is shorter than a segment then,
-    /// also if no byte of it is there.
+    /// Whether the end of the message is missing, so that its last datagram is incomplete or empty.
     is_truncated: bool,
 }
 
@@ -315,14 +309,14 @@ impl<'a> Datagrams<'a> {
     }
 }
 
-/// What is left of a train in one buffer: the datagrams that come after the first one.
+/// The segments of a coalesced message after the first, in one buffer.
 ///
-/// Apart from [`Datagrams`], whose bytes may lie in several buffers: with those in its place, the loop
-/// over a batch takes 18 instructions a datagram more, also where there is no train.
+/// [`Datagrams`], whose bytes may lie in several buffers, would add 18 instructions a datagram to the
+/// loop over a batch, for single datagrams as well.
 #[derive(Clone, Debug)]
 pub(crate) struct Segments<'a> {
     rest: &'a [u8],
-    /// As in [`Datagrams`], like the others.
+    /// This and the following fields are those of [`Datagrams`].
     more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
@@ -331,7 +325,7 @@ pub(crate) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// What is left of datagrams that lie in one buffer.
+    /// The rest of datagrams in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
         let &Datagrams { rest, more, source, meta, segment, is_truncated } = datagrams;
         Self { rest: rest.head(), more, source, meta, segment, is_truncated }
@@ -380,8 +374,8 @@ impl<'a> Iterator for Datagrams<'a> {
     }
 }
 
-/// Whether a datagram follows one behind which `left` bytes are left: of a truncated message also if
-/// none are, unless the one before was shorter than a segment and so its last.
+/// Whether another datagram follows. In a truncated message one follows a whole segment even if no
+/// bytes are `left`.
 #[inline(always)]
 fn has_more(left: usize, is_whole: bool, is_truncated: bool) -> bool {
     left > 0 || (is_truncated && is_whole)
@@ -427,7 +421,7 @@ mod tests {
             let received = received(bytes.len(), Some(segment), truncation(truncated));
             let mut naive: Plain =
                 bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
-            // The one that the end of the buffer goes through, if only before its first byte.
+            // The datagram that the end of the buffer truncates, possibly before its first byte.
             if naive.last().is_none_or(|(d, _)| truncated && d.len() == usize::from(segment)) {
                 naive.push((Vec::new(), false));
             }
@@ -436,7 +430,7 @@ mod tests {
             let whole = message(&bytes, received);
             prop_assert_eq!(whole.datagrams().len(), naive.len());
             prop_assert_eq!(plain(whole.datagrams()), naive.clone());
-            // What a batch goes through: the first, and the rest of the same buffer.
+            // A batch yields the first datagram and then the rest of the same buffer.
             let mut datagrams = whole.datagrams();
             let first = datagrams.next();
             let mut rest = Segments::rest_of(&datagrams);

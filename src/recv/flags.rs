@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// How one receive call is to behave, beyond what the socket itself is set to.
+/// Flags of one receive call, in addition to the socket's own settings.
 ///
 /// ```
 /// use mmsg::RecvFlags;
@@ -14,28 +14,27 @@ use std::ops::{BitOr, BitOrAssign};
 pub struct RecvFlags(u8);
 
 impl RecvFlags {
-    /// Nothing special: wait as the socket says, take what arrives.
+    /// No flags: wait as the socket is set to, and take the datagrams.
     pub const NONE: Self = Self(0);
 
-    /// Look at the first waiting datagram and leave it in the socket (`MSG_PEEK`).
+    /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
     ///
-    /// A peek fills at most one message: a further look would see the same datagram again.
+    /// A peek fills at most one message, since each further one would show the same datagram.
     pub const PEEK: Self = Self(1);
 
-    /// Do not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
-    /// With nothing waiting the call gives [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: the call gives [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
     pub const DONT_WAIT: Self = Self(1 << 1);
 
-    /// Ask for the own length of a datagram that is longer than its buffer (`MSG_TRUNC` as an
-    /// input flag), for [`RecvMsg::full_len`](crate::RecvMsg::full_len).
+    /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
+    /// [`RecvMsg::full_len`](crate::RecvMsg::full_len).
     ///
-    /// Linux and Android; elsewhere the flag is accepted and the full length stays unknown.
+    /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
     pub const FULL_LEN: Self = Self(1 << 2);
 
-    /// Read the error queue (`MSG_ERRQUEUE`): for [`drain_errors`](crate::drain_errors) alone,
-    /// since what comes is no message.
+    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::drain_errors) alone.
     pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
 
     /// Whether all flags of `other` are in `self`.
@@ -44,8 +43,7 @@ impl RecvFlags {
         self.0 & other.0 == other.0
     }
 
-    /// How many of `messages` a receive may fill: further ones would see the same datagram as a peek
-    /// that came first.
+    /// How many of `messages` a receive may fill: a peek fills one.
     pub(crate) fn most(self, messages: usize) -> usize {
         if self.contains(Self::PEEK) { messages.min(1) } else { messages }
     }

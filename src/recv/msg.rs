@@ -1,4 +1,4 @@
-//! What comes out: one message received into memory that the caller lends.
+//! One received message in memory that the caller lends.
 
 use std::fmt;
 use std::io::IoSliceMut;
@@ -11,10 +11,10 @@ use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
 use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 
-/// RecvSpace for one message, and after a receive call the message in it.
+/// A buffer for one message, and after a receive the message in it.
 ///
-/// Only the messages that a call counts in its result are set by it; the others keep what they
-/// held. A `RecvMsg` can be used for any number of calls.
+/// A call sets the messages that its result counts; the others keep their contents. A `RecvMsg` can
+/// be used for any number of calls.
 ///
 /// ```
 /// # use mmsg::{BatchSocket, RecvMsg};
@@ -30,7 +30,7 @@ use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Its buffer is borrowed for as long as it lives:
+/// A `RecvMsg` borrows its buffer for as long as it lives:
 ///
 /// ```compile_fail,E0505
 /// let mut buffer = vec![0; 1500];
@@ -57,15 +57,15 @@ pub struct RecvMsg<'a> {
     space: RecvSpace<'a>,
     source: RawAddr,
     received: Received,
-    /// Not looked at unless `received` says that it has metadata.
+    /// Valid if `received` says that the message has metadata.
     meta: RecvMeta,
 }
 
-/// The memory lent. Mostly it is plain, and one look tells.
+/// The borrowed memory. The common case, one buffer, has its own variant.
 enum RecvSpace<'a> {
     /// One buffer and nothing else.
     Plain(IoSliceMut<'a>),
-    /// Whatever there may be.
+    /// Any number of buffers, with or without memory for control data and descriptors.
     Full {
         buffers: RecvBuffers<'a>,
         control: Option<&'a mut ControlSpace>,
@@ -80,19 +80,19 @@ enum RecvBuffers<'a> {
 }
 
 impl<'a> RecvMsg<'a> {
-    /// RecvSpace in one buffer.
+    /// A message in one buffer.
     ///
-    /// A datagram longer than the buffer is truncation, and [`truncated`](Self::truncated) says so.
-    /// 65,535 bytes hold any UDP datagram and any train.
+    /// A datagram longer than the buffer is [`truncated`](Self::truncated). 65,535 bytes hold any UDP
+    /// datagram and any coalesced message.
     #[must_use]
     #[inline]
     pub fn new(buffer: &'a mut [u8]) -> Self {
-        // Windows counts the bytes of a buffer in 32 bits, and no message comes near that.
+        // Windows stores a buffer's length in 32 bits; no message is as long.
         let len = buffer.len().min(u32::MAX as usize);
         Self::with_space(RecvSpace::Plain(IoSliceMut::new(&mut buffer[..len])))
     }
 
-    /// RecvSpace in several buffers, filled in order.
+    /// A message in several buffers, filled in order.
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
@@ -111,9 +111,9 @@ impl<'a> RecvMsg<'a> {
         Self { space, source: RawAddr::NONE, received: Received::NONE, meta: RecvMeta::NONE }
     }
 
-    /// The same room with `control` for the control messages, to read them raw.
+    /// Receives raw control messages into `control`.
     ///
-    /// Needed only for those that [`RecvMeta`] has no field for. Stays empty on Windows.
+    /// Needed only for control messages that [`RecvMeta`] has no field for. Stays empty on Windows.
     #[must_use]
     #[inline]
     pub fn with_control(mut self, control: &'a mut ControlBuf<'_>) -> Self {
@@ -126,14 +126,13 @@ impl<'a> RecvMsg<'a> {
         self
     }
 
-    /// The same room, and `fds` for the descriptors that come with the message (`SCM_RIGHTS`, on a
-    /// Unix socket). They are closed on received otherwise.
+    /// Receives the message's descriptors into `fds` (`SCM_RIGHTS`, on a Unix socket). Without `fds`
+    /// a receive closes them.
     ///
-    /// A receive that fills this message closes what `fds` still holds, and puts the new ones into
-    /// it. Up to [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data come with a message,
-    /// which is room for over 100 descriptors; if there are more, the kernel closes them, and
-    /// [`control_truncated`](Self::control_truncated) says so. Descriptors of `SCM_PIDFD` are
-    /// always closed.
+    /// A receive that fills this message closes the descriptors still in `fds`, then adds the new
+    /// ones. [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
+    /// the kernel closes any more, and the message is
+    /// [`control_truncated`](Self::control_truncated). Descriptors of `SCM_PIDFD` are always closed.
     ///
     /// ```
     /// # #[cfg(unix)] {
@@ -164,29 +163,29 @@ impl<'a> RecvMsg<'a> {
         self
     }
 
-    /// Bytes received, at most what the buffers hold.
+    /// Bytes received, at most the buffers' capacity.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.received.reported.min(self.capacity())
     }
 
-    /// Whether no bytes were received: an empty datagram is one, too.
+    /// Whether the payload is empty; an empty datagram is a message, too.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message's own length in bytes, also if it was cut; `None` where the system did not
-    /// tell (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    /// The message's length in bytes before truncation; `None` if it was truncated and the system did
+    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
         self.received.full_len(self.len())
     }
 
-    /// The bytes received, as far as they lie in the first buffer that holds any: all of them,
-    /// unless the message was built by [`scatter`](Self::scatter).
+    /// The bytes in the first buffer that holds any: all bytes received, unless the message was built
+    /// by [`scatter`](Self::scatter).
     #[must_use]
     #[inline]
     pub fn data(&self) -> &[u8] {
@@ -196,12 +195,12 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
-    /// The same bytes as [`data`](Self::data), to be changed in place.
+    /// The bytes of [`data`](Self::data), mutable.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let len = self.data().len();
         let mut buffers = self.full_space().0.iter_mut();
-        // As `data` does: buffers without room are passed over.
+        // `data` skips empty buffers, too.
         buffers.find(|buffer| !buffer.is_empty()).map_or(&mut [], |first| &mut first[..len])
     }
 
@@ -211,36 +210,33 @@ impl<'a> RecvMsg<'a> {
         self.parts().slices()
     }
 
-    /// Where the message came from. `None` where the system gave no Internet address, as on a
-    /// Unix socket.
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.get()
     }
 
-    /// What else the system told about the message.
+    /// The message's metadata.
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
         self.meta_ref().get()
     }
 
-    /// The datagram that answers this message with `data`: to where it came from, from the address
-    /// that it was sent to where [`Ancillary::DEST`](crate::Ancillary::DEST) was enabled (see
-    /// [`RecvMeta::reply`]), and else from the address that the system picks.
+    /// A datagram with `data` to this message's source. With
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
+    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` where there is nobody to answer: no Internet address, an unspecified address, or port
-    /// 0, by which a sender says that it expects no reply (RFC 768) and to which nothing can be
-    /// sent.
+    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
+    /// 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
         datagram::reply(self.addr(), &self.meta(), data)
     }
 
-    /// Whether bytes are missing, or where its datagrams end is not known: the message was longer than
-    /// the buffers, or it came from an Internet address and its control data was truncated before a
-    /// segment size.
+    /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
+    /// came from an Internet address and truncation of its control data lost the segment size.
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
@@ -254,7 +250,7 @@ impl<'a> RecvMsg<'a> {
         self.received.control_truncated()
     }
 
-    /// All control messages, if there was a [`ControlBuf`] for them.
+    /// All control messages, if the message has a [`ControlBuf`].
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
         match &self.space {
@@ -263,7 +259,7 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
-    /// The datagrams in the message: one, or those of a train (see [`Datagrams`]).
+    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         Datagrams::new(self.parts(), self.source.lend(), &self.received, self.meta_ref())
@@ -274,11 +270,11 @@ impl<'a> RecvMsg<'a> {
         Meta::new(self.received.has_meta.then_some(&self.meta), &[])
     }
 
-    /// Takes a message as if it had been received: for implementations of
+    /// Stores a message as if it had been received: for implementations of
     /// [`BatchSocket`](crate::BatchSocket) that stand in for a socket.
     ///
-    /// Copies `data` into the buffers in order. What does not fit is cut off, and the message is
-    /// [`truncated`](Self::truncated) then.
+    /// Copies `data` into the buffers in order. If not all of it fits, the message is
+    /// [`truncated`](Self::truncated).
     ///
     /// ```
     /// let mut buffer = [0; 4];
@@ -286,7 +282,7 @@ impl<'a> RecvMsg<'a> {
     /// msg.fill(b"hello", "[::1]:53".parse().ok(), mmsg::RecvMeta::default());
     /// assert_eq!((msg.data(), msg.truncated(), msg.full_len()), (&b"hell"[..], true, Some(5)));
     /// ```
-    pub fn fill(&mut self, data: &[u8], addr: Option<SocketAddr>, meta: RecvMeta) {
+    pub fn fill(&mut self, data: &[u8], source: Option<SocketAddr>, meta: RecvMeta) {
         let mut rest = data;
         let mut copy = |buffer: &mut [u8]| {
             let (now, later) = rest.split_at(rest.len().min(buffer.len()));
@@ -297,7 +293,7 @@ impl<'a> RecvMsg<'a> {
         let truncation = Truncation { data: !rest.is_empty(), ..Truncation::NONE };
         self.read_control(&[]);
         self.clear_fds();
-        self.source = RawAddr::new(addr.as_ref());
+        self.source = RawAddr::new(source.as_ref());
         self.meta = meta;
         let segment_size = meta.segment_size.filter(|size| *size > 0);
         let reported = data.len();
@@ -317,7 +313,7 @@ impl<'a> RecvMsg<'a> {
         Parts::many(self.buffers(), self.received.reported)
     }
 
-    /// What a receive may write to: one buffer and the room for an address, if that is all.
+    /// What a receive may write to: the buffer and the source address, if there is nothing else.
     #[inline]
     pub(crate) fn plain_space(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
         match &mut self.space {
@@ -326,8 +322,8 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
-    /// What a receive may write to: buffers, the room for control data if it is not the arena's,
-    /// and the room for an address.
+    /// What a receive may write to: buffers, the message's own memory for control data if it has any,
+    /// and the source address.
     pub(crate) fn full_space(
         &mut self,
     ) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
@@ -343,39 +339,39 @@ impl<'a> RecvMsg<'a> {
         (buffers, control.map(ControlSpace::bytes_mut), &mut self.source)
     }
 
-    /// Closes the descriptors that came before.
+    /// Closes the descriptors of the message before.
     pub(crate) fn clear_fds(&mut self) {
         if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
             fds.clear();
         }
     }
 
-    /// Takes a descriptor that came, or closes it.
-    #[cfg_attr(single_message, allow(dead_code))] // None comes there.
+    /// Stores a received descriptor, or closes it.
+    #[cfg_attr(single_message, allow(dead_code))] // No descriptors there.
     pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
         if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
             fds.push(fd);
         }
     }
 
-    /// The address that came.
+    /// The source address, for the kernel to write.
     #[inline]
     pub(crate) fn source_mut(&mut self) -> &mut RawAddr {
         &mut self.source
     }
 
-    /// Where the first buffer begins, to be compared.
+    /// The address of the first buffer, which identifies the message's slot.
     pub(crate) fn start(&self) -> *const u8 {
         self.buffers().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
     }
 
-    /// Whether the system takes as many buffers.
+    /// Whether the system accepts the number of buffers.
     #[inline]
     pub(crate) fn can_be_filled(&self) -> bool {
         self.buffers().len() <= MAX_BUFFERS
     }
 
-    /// Bytes that the buffers hold.
+    /// Capacity of the buffers in bytes.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
         match &self.space {
@@ -384,9 +380,8 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
-    /// Reads the control data of an received: what lies in the message's own [`ControlBuf`] if it
-    /// has one, where the kernel wrote `written.len()` bytes, and else `written` itself. Gives the
-    /// segment size of a train.
+    /// Decodes the control data of a received message and returns the segment size. The kernel wrote
+    /// `written.len()` bytes: into the message's own [`ControlBuf`] if it has one, else into `written`.
     #[inline]
     pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
         let control = match &mut self.space {
@@ -412,7 +407,7 @@ impl<'a> RecvMsg<'a> {
         self.received
     }
 
-    /// All that is known of the message but its bytes.
+    /// Everything about the message but its payload.
     pub(crate) fn known(&self) -> (Received, RawAddr, RecvMeta) {
         let meta = if self.received.has_meta { self.meta } else { RecvMeta::NONE };
         (self.received, self.source, meta)

@@ -33,17 +33,17 @@ impl<'a> Parts<'a> {
         self.len
     }
 
-    /// What lies in the first buffer.
+    /// The bytes in the first buffer.
     #[inline]
     pub(crate) fn head(&self) -> &'a [u8] {
         self.head
     }
 
-    /// Takes the first `n` bytes off, or all if there are fewer.
+    /// Splits off the first `n` bytes, or all if there are fewer.
     #[inline]
     pub(crate) fn split_to(&mut self, n: usize) -> Self {
         if let Some((piece, head)) = self.head.split_at_checked(n) {
-            // Mostly all of it lies in one buffer, and there is more in it.
+            // The common case: the piece lies within one buffer.
             if !head.is_empty() {
                 self.head = head;
                 self.len -= n;
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Goes on to the next buffer that has bytes, if the head has none left.
+    /// Moves on to the next buffer that has bytes, once the head is used up.
     #[inline]
     fn find_head(&mut self) {
         while self.head.is_empty() && self.len > 0 {
@@ -93,9 +93,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The bytes of a received message or datagram, one slice for each buffer that it lies in.
+/// The payload of a received message or datagram, one slice a buffer.
 ///
-/// Never an empty slice; an empty datagram has no slice at all.
+/// No slice is empty; an empty datagram has no slice.
 #[derive(Clone, Debug)]
 pub struct Slices<'a> {
     parts: Parts<'a>,

@@ -1,4 +1,4 @@
-//! What goes in: one datagram to be sent.
+//! One datagram to be sent.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 
 use crate::ancillary::{ControlBuf, SendMeta};
 
-/// One datagram to be sent: where to, which bytes, and what it asks the kernel for.
+/// One datagram to be sent: destination, payload and options.
 ///
-/// It only borrows; building one costs nothing and copies no payload.
+/// A `SendMsg` borrows; building one copies no payload.
 ///
 /// ```
 /// use mmsg::SendMsg;
@@ -22,7 +22,7 @@ use crate::ancillary::{ControlBuf, SendMeta};
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 ///
-/// The bytes must live as long as it does:
+/// The payload must outlive the message:
 ///
 /// ```compile_fail,E0597
 /// let msg = {
@@ -37,12 +37,12 @@ pub struct SendMsg<'a> {
     pub(super) content: Content<'a>,
 }
 
-/// What a datagram is made of. Most are plain, and one look tells.
+/// The parts of a datagram. The common case, one buffer and no options, has its own variant.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     /// One buffer and nothing else.
     Plain(&'a [u8]),
-    /// Whatever there may be.
+    /// Any number of buffers, control messages and options.
     Full { buffers: SendBuffers<'a>, control: &'a [u8], meta: SendMeta },
 }
 
@@ -59,8 +59,8 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Bytes in all buffers together. One memory may be lent many times over, so the sum can be more than
-/// there are addresses: it saturates, and no system sends so much.
+/// Bytes in all buffers together. Buffers may overlap, so the sum can exceed `usize`: it saturates, and
+/// no system sends so much.
 fn total_len(buffers: &[IoSlice<'_>]) -> usize {
     buffers.iter().fold(0, |sum, part| part.len().saturating_add(sum))
 }

@@ -6,33 +6,33 @@ use std::net::SocketAddr;
 use super::msg::{Content, SendMsg};
 use crate::sys::RawAddrRef;
 
-/// A destination, if there is one, in either form.
+/// A destination, if there is one.
 #[derive(Clone, Copy)]
 pub(crate) enum DestRef<'m, 'a> {
-    /// In the message.
+    /// A `SocketAddr` in the message.
     Addr(Option<&'m SocketAddr>),
-    /// In memory that the message borrows.
+    /// A `sockaddr` in memory that the message borrows.
     Ready(RawAddrRef<'a>),
 }
 
 impl DestRef<'_, '_> {
     pub(crate) fn get(self) -> Option<SocketAddr> {
         match self {
-            DestRef::Addr(addr) => addr.copied(),
-            DestRef::Ready(addr) => addr.get(),
+            DestRef::Addr(dest) => dest.copied(),
+            DestRef::Ready(dest) => dest.get(),
         }
     }
 }
 
-/// What a send takes its messages from: by reference, by value, or out of a queue.
+/// A message that a send can read: a `SendMsg`, a reference to one, or an entry of a queue.
 pub(crate) trait Outgoing<'a> {
-    /// Where it goes.
+    /// The destination.
     fn dest(&self) -> DestRef<'_, 'a>;
-    /// What it is made of.
+    /// Payload, control messages and options.
     fn content(&self) -> impl Borrow<Content<'a>>;
-    /// Its bytes, if they are all that it is made of.
+    /// The payload, if it is one buffer without control messages or options.
     fn plain(&self) -> Option<&'a [u8]>;
-    /// As a message.
+    /// Converts to a `SendMsg`.
     fn to_msg(&self) -> SendMsg<'a>;
 }
 

@@ -1,4 +1,4 @@
-//! Outgoing datagrams that may have to wait.
+//! A queue of outgoing datagrams.
 
 use std::borrow::Borrow;
 use std::error::Error;
@@ -13,15 +13,15 @@ use crate::sys::{RawAddr, RawAddrRef};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
-/// Two stages, as in Okasaki's queue: pushes go to the back stage, a
-/// [`flush`](crate::BatchSocket::flush) drains the front stage by a cursor, and when that is empty
-/// the two swap. Nothing is moved when datagrams leave at the front, so a socket that takes only
-/// some of them costs nothing, and once the stages have grown nothing is allocated.
+/// It has two stages, as Okasaki's queue has: pushes go to the back stage, a
+/// [`flush`](crate::BatchSocket::flush) drains the front stage by a cursor, and the stages swap when
+/// the front is empty. Nothing moves in memory when datagrams leave, and nothing is allocated once the
+/// stages have grown.
 ///
-/// The bound is in bytes: a datagram counts its payload, its control data and wishes, and
-/// [`OVERHEAD`](Self::OVERHEAD). A push beyond it fails, so that back-pressure reaches who can do
-/// something about it. The stages take up to twice the bound in memory, since what has left
-/// the front stage is given back when all of it has left.
+/// The bound is in bytes: each datagram counts its payload, control data, options and
+/// [`OVERHEAD`](Self::OVERHEAD). A push beyond the bound fails, so the caller can apply back-pressure.
+/// The stages take up to twice the bound in memory, since the front stage frees its memory when all of
+/// it has left.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -37,14 +37,14 @@ use crate::sys::{RawAddr, RawAddrRef};
 pub struct SendQueue {
     front: Stage,
     back: Stage,
-    /// Bytes that the datagrams in both stages count.
+    /// Size of the datagrams in both stages, as counted against the bound.
     bytes: usize,
     capacity: usize,
 }
 
 impl SendQueue {
-    /// What a datagram counts beside its payload and control data, in bytes: the memory of its
-    /// entry. So empty datagrams are bounded, too.
+    /// Bytes that each datagram counts in addition to its payload and control data: the memory of its
+    /// entry. It bounds empty datagrams, too.
     pub const OVERHEAD: usize = size_of::<Entry>();
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
@@ -57,10 +57,10 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`PushError::Full`] if there is no room now, [`PushError::TooLong`] if there never can be, and
-    /// [`PushError::HasDescriptors`] for a message with descriptors, which would have to stay open
-    /// for as long as it waits; the queue is as before. Whether the system takes the datagram shows
-    /// when it is sent.
+    /// The queue is unchanged: [`PushError::Full`] if the datagram does not fit now,
+    /// [`PushError::TooLong`] if it can never fit, and [`PushError::HasDescriptors`] for a message with
+    /// descriptors, which the queue would outlive. Whether the system accepts the datagram shows when
+    /// it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
         let size = self.size_of(msg)?;
@@ -75,7 +75,7 @@ impl SendQueue {
         self.size_of(msg).is_ok()
     }
 
-    /// What a datagram takes, if there is room for it.
+    /// What a datagram takes, if it fits.
     #[inline]
     fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
         if has_fds(msg.control()) {
@@ -92,13 +92,13 @@ impl SendQueue {
         self.front.len() + self.back.len()
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that the datagrams in the queue count.
+    /// Size of the datagrams in the queue, as counted against the bound.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -110,7 +110,7 @@ impl SendQueue {
         self.capacity
     }
 
-    /// The datagrams, the next one to be sent first.
+    /// The datagrams in the order of sending.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
         self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
     }
@@ -132,34 +132,34 @@ impl SendQueue {
         any
     }
 
-    /// Drops all datagrams and keeps the memory.
+    /// Drops all datagrams but not the memory.
     pub fn clear(&mut self) {
         self.front.clear();
         self.back.clear();
         self.bytes = 0;
     }
 
-    /// Gives back memory that no datagram is in.
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.turn();
         self.front.shrink_to_fit();
         self.back.shrink_to_fit();
     }
 
-    /// The datagrams of the stage that is to be sent first.
+    /// The datagrams of the stage to be sent first.
     #[inline]
     pub(crate) fn stage(&mut self) -> impl Iterator<Item = Queued<'_>> {
         self.turn();
         self.front.iter()
     }
 
-    /// Drops the first `n` datagrams of that stage: a step of the cursor.
+    /// Drops the first `n` datagrams of the front stage by moving its cursor.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
         self.bytes -= self.front.advance(n);
     }
 
-    /// Makes the back stage the front one, if there is nothing left at the front.
+    /// Swaps the stages if the front is empty.
     #[inline]
     fn turn(&mut self) {
         if self.front.len() == 0 {
@@ -169,7 +169,7 @@ impl SendQueue {
     }
 }
 
-/// Says how many datagrams there are, and nothing of what is in them.
+/// Shows counts, and no payload.
 impl fmt::Debug for SendQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendQueue")
@@ -180,15 +180,15 @@ impl fmt::Debug for SendQueue {
     }
 }
 
-/// Why [`SendQueue::push`] did not take a datagram.
+/// Why [`SendQueue::push`] failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The queue has no room for the datagram now. Flush, and push again.
+    /// The queue is full. Flush, and push again.
     Full,
-    /// The datagram does not fit even an empty queue of this capacity. Pushing it again is in vain.
+    /// The datagram does not fit even an empty queue of this capacity.
     TooLong,
-    /// The message passes descriptors.
+    /// The message has descriptors.
     HasDescriptors,
 }
 
@@ -205,8 +205,7 @@ impl fmt::Display for PushError {
 impl Error for PushError {}
 
 impl From<PushError> for io::Error {
-    /// `WouldBlock` if the queue is full: there may be room when the socket has taken some.
-    /// `InvalidInput` if the datagram can never fit.
+    /// `WouldBlock` if the queue is full, `InvalidInput` otherwise.
     fn from(error: PushError) -> Self {
         let kind = match error {
             PushError::Full => io::ErrorKind::WouldBlock,
@@ -222,7 +221,7 @@ struct Size {
     len: u32,
     control_len: u16,
     has_meta: bool,
-    /// Bytes that it counts.
+    /// Bytes counted against the bound.
     counted: usize,
 }
 
@@ -251,17 +250,17 @@ impl Size {
 struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
-    /// What datagrams ask the kernel for, of those that ask for something, in order.
+    /// The options of the datagrams that have any, in order.
     metas: Vec<SendMeta>,
     /// The first entry that is still here, and the first of `metas`.
     entry: usize,
     meta: usize,
-    /// Where its bytes begin.
+    /// Where the first entry's bytes begin.
     byte: usize,
 }
 
-/// A datagram in a stage. Its bytes begin where those of the one before end, so that a cursor over
-/// the entries is moved any number of them ahead by one look.
+/// A datagram in a stage. Its bytes begin where those of the entry before end, so the cursor can skip
+/// any number of entries at once.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     dest: RawAddr,
@@ -269,13 +268,13 @@ struct Entry {
     len: u32,
     /// Bytes of control data.
     control_len: u16,
-    /// Whether it has no control data and asks the kernel for nothing.
+    /// Whether it has neither control data nor options.
     plain: bool,
-    /// Whether it asks the kernel for something.
+    /// Whether it has options.
     has_meta: bool,
-    /// Where in the stage's `metas` those of the entries up to this one end.
+    /// End of the options of the entries up to this one, in the stage's `metas`.
     meta_end: u32,
-    /// Where in the stage's payload its bytes end.
+    /// End of its bytes in the stage's payload.
     end: usize,
 }
 
@@ -299,7 +298,7 @@ impl Stage {
     #[inline]
     fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
         let Size { len, control_len, has_meta, .. } = *size;
-        // All growth comes first: should it panic, the stage is as before.
+        // Grow first: if growing panics, the stage is unchanged.
         self.payload.reserve(len as usize + usize::from(control_len));
         self.metas.reserve(usize::from(has_meta));
         self.entries.reserve(1);
@@ -316,7 +315,7 @@ impl Stage {
             control_len,
             plain: control_len == 0 && !has_meta,
             has_meta,
-            // Each takes an entry's memory and more: there is none for so many as not to fit.
+            // Fits: each one takes an entry's memory as well, and memory does not hold 2^32 of those.
             meta_end: self.metas.len() as u32,
             end: self.payload.len(),
         });
@@ -351,7 +350,7 @@ impl Stage {
         })
     }
 
-    /// Drops the first `n` datagrams and gives the bytes that they counted.
+    /// Drops the first `n` datagrams and returns their counted size.
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
         let gone = &self.entries[self.entry..][..n];
@@ -377,12 +376,12 @@ impl Stage {
     }
 }
 
-/// A datagram as it lies in a stage.
+/// A datagram in a stage, borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Queued<'a> {
     dest: RawAddrRef<'a>,
     data: &'a [u8],
-    /// Its control data and what it asks for, if there is either.
+    /// Control data and options, if there are any.
     rest: Option<(&'a [u8], Option<&'a SendMeta>)>,
 }
 
