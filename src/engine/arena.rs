@@ -9,23 +9,23 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::sys::{self, AsSocket, Backend, BorrowedSocket, Direction, Headers, MAX_BATCH, numbers};
 
-/// Slots that a receive wires for its first system call when it knows nothing better: few enough
-/// to be cheap when one datagram is there, enough that a second call is rarely needed.
+/// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
+/// is waiting, enough that a second call is rare.
 const FIRST_STEP: usize = 16;
-/// How much further each following step reaches.
+/// Growth of the number of messages from call to call.
 const GROWTH: usize = 8;
 /// Messages that a send takes from an iterator of unknown length before it sends them.
 const ITER_STEP: usize = 64;
-/// Messages that a flush wires at a time: their headers stay in the first-level cache.
+/// Messages that a flush wires at a time, so that their headers stay in the first-level cache.
 const FLUSH_STEP: usize = 256;
 
 /// An arena: contiguous storage for the headers, addresses and control data of a batch.
 ///
-/// The engine behind [`BatchSocket`](crate::BatchSocket), for those who keep their own arena
-/// rather than use the thread's pool. It grows when a batch needs more than any before it, up to
-/// 1,024 messages (longer batches are moved in parts), and shrinks only by
-/// [`shrink_to`](Self::shrink_to). A message's share is about 700 bytes, of which about 150 are
-/// touched where no control data comes.
+/// The engine behind [`BatchSocket`](crate::BatchSocket), for programs that manage the memory of
+/// headers themselves instead of using the thread's pool. It grows when a batch needs more than any
+/// before it, up to 1,024 messages (longer batches move in parts), and shrinks only by
+/// [`shrink_to`](Self::shrink_to). A message takes about 700 bytes, of which about 150 are touched if
+/// there is no control data.
 ///
 /// ```
 /// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
@@ -41,7 +41,7 @@ const FLUSH_STEP: usize = 256;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It can go to another thread, but not while it is in use:
+/// It can move to another thread, but not while it is borrowed:
 ///
 /// ```compile_fail,E0505
 /// let mut arena = mmsg::MmsgBuf::new();
@@ -53,7 +53,7 @@ const FLUSH_STEP: usize = 256;
 pub struct MmsgBuf {
     headers: Headers,
     backend: Option<Backend>,
-    /// How many messages the last receive brought: a guess at how many the next will.
+    /// Messages of the last receive, as an estimate for the next.
     expected: usize,
     /// System calls that the last receive made.
     calls: usize,
@@ -66,7 +66,7 @@ impl MmsgBuf {
         Self { headers: Headers::new(), backend: None, expected: 0, calls: 0 }
     }
 
-    /// An empty arena that uses `backend` whatever the process has chosen.
+    /// An empty arena that uses `backend`, whatever the process-wide choice is.
     #[must_use]
     pub const fn with_backend(backend: Backend) -> Self {
         Self { headers: Headers::new(), backend: Some(backend), expected: 0, calls: 0 }
@@ -78,27 +78,26 @@ impl MmsgBuf {
         self.headers.capacity()
     }
 
-    /// Gives back the memory beyond what `messages` need.
+    /// Frees the memory beyond what `messages` need.
     pub fn shrink_to(&mut self, messages: usize) {
         self.headers.shrink_to(messages);
     }
 
-    /// Receives at least one message, and all further ones that are waiting and fit `msgs`.
-    ///
-    /// As [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch).
+    /// Receives at least one message, and further waiting ones up to the length of `msgs`, like
+    /// [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of `BatchSocket::recv_batch`.
     pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.recv_with(socket, msgs, RecvFlags::NONE)
     }
 
-    /// Receives as [`recv`](Self::recv) does, with flags.
+    /// Like [`recv`](Self::recv), with flags.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Self::recv).
+    /// Those of [`recv`](Self::recv).
     pub fn recv_with(
         &mut self,
         socket: &impl AsSocket,
@@ -108,13 +107,11 @@ impl MmsgBuf {
         self.recv_on(sys::borrow(socket), msgs, flags)
     }
 
-    /// Sends messages in order.
-    ///
-    /// As [`BatchSocket::send_batch`](crate::BatchSocket::send_batch).
+    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of `BatchSocket::send_batch`.
     pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
         self.send_on(sys::borrow(socket), msgs)
     }
@@ -150,8 +147,8 @@ impl MmsgBuf {
         Ok(progress.count)
     }
 
-    /// Makes room for these messages, and rejects them all if there is one that the system would
-    /// reject: it would receive those before it, and tell the error to the socket's next call.
+    /// Grows for these messages, and rejects all of them if the system would reject one. The system
+    /// would receive the messages before that one and return the error from the socket's next call.
     fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
         if !msgs.iter().all(RecvMsg::can_be_filled) {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
@@ -186,7 +183,7 @@ impl MmsgBuf {
         while progress.goes_on() {
             let backend = self.backend();
             let (offered, result) = self.headers.send_from(backend, socket, msgs);
-            // Fewer than there was room for: the iterator has no more.
+            // Fewer than the capacity: the iterator is at its end.
             if offered < self.headers.capacity() {
                 progress.most = progress.count + offered;
             }
@@ -216,17 +213,17 @@ impl MmsgBuf {
         self.calls
     }
 
-    /// Makes room for a batch of `messages`, as far as one system call can carry it.
+    /// Grows for a batch of `messages`, up to what one system call can carry.
     pub(crate) fn reserve(&mut self, messages: usize) -> io::Result<()> {
         self.headers.reserve(messages.min(MAX_BATCH))
     }
 
-    /// What makes the calls.
+    /// The headers, which make the calls.
     pub(crate) fn headers(&mut self) -> &mut Headers {
         &mut self.headers
     }
 
-    /// Takes what is in the error queue, as far as `msgs` has room; 0 if it is empty.
+    /// Reads the error queue into `msgs`; 0 if it is empty.
     pub(crate) fn recv_errors_on(
         &mut self,
         socket: BorrowedSocket<'_>,
@@ -243,7 +240,8 @@ impl MmsgBuf {
         }
     }
 
-    /// The backend of the next step: the last one may have found that there is no other.
+    /// The backend of the next call: the call before may have found that multi-message calls are
+    /// missing.
     #[inline]
     fn backend(&self) -> Backend {
         self.backend.unwrap_or_else(Backend::current)
@@ -258,7 +256,7 @@ impl Default for MmsgBuf {
 
 #[cfg(test)]
 impl MmsgBuf {
-    /// Grows as a batch of `messages` would have it.
+    /// Grows as a batch of `messages` does.
     pub(crate) fn reserve_for_test(&mut self, messages: usize) {
         self.headers.reserve(messages).expect("there is memory");
     }

@@ -1,10 +1,10 @@
-//! Errors that were met after messages had been moved.
+//! Deferred errors: an error that follows a partial transfer is returned by the next call.
 //!
-//! A call that needs a second system call may meet an error there, and must first tell of what it
-//! has done. The kernel has forgotten that error by then: an asynchronous one, such as "connection
-//! refused", is told once. It is kept here and handed out by the next call on the same socket in
-//! the same direction, as the kernel itself does when a `recvmmsg` is cut short (net/socket.c,
-//! do_recvmmsg: "record the error to return on the next call").
+//! The second system call of a batch may fail after the first has moved messages. The batch then
+//! returns its count. The kernel reports an asynchronous error, such as "connection refused", only
+//! once, so the error is stored here for the next call on the same socket in the same direction. The
+//! kernel itself does so when a `recvmmsg` ends early (do_recvmmsg in net/socket.c: "record the error
+//! to return on the next call").
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{self, BorrowedSocket, Direction, RawSocket};
 
-/// What a socket is found again by.
+/// Identifies a socket across calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Id {
-    /// The same for all descriptors of a socket, and never given to another socket.
+    /// The same for all descriptors of a socket, and never reused for another socket.
     Cookie(u64),
-    /// Where the system has no cookies: the descriptor.
+    /// The descriptor, where the system has no cookies.
     Number(RawSocket),
 }
 
@@ -28,7 +28,7 @@ impl Id {
         sys::socket_cookie(socket).map_or_else(|| Self::Number(sys::raw(socket)), Self::Cookie)
     }
 
-    /// One bit of 64. Both kinds of number count up from a small one.
+    /// One bit of 64. Cookies and descriptors both count up from a small number.
     fn bit(self) -> u64 {
         let number = match self {
             Self::Cookie(cookie) => cookie,
@@ -45,21 +45,20 @@ struct Deferred {
     since: Instant,
 }
 
-/// Most errors that wait at a time. Beyond it the oldest is dropped.
+/// The most errors stored at a time. Beyond it the oldest is dropped.
 const MOST: usize = 4096;
-/// How long an error waits. An error that nobody asked for in that time was mostly a closed socket's,
-/// and while it waits, every call in the process asks the system for its socket's cookie.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an error is stored. An unclaimed error usually belongs to a closed socket, and while one is
+/// stored, every call in the process has to read its socket's cookie.
+const LIFETIME: Duration = Duration::from_secs(60);
 
-/// The oldest first.
+/// Oldest first.
 static DEFERRED: Mutex<VecDeque<Deferred>> = Mutex::new(VecDeque::new());
-/// The [bits](Id::bit) of the sockets that have an error waiting: 0 almost always, so that a call
-/// costs one load.
+/// The [bits](Id::bit) of the sockets with a deferred error: almost always 0, so a call costs one load.
 static SOCKETS: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps an error for the socket's next call.
+/// Defers an error to the socket's next call.
 #[cold]
-pub(crate) fn keep(socket: BorrowedSocket<'_>, direction: Direction, error: &io::Error) {
+pub(crate) fn defer(socket: BorrowedSocket<'_>, direction: Direction, error: &io::Error) {
     let Some(errno) = error.raw_os_error() else { return };
     let (id, since) = (Id::of(socket), Instant::now());
     let mut deferred = lock();
@@ -71,7 +70,7 @@ pub(crate) fn keep(socket: BorrowedSocket<'_>, direction: Direction, error: &io:
     note(&deferred);
 }
 
-/// Takes the oldest error kept for the socket, if there is one.
+/// Takes the socket's oldest deferred error, if there is one.
 #[inline]
 pub(crate) fn take(socket: BorrowedSocket<'_>, direction: Direction) -> Option<io::Error> {
     match SOCKETS.load(Ordering::Relaxed) {
@@ -83,7 +82,7 @@ pub(crate) fn take(socket: BorrowedSocket<'_>, direction: Direction) -> Option<i
 #[cold]
 fn search(socket: BorrowedSocket<'_>, direction: Direction, sockets: u64) -> Option<io::Error> {
     let id = Id::of(socket);
-    // None of this socket's: nothing worth waiting for, but old errors are dropped in passing.
+    // No error of this socket: do not wait for the lock, but drop old errors if it is free.
     let others = sockets & id.bit() == 0;
     let mut deferred = if others { DEFERRED.try_lock().ok()? } else { lock() };
     let at = deferred.iter().position(|entry| entry.id == id && entry.direction == direction);
@@ -94,7 +93,7 @@ fn search(socket: BorrowedSocket<'_>, direction: Direction, sockets: u64) -> Opt
 }
 
 fn drop_old(deferred: &mut VecDeque<Deferred>, now: Instant) {
-    while deferred.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
+    while deferred.front().is_some_and(|oldest| now - oldest.since > LIFETIME) {
         deferred.pop_front();
     }
 }
@@ -122,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once_to_its_socket_and_direction() {
+    fn an_error_is_returned_once_to_its_socket_and_direction() {
         let (a, b) = (socket(), socket());
-        keep(sys::borrow(&a), Direction::Receive, &io::Error::from_raw_os_error(111));
+        defer(sys::borrow(&a), Direction::Receive, &io::Error::from_raw_os_error(111));
         assert_eq!(taken(&b, Direction::Receive), None);
         assert_eq!(taken(&a, Direction::Send), None);
         assert_eq!(taken(&a, Direction::Receive), Some(111));
@@ -132,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_not_told_to_a_later_socket_of_the_same_number() {
+    fn an_error_is_not_returned_to_a_later_socket_of_the_same_number() {
         // The number of a closed socket is usually given to the next one, but another test's
         // thread may take it first.
         for _ in 0..100 {
             let first = socket();
             let number = sys::raw(sys::borrow(&first));
-            keep(sys::borrow(&first), Direction::Receive, &io::Error::from_raw_os_error(111));
+            defer(sys::borrow(&first), Direction::Receive, &io::Error::from_raw_os_error(111));
             drop(first);
             let second = socket();
             if sys::raw(sys::borrow(&second)) == number {
@@ -150,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn d12_an_error_is_told_by_another_descriptor_of_its_socket_once() {
+    fn d12_an_error_is_returned_once_by_another_descriptor_of_its_socket() {
         for first_is_closed in [false, true] {
             let first = socket();
-            keep(sys::borrow(&first), Direction::Send, &io::Error::from_raw_os_error(111));
+            defer(sys::borrow(&first), Direction::Send, &io::Error::from_raw_os_error(111));
             let second = first.try_clone().expect("a second descriptor");
             let first = (!first_is_closed).then_some(first);
-            // Where there are no cookies, an error is told by the descriptor alone.
+            // Without cookies, only the descriptor itself returns the error.
             let expected = sys::socket_cookie(sys::borrow(&second)).and(Some(111));
             assert_eq!(taken(&second, Direction::Receive), None);
             assert_eq!(taken(&second, Direction::Send), expected);
@@ -170,21 +169,25 @@ mod tests {
         let now = Instant::now();
         let entry =
             |since| Deferred { id: Id::Cookie(1), direction: Direction::Send, errno: 111, since };
-        let later = now + PATIENCE;
+        let later = now + LIFETIME;
         let mut deferred = VecDeque::from([now, now, later].map(entry));
-        drop_old(&mut deferred, now + PATIENCE);
+        drop_old(&mut deferred, now + LIFETIME);
         assert_eq!(deferred.len(), 3);
-        drop_old(&mut deferred, now + PATIENCE + Duration::from_nanos(1));
+        drop_old(&mut deferred, now + LIFETIME + Duration::from_nanos(1));
         assert_eq!(deferred.len(), 1);
-        drop_old(&mut deferred, later + PATIENCE * 2);
+        drop_old(&mut deferred, later + LIFETIME * 2);
         assert_eq!(deferred.len(), 0);
     }
 
     #[test]
-    fn r11_many_sockets_are_each_told_their_own() {
+    fn r11_many_sockets_each_get_their_own_error() {
         let sockets: Vec<_> = (0..200).map(|_| socket()).collect();
         for (i, socket) in sockets.iter().enumerate() {
-            keep(sys::borrow(socket), Direction::Send, &io::Error::from_raw_os_error(i as i32 + 1));
+            defer(
+                sys::borrow(socket),
+                Direction::Send,
+                &io::Error::from_raw_os_error(i as i32 + 1),
+            );
         }
         for (i, socket) in sockets.iter().enumerate().rev() {
             assert_eq!(taken(socket, Direction::Send), Some(i as i32 + 1));

@@ -1,4 +1,4 @@
-//! The thread's arenas, lent out for the length of a call.
+//! The thread's pool of arenas.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,16 +11,15 @@ use crate::send::outgoing::Outgoing;
 use crate::sys::{self, BorrowedSocket, Direction};
 
 thread_local! {
-    /// A stack, not one arena: an iterator that is being sent may itself send or receive. Boxed,
-    /// so that lending one moves a pointer.
+    /// A stack, since an iterator that is being sent may itself send or receive. Boxed, so that taking
+    /// an arena moves a pointer.
     #[expect(clippy::vec_box)]
     static ARENAS: RefCell<Vec<Box<MmsgBuf>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `call` with an arena of this thread, which goes back to the thread's pool afterwards,
-/// also by a panic.
+/// Runs `call` with an arena of this thread's pool, and returns the arena to the pool, even on a panic.
 ///
-/// While the thread ends, when its pool is gone already, the arena is made for this call alone.
+/// While the thread ends and its pool is already gone, the arena lives for this call only.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let arena = ARENAS.try_with(|arenas| arenas.borrow_mut().pop()).unwrap_or_default();
@@ -28,7 +27,7 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     call(lent.0.get_or_insert_default())
 }
 
-/// Sends messages by an arena of this thread. One that is plain needs none.
+/// Sends messages with an arena of this thread. A single plain message needs none.
 #[inline]
 pub(crate) fn send(socket: BorrowedSocket<'_>, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
     if let [msg] = msgs {
@@ -41,15 +40,15 @@ pub(crate) fn send(socket: BorrowedSocket<'_>, msgs: &[SendMsg<'_>]) -> io::Resu
     with(|arena| arena.send_on(socket, msgs))
 }
 
-/// Frees the arenas that this thread's calls have grown.
+/// Frees this thread's arenas.
 ///
-/// They are kept for the thread's next calls otherwise, and freed when it ends. Useful where a
-/// thread has handled its largest batches and lives on for long.
+/// Otherwise they serve the thread's next calls and are freed when the thread ends. Useful in a
+/// long-lived thread that will not see batches as large again.
 pub fn clear_pool() {
     let _ = ARENAS.try_with(|arenas| mem::take(&mut *arenas.borrow_mut()));
 }
 
-/// `Some` until it is dropped.
+/// An arena on loan; `Some` until dropped.
 struct Lent(Option<Box<MmsgBuf>>);
 
 impl Drop for Lent {

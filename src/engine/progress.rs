@@ -1,4 +1,4 @@
-//! How far a call has come that may take several system calls.
+//! The progress of a call that may take several system calls.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use crate::recv::flags::RecvFlags;
 use crate::send::msg::SendMsg;
 use crate::sys::{BorrowedSocket, CallResult, Direction};
 
-/// Adds up the steps of one call, and decides when it is over and what becomes of an error.
+/// Adds up the system calls of one batch, and decides when it ends and what becomes of an error.
 pub(crate) struct Progress<'s> {
     socket: BorrowedSocket<'s>,
     direction: Direction,
-    /// Messages moved.
+    /// Messages transferred.
     pub(crate) count: usize,
-    /// Messages to be moved at most.
+    /// The most messages to transfer.
     pub(crate) most: usize,
     /// System calls made.
     pub(crate) calls: usize,
@@ -25,7 +25,7 @@ impl<'s> Progress<'s> {
     ///
     /// # Errors
     ///
-    /// The error that was kept for this socket, if there is one and the call is for any message.
+    /// The socket's deferred error, if there is one and `most` is not 0.
     #[inline]
     pub(crate) fn begin(
         socket: BorrowedSocket<'s>,
@@ -40,12 +40,11 @@ impl<'s> Progress<'s> {
         Ok(Self { socket, direction, count: 0, most, calls: 0, over: false })
     }
 
-    /// Begins a send of what an iterator gives. Without messages that is no call, and the error that
-    /// was kept waits for the next one.
+    /// Begins a send from an iterator. An empty iterator leaves a deferred error in place.
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin). One message has been taken from the iterator then.
+    /// That of [`begin`](Self::begin); one message has then been taken from the iterator.
     #[inline]
     pub(crate) fn begin_iter<'m>(
         socket: BorrowedSocket<'s>,
@@ -53,52 +52,52 @@ impl<'s> Progress<'s> {
     ) -> io::Result<Self> {
         match Self::begin(socket, Direction::Send, usize::MAX) {
             Err(error) if msgs.next().is_none() => {
-                deferred_error::keep(socket, Direction::Send, &error);
+                deferred_error::defer(socket, Direction::Send, &error);
                 Self::begin(socket, Direction::Send, 0)
             }
             begun => begun,
         }
     }
 
-    /// Whether a further step is to be made.
+    /// Whether to make another system call.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
         !self.over && self.count < self.most
     }
 
-    /// The flags of the next step of a receive: only the first message is waited for.
+    /// The flags of a receive's next system call: only the first message is waited for.
     #[inline]
     pub(crate) fn flags(&self, flags: RecvFlags) -> RecvFlags {
         if self.count == 0 { flags } else { flags | RecvFlags::DONT_WAIT }
     }
 
-    /// Ends the call before a message that cannot be moved.
+    /// Ends the batch before a message that cannot be transferred.
     ///
     /// # Errors
     ///
-    /// `error`, if no message was moved in the whole call. Otherwise the next call meets it.
+    /// `error`, if no message was transferred. Otherwise the next call meets it again.
     pub(crate) fn stop(&mut self, error: io::Error) -> io::Result<()> {
         self.over = true;
         if self.count == 0 { Err(error) } else { Ok(()) }
     }
 
-    /// Adds a step that was offered `offered` messages.
+    /// Adds the result of a system call on `offered` messages.
     ///
     /// # Errors
     ///
-    /// The step's, if no message was moved in the whole call.
+    /// The result's error, if no message was transferred in the whole batch.
     #[inline]
     pub(crate) fn add(&mut self, offered: usize, result: CallResult) -> io::Result<()> {
         self.count += result.count;
         self.calls += result.calls;
-        // A step that moved less met an error that the system keeps, or there was no more.
+        // A short count means that no more was waiting, or an error that the system will repeat.
         self.over = result.ended || result.count < offered;
         match result.error {
             None => Ok(()),
             Some(error) if self.count == 0 => Err(error),
             Some(error) => {
                 if result.reported_once || would_be_lost(self.direction, &error) {
-                    deferred_error::keep(self.socket, self.direction, &error);
+                    deferred_error::defer(self.socket, self.direction, &error);
                 }
                 Ok(())
             }
@@ -106,12 +105,12 @@ impl<'s> Progress<'s> {
     }
 }
 
-/// Whether an error would not be met again by who calls again with the messages that are left.
+/// Whether a call with the remaining messages would not meet the error again.
 fn would_be_lost(direction: Direction, error: &io::Error) -> bool {
     match direction {
         Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,
-        // "Connection refused" is about a datagram sent before, and the kernel tells it once. Any
-        // other error that is not told once is about the message at hand, which will meet it again.
+        // "Connection refused" is about an earlier datagram, and the kernel reports it once. Other
+        // errors are about the message itself, which meets them again.
         Direction::Send => error.kind() == io::ErrorKind::ConnectionRefused,
     }
 }

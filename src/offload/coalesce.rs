@@ -24,15 +24,15 @@ const MAX_BYTES_V4: usize = 65_535 - 20 - 8;
 /// The same of IPv6, whose length field does not count its own header (RFC 8200).
 const MAX_BYTES_V6: usize = 65_535 - 8;
 
-/// What bounds the GSO batches of one call.
+/// Limits of the GSO batches of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Segments of this length and longer are not offered to the kernel: it has rejected some.
+    /// Segments of this length and longer are not offered to the kernel, which has rejected some.
     pub(crate) rejected_len: usize,
 }
 
 impl Limits {
-    /// Whatever the protocol allows.
+    /// No limits beyond the protocol's.
     pub(crate) const NONE: Self = Self { rejected_len: usize::MAX };
     /// No GSO at all: a message with a segment size is segmented in user space.
     pub(crate) const NO_GSO: Self = Self { rejected_len: 0 };
@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// Messages in order, with the one that was looked at last and not taken.
+/// Messages in order, with one of lookahead.
 #[derive(Debug)]
 pub(crate) struct Source<I: Iterator> {
     msgs: I,
@@ -73,14 +73,14 @@ impl<I: Iterator> Source<I> {
         &mut self.msgs
     }
 
-    /// Puts the message back that was taken last, or notes that there was none.
+    /// Puts back the message taken last, or notes the end.
     #[inline]
     pub(crate) fn put_back(&mut self, msg: Option<I::Item>) {
         self.ended = msg.is_none();
         self.ahead = msg;
     }
 
-    /// Whether there are no more, so that an iterator is not asked past its end.
+    /// Whether the end was seen, so that an iterator is not called past its end.
     pub(crate) fn is_empty(&self) -> bool {
         self.ended
     }
@@ -104,7 +104,7 @@ pub(crate) struct Run<'m> {
     buffers_left: usize,
 }
 
-/// A destination to compare others with.
+/// The destination of a run.
 #[derive(Clone, Copy, Debug)]
 enum Dest<'m> {
     Addr(Option<SocketAddr>),
@@ -115,12 +115,12 @@ impl<'m> Dest<'m> {
     #[inline]
     fn new(dest: DestRef<'_, 'm>) -> Self {
         match dest {
-            DestRef::Addr(addr) => Self::Addr(addr.copied()),
-            DestRef::Ready(addr) => Self::Ready(addr),
+            DestRef::Addr(dest) => Self::Addr(dest.copied()),
+            DestRef::Ready(dest) => Self::Ready(dest),
         }
     }
 
-    /// A slice of messages has its destinations in one form, a queue in the other.
+    /// Destinations of one send all have the same form.
     #[inline]
     fn is(&self, other: DestRef<'_, '_>) -> bool {
         match (self, other) {
@@ -132,15 +132,15 @@ impl<'m> Dest<'m> {
 
     fn get(&self) -> Option<SocketAddr> {
         match self {
-            Self::Addr(addr) => *addr,
-            Self::Ready(addr) => addr.get(),
+            Self::Addr(dest) => *dest,
+            Self::Ready(dest) => dest.get(),
         }
     }
 }
 
 impl<'m> Run<'m> {
-    /// A run of one message, whatever it is; others may follow it only if it is of the right kind,
-    /// and have up to `buffers` buffers together.
+    /// Starts a run with any message. If the message can be joined, others with up to `buffers` buffers
+    /// together may follow.
     #[inline]
     pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
         let content = msg.content();
@@ -162,8 +162,8 @@ impl<'m> Run<'m> {
         Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 
-    /// Counts in as many of the next messages as can go in the same batch, and hands the buffers of
-    /// each to `each`. Gives the message that comes after them.
+    /// Joins as many of the next messages as fit the batch, and passes their buffers to `each`. Returns
+    /// the message after them.
     #[inline]
     pub(crate) fn join<M: Outgoing<'m>>(
         &mut self,
@@ -189,7 +189,7 @@ impl<'m> Run<'m> {
         next
     }
 
-    /// Counts in what `data_of` gives the bytes of: messages of one buffer with the run's options.
+    /// Joins messages for which `data_of` returns a payload: one buffer, and the run's options.
     #[inline(always)]
     fn join_alike<M: Outgoing<'m>>(
         &mut self,
@@ -197,7 +197,7 @@ impl<'m> Run<'m> {
         each: &mut impl FnMut(&'m [u8]),
         data_of: impl Fn(&M) -> Option<&'m [u8]>,
     ) -> Option<M> {
-        // One loop for each form of destination, so that it need not look which one it is.
+        // One loop for each form of destination, so that no loop branches on it.
         match self.dest {
             Dest::Addr(Some(SocketAddr::V4(to))) => self.join_equal(
                 msgs,
@@ -221,8 +221,7 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// The common case: messages of one length. Little is looked at for each of them, and nothing
-    /// is kept but how many more may follow.
+    /// The common case, messages of one length, only counts how many more may follow.
     #[inline(always)]
     fn join_equal<M: Outgoing<'m>>(
         &mut self,
@@ -256,7 +255,7 @@ impl<'m> Run<'m> {
         next
     }
 
-    /// Counts the next message in, if it can go in the same batch, and gives its buffers then.
+    /// Joins the next message if it fits the batch, and returns its buffers.
     fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<SendBuffers<'m>> {
         if self.bytes_left == 0 {
             return None;
@@ -293,7 +292,7 @@ impl<'m> Run<'m> {
         self.bytes
     }
 
-    /// Where all of it goes.
+    /// The destination.
     pub(crate) fn dest(&self) -> Option<SocketAddr> {
         self.dest.get()
     }
@@ -303,8 +302,7 @@ impl<'m> Run<'m> {
         self.options.is_none()
     }
 
-    /// The options of the batch, the segment size among them, and the control messages to go with
-    /// it.
+    /// The options of the batch, with the segment size, and its control messages.
     pub(crate) fn options(&self) -> (SendMeta, &'m [u8]) {
         let (mut meta, control) = self.options.unwrap_or(NO_OPTIONS);
         // A run of two or more has segments that fit a datagram.
@@ -332,16 +330,16 @@ fn with_options<'m>(
     }
 }
 
-/// Equality, quick for the two common cases: none at all, and the very same bytes.
+/// Equality, fast in the two common cases: both empty, or the same memory.
 #[inline(always)]
 fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && (one.is_empty() || ptr::eq(one, other) || one == other)
 }
 
-/// The length of the datagrams that a message is to be segmented into, if it is more than one.
+/// The message's own segment size, if it yields more than one datagram.
 ///
-/// A segment size of 0 is none, as the kernel has it. One that no byte lies beyond is left out, too:
-/// some devices reject it (`EIO`).
+/// 0 means none, as in the kernel. A size that the payload does not exceed is dropped, since some
+/// devices reject it (`EIO`).
 pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
     let Content::Full { meta: SendMeta { segment_size: Some(size), .. }, control, .. } = *content
     else {
@@ -351,8 +349,8 @@ pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
     (size > 0 && size < content.len() && !has(control, &[numbers::SEGMENT])).then_some(size)
 }
 
-/// Whether the caller's own control messages would mean something else for a batch than for each of
-/// its datagrams: a segment size, a stamp of sending and its number.
+/// Whether the caller's control messages would mean something else for a batch than for each datagram:
+/// a segment size, a send timestamp or its number.
 fn is_for_one_datagram(control: &[u8]) -> bool {
     has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
 }
@@ -363,8 +361,8 @@ fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {
             .any(|message| any.contains(&Some((message.level, message.ty))))
 }
 
-/// The most bytes that a GSO batch to `dest` can have. Of a connected socket's peer, the family is
-/// not known here.
+/// The most bytes of a GSO batch to `dest`. The family of a connected socket's peer is unknown here, so
+/// the lower limit applies.
 #[inline]
 fn max_bytes(dest: Option<SocketAddr>) -> usize {
     match dest.map(|dest| dest.ip()) {

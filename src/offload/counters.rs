@@ -1,46 +1,46 @@
-//! Counters that are always on: a few relaxed additions a call.
+//! Counters: a few relaxed additions a call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::{Rejection, Transferred};
 
-/// What an [`Offload`](crate::Offload) has moved so far, both ways.
+/// What an [`Offload`](crate::Offload) has sent and received so far.
 ///
-/// A snapshot: the counters go on while it is taken, each by itself.
+/// A snapshot of each counter, not of all of them at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Datagrams that the kernel has taken.
+    /// Datagrams that the kernel accepted.
     pub sent: u64,
     /// Bytes of payload in them.
     pub sent_bytes: u64,
     /// System calls made to send them, failed ones included.
     pub send_calls: u64,
-    /// Trains among the messages sent: runs of two and more datagrams in one.
+    /// GSO batches sent: headers with two or more segments.
     pub sent_batches: u64,
-    /// Datagrams that left in these trains.
+    /// Segments of these batches.
     pub sent_segments: u64,
-    /// Trains that the kernel refused because the device cannot complete checksums (`EIO`), or
-    /// because it has no segmentation for this socket (`EOPNOTSUPP`). Each turned GSO off.
+    /// GSO batches that the kernel rejected because the device has no checksum offload (`EIO`) or the
+    /// socket no segmentation (`EOPNOTSUPP`). Each turned GSO off.
     pub rejected_unsupported: u64,
-    /// Trains that the kernel refused for the length of their segments (`EMSGSIZE`, `EINVAL`).
+    /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
     pub rejected_size: u64,
 
-    /// Datagrams received, those of trains counted one by one.
+    /// Datagrams received; each segment of a coalesced message counts.
     pub received: u64,
     /// Bytes of payload in them.
     pub received_bytes: u64,
     /// System calls made to receive them, failed ones included.
     pub receive_calls: u64,
-    /// Trains among the messages received.
+    /// Coalesced messages received.
     pub received_coalesced: u64,
-    /// Datagrams that came in these trains.
+    /// Segments of these messages.
     pub received_segments: u64,
-    /// Messages received that were cut, or may have been.
+    /// Truncated messages received.
     pub truncated: u64,
 }
 
-/// The running counters; [`Counters`] says what each is.
+/// The running counters; [`Counters`] documents each.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     sent: AtomicU64,
@@ -66,7 +66,7 @@ pub(super) struct ReceivedTotals {
 }
 
 fn add(counter: &AtomicU64, n: usize) {
-    // Most are zero most of the time, and a load is cheaper than a locked addition.
+    // Most additions are of 0, and a branch is cheaper than an atomic addition.
     if n > 0 {
         counter.fetch_add(n as u64, Ordering::Relaxed);
     }

@@ -180,7 +180,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             Some(rejection) => self.note_rejection(rejection, wired.batch(at)),
             // On a connected socket it may be about a datagram sent before, and is told once.
             None if !wired.has_dest(at) && sys::is_from_network(error) => {
-                deferred_error::keep(self.socket, Direction::Send, error);
+                deferred_error::defer(self.socket, Direction::Send, error);
             }
             None => {}
         }

@@ -29,7 +29,7 @@ fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
 
 fn keep(socket: &UdpSocket, direction: Direction) {
     let error = io::Error::from_raw_os_error(libc::ECONNREFUSED);
-    deferred_error::keep(sys::borrow(socket), direction, &error);
+    deferred_error::defer(sys::borrow(socket), direction, &error);
 }
 
 /// The future's first poll tells the error; it cannot have waited for anything.
