@@ -236,7 +236,7 @@ fn a_full_socket_allocates_nothing() {
 
 /// An error that comes after the first message is kept for the next call, in memory that is there.
 #[test]
-fn a_refusing_peer_allocates_nothing() {
+fn connection_refused_allocates_nothing() {
     let (near, refusing) = (sockets::udp4(), sockets::refusing());
     near.connect(sockets::addr(&refusing)).expect("connecting does nothing but remember");
     let msgs = [SendMsg::new(&PAYLOAD); 4];

@@ -150,7 +150,7 @@ fn everything_turned_on_allocates_nothing() {
 }
 
 #[test]
-fn a_refused_datagram_allocates_nothing() {
+fn an_error_report_allocates_nothing() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     Ancillary::ERRORS.enable(&from).expect("it is a socket");
     let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));

@@ -60,7 +60,7 @@ impl Setting {
     }
 
     /// Sends a datagram that is refused, and waits until that is known.
-    fn be_refused(&self) {
+    fn provoke_error(&self) {
         assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
         assert!(in_error(&self.from, NET));
     }
@@ -77,22 +77,22 @@ impl Setting {
 }
 
 #[test]
-fn e1_a_refused_datagram_fails_nobody_elses() {
+fn e1_an_icmp_error_fails_no_other_datagram() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         for backend in BACKENDS {
             let mut arena = MmsgBuf::with_backend(backend);
             for count in [1, 2, 5] {
-                setting.be_refused();
+                setting.provoke_error();
                 let msgs = vec![setting.good(); count];
                 assert_eq!(arena.send(from, &msgs).expect("these are innocent"), count);
                 assert_eq!(payloads(open, count), vec![b"good"; count]);
                 setting.check_reports(1);
             }
         }
-        setting.be_refused();
+        setting.provoke_error();
         assert_eq!(from.send_batch(&[setting.good()]).expect("it is innocent"), 1);
-        setting.be_refused();
+        setting.provoke_error();
         let mut good = [setting.good(); 3].into_iter();
         assert_eq!(from.send_iter(&mut good).expect("these are innocent"), 3);
         assert_eq!(payloads(open, 4), [b"good"; 4]);
@@ -101,7 +101,7 @@ fn e1_a_refused_datagram_fails_nobody_elses() {
 }
 
 #[test]
-fn e1_good_and_refused_datagrams_in_one_batch() {
+fn e1_a_batch_may_mix_open_and_closed_ports() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         let (good, bad) = (setting.good(), setting.bad());
@@ -159,18 +159,18 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
         let to_from = at(&loopback_of(open), from);
         for receive in RECEIVES {
             from.set_nonblocking(true).expect("it can");
-            setting.be_refused();
+            setting.provoke_error();
             let nothing = receive(from).expect_err("nothing is there");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
 
             // The report is where it belongs, and what comes is received past it.
-            setting.be_refused();
+            setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(2);
 
             from.set_nonblocking(false).expect("it can");
-            setting.be_refused();
+            setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(1);
@@ -223,7 +223,7 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
 
 /// An error whose report found no room in the error queue is told nowhere else.
 #[test]
-fn d34_an_error_that_is_not_in_the_queue_is_told_by_the_receive_that_meets_it() {
+fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.set_nonblocking(true).expect("it can");
@@ -248,7 +248,7 @@ fn drain(socket: &UdpSocket) {
 }
 
 #[test]
-fn d34_a_connected_socket_is_told_of_its_peer_once_by_a_receive() {
+fn d34_a_receive_returns_a_connected_peers_error_once() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.connect(to_closed).expect("connecting does nothing but remember");
@@ -286,7 +286,7 @@ fn e1_an_error_of_the_datagram_itself_is_not_hidden() {
 }
 
 #[test]
-fn e1_nothing_is_told_unless_asked_for() {
+fn e1_reports_are_off_unless_asked_for() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     for _ in 0..3 {
         let msgs = [SendMsg::to(addr(&closed), b"bad"), SendMsg::to(addr(&open), b"good")];
@@ -302,7 +302,7 @@ fn e2_a_drained_queue_ends_the_error() {
         let epoll = Epoll::of(&setting.from);
         assert!(!epoll.in_error());
         for _ in 0..5 {
-            setting.be_refused();
+            setting.provoke_error();
         }
         assert!(epoll.in_error());
         // The error that waits for the next call was told by then, so this is of the queue alone.
@@ -323,7 +323,7 @@ fn e2_draining_alone_ends_the_error() {
     for setting in settings() {
         for more_than_a_step in [1, 8, 9, 16, 20] {
             for _ in 0..more_than_a_step {
-                setting.be_refused();
+                setting.provoke_error();
             }
             let mut room = [Report::EMPTY; 32];
             let taken = drain_errors(&setting.from, &mut room).expect("it is a socket");
@@ -362,7 +362,7 @@ impl Epoll {
 }
 
 #[test]
-fn send_stamps_come_with_the_number_of_the_datagram_and_a_time() {
+fn send_timestamps_carry_a_number_and_a_time() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
         // Datagrams from before are not counted.
         from.send_to(b"before", addr(&to)).expect("it is taken");
@@ -397,7 +397,7 @@ fn send_stamps_come_with_the_number_of_the_datagram_and_a_time() {
 }
 
 #[test]
-fn stamps_and_refusals_come_together() {
+fn timestamps_and_errors_come_together() {
     for setting in settings() {
         ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
         let msgs = [setting.bad(), setting.good()];

@@ -17,7 +17,7 @@ use mmsg::{
 };
 
 #[test]
-fn options_say_what_was_taken_and_can_be_asked_for_again() {
+fn enable_returns_what_is_on_and_can_be_repeated() {
     let both = Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT | Ancillary::ORIGINAL_DEST;
     let any = Ancillary::TIMESTAMP
         | Ancillary::HARDWARE_TIMESTAMP
@@ -50,7 +50,7 @@ fn options_say_what_was_taken_and_can_be_asked_for_again() {
 }
 
 #[test]
-fn what_was_turned_off_is_not_told_and_what_was_not_still_is() {
+fn disabled_metadata_is_absent_and_the_rest_still_comes() {
     let (from, to) = (udp4(), dual_stack());
     let dest = at("127.0.0.1", &to);
     ask(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
@@ -69,7 +69,7 @@ fn what_was_turned_off_is_not_told_and_what_was_not_still_is() {
 }
 
 #[test]
-fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
+fn send_and_receive_timestamps_are_turned_off_apart() {
     let (hardware, sending) = (Ancillary::HARDWARE_TIMESTAMP, Ancillary::SEND_TIMESTAMP);
     let flags = |socket: &UdpSocket| {
         get_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as libc::c_uint
@@ -112,7 +112,7 @@ fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
 }
 
 #[test]
-fn a_stand_in_for_a_socket_tells_what_it_likes() {
+fn a_stand_in_for_a_socket_may_give_any_metadata() {
     struct StandIn(RecvMeta);
     impl BatchSocket for StandIn {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> std::io::Result<usize> {

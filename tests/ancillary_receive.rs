@@ -72,7 +72,7 @@ fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
 }
 
 #[test]
-fn nothing_asked_for_is_nothing_told() {
+fn metadata_is_empty_unless_asked_for() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
         let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
         for way in Way::ALL {
@@ -85,7 +85,7 @@ fn nothing_asked_for_is_nothing_told() {
 }
 
 #[test]
-fn each_wish_fills_its_fields_and_no_other() {
+fn each_option_fills_its_fields_and_no_other() {
     let here = SystemTime::UNIX_EPOCH;
     let full = |to: SocketAddr| {
         let mut full = RecvMeta::default();
@@ -182,7 +182,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
 }
 
 #[test]
-fn r6_everything_turned_on_at_once_is_told_whole() {
+fn r6_all_metadata_of_ipv4_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     let taken = everything().enable(&receiver).expect("it is a socket");
@@ -191,7 +191,7 @@ fn r6_everything_turned_on_at_once_is_told_whole() {
 }
 
 #[test]
-fn r6_everything_turned_on_at_once_is_told_whole_of_ipv6() {
+fn r6_all_metadata_of_ipv6_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     everything().enable(&receiver).expect("it is a socket");
@@ -232,7 +232,7 @@ fn a_timestamp_lies_between_two_looks_at_the_clock() {
 }
 
 #[test]
-fn r4_a_train_is_split_without_room_of_the_callers_for_control_messages() {
+fn r4_a_coalesced_message_is_split_without_a_control_buffer_of_the_caller() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
         let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
         ask(&to, Ancillary::GRO);
@@ -255,7 +255,7 @@ fn r5_the_segment_size_comes_as_a_c_int() {
     ask(&to, Ancillary::GRO);
     for backend in [mmsg::Backend::Mmsg, mmsg::Backend::Msg] {
         send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));
-        let got = Way::LentRaw(backend).receive(&to, 1).remove(0);
+        let got = Way::MsgsRaw(backend).receive(&to, 1).remove(0);
         let (_, _, int) = &got.raw[0];
         assert_eq!((got.raw.len(), &int[..]), (1, &300i32.to_ne_bytes()[..]));
         assert_eq!(got.meta.segment_size, Some(300));
@@ -283,7 +283,7 @@ fn a_path_mtu_comes_as_a_message_of_its_own() {
 }
 
 #[test]
-fn the_destination_is_the_one_that_was_asked_among_several() {
+fn the_destination_is_the_local_address_that_was_used() {
     let to = bind(([0, 0, 0, 0], 0));
     ask(&to, Ancillary::DEST);
     let from = udp4();

@@ -55,7 +55,7 @@ fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
 }
 
 #[test]
-fn d32_of_a_datagram_to_this_host_both_addresses_are_the_same() {
+fn d32_a_unicast_datagram_has_the_same_destination_and_local_address() {
     for (server, seen) in servers() {
         let client = udp4();
         for text in ["127.0.0.1", "127.0.0.7"] {
@@ -171,7 +171,7 @@ fn socket_index(name: &str) -> u32 {
 }
 
 #[test]
-fn d25_what_was_queued_before_it_was_asked_for_has_no_interface_0() {
+fn d25_a_datagram_queued_before_dest_was_on_has_no_interface() {
     let sockets = [(udp4(), false), (dual_stack(), true)];
     for (server, mapped) in sockets {
         let client = udp4();

@@ -145,8 +145,8 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
 }
 
 #[test]
-fn a_broadcast_leaves_by_the_interface_that_was_chosen() {
-    let name = "a_broadcast_leaves_by_the_interface_that_was_chosen";
+fn a_broadcast_leaves_by_the_chosen_interface() {
+    let name = "a_broadcast_leaves_by_the_chosen_interface";
     let up = |device: &str, number: u8| {
         let net = &device[1..];
         vec![
@@ -181,7 +181,7 @@ fn a_broadcast_leaves_by_the_interface_that_was_chosen() {
 }
 
 #[test]
-fn hops_are_what_the_route_left_and_congestion_bits_what_was_sent() {
+fn the_hop_limit_is_decremented_and_ecn_is_kept() {
     let Some(route) = Route::new("hops_are_what_the_route_left") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
@@ -269,8 +269,8 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
 }
 
 #[test]
-fn where_the_router_knows_no_way_is_unreachable() {
-    let Some(route) = Route::new("where_the_router_knows_no_way_is_unreachable") else { return };
+fn a_router_without_a_route_reports_unreachable() {
+    let Some(route) = Route::new("a_router_without_a_route_reports_unreachable") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         ask(&from, Ancillary::ERRORS);
@@ -316,8 +316,10 @@ fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
 }
 
 #[test]
-fn a_dual_stack_socket_is_told_of_both_families() {
-    let Some(route) = Route::new("a_dual_stack_socket_is_told_of_both_families") else { return };
+fn a_dual_stack_socket_gets_reports_of_both_families() {
+    let Some(route) = Route::new("a_dual_stack_socket_gets_reports_of_both_families") else {
+        return;
+    };
     let from = route.client.within(ancillary_common::dual_stack);
     assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
     ask(&from, Ancillary::ERRORS);

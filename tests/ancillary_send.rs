@@ -59,7 +59,7 @@ fn ecn_and_tos_survive_both_ways() {
 }
 
 #[test]
-fn each_message_of_a_batch_has_its_own_wishes() {
+fn each_message_of_a_batch_has_its_own_options() {
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let plain = SendMsg::to(dest, b"data");
@@ -184,7 +184,7 @@ fn the_interface_can_be_chosen() {
 }
 
 #[test]
-fn a_payload_of_several_segments_arrives_as_datagrams() {
+fn a_payload_of_several_segments_is_received_as_datagrams() {
     for (from, dest, to) in pairs() {
         let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
         for size in [100u16, 150, 449, 450, 1000] {
@@ -255,7 +255,7 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
 }
 
 #[test]
-fn what_cannot_be_right_is_refused_before_it_is_sent() {
+fn invalid_options_are_rejected_before_the_send() {
     for (from, dest, to) in pairs() {
         let good = SendMsg::to(dest, b"good");
         let v4 = dest.ip().to_canonical().is_ipv4();
@@ -285,7 +285,7 @@ fn control_header() -> usize {
 }
 
 #[test]
-fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
+fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     let (from, to) = (udp4(), udp4());
     ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     for len in 0..=16 {
@@ -298,7 +298,7 @@ fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 2);
-            let got = Way::LentRaw(backend).receive(&to, 2);
+            let got = Way::MsgsRaw(backend).receive(&to, 2);
             let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
             assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
         }
@@ -306,7 +306,7 @@ fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
 }
 
 #[test]
-fn a_queue_keeps_wishes_with_their_datagrams() {
+fn a_queue_keeps_options_with_their_datagrams() {
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let mut queue = SendQueue::new(1 << 16);

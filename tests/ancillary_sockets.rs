@@ -227,7 +227,7 @@ fn d2_nothing_to_drain_into_says_the_same() {
 }
 
 #[test]
-fn d26_what_is_said_to_be_on_is_on_and_nothing_else_is() {
+fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
     for waiting in sockets() {
         let socket = &waiting.socket;
         for (asked, option_name) in ALL {

@@ -174,7 +174,7 @@ fn calls_through_offload_allocate_nothing() {
 }
 
 #[test]
-fn what_goes_again_without_a_train_allocates_nothing() {
+fn sending_again_without_gso_allocates_nothing() {
     let near = offload(sockets::udp4());
     if !near.gso() {
         return skip("trains that are refused", "no segmentation offload on this kernel");

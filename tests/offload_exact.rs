@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_arrives_is_what_was_sent(
+    fn received_datagrams_equal_those_sent(
         specs in specs(),
         way in prop::sample::select(&[Way::Slice, Way::Iter, Way::Queue][..]),
     ) {
@@ -196,7 +196,7 @@ fn gso(socket: &Offload<UdpSocket>) -> bool {
 }
 
 #[test]
-fn s6_runs_break_where_the_kernel_would_cut_wrongly() {
+fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -257,7 +257,7 @@ fn s12_both_ways_can_be_switched_while_running() {
 }
 
 #[test]
-fn s13_a_socket_without_offload_is_a_socket_as_any_other() {
+fn s13_a_socket_without_offload_is_a_plain_socket() {
     let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     let (a, b) = (Offload::new(a).expect("a Unix socket"), Offload::new(b).expect("a Unix socket"));
     assert!(!a.gso() && !a.gro());
@@ -269,7 +269,7 @@ fn s13_a_socket_without_offload_is_a_socket_as_any_other() {
 }
 
 #[test]
-fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
+fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -292,7 +292,7 @@ fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
 }
 
 #[test]
-fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
+fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
     let (sender, receiver, to) = pair();
     if !(gso(&sender) && receiver.gro()) {
         return;
@@ -315,7 +315,7 @@ fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
 }
 
 #[test]
-fn p4_what_is_on_is_told() {
+fn p4_gso_and_gro_report_what_is_on() {
     let (sender, _, _) = pair();
     let off = Offload::builder().gso(false).gro(false);
     let plain = off.build(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
@@ -324,7 +324,7 @@ fn p4_what_is_on_is_told() {
 }
 
 #[test]
-fn raw_control_messages_go_with_every_datagram_of_a_train() {
+fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;

@@ -123,8 +123,8 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
 }
 
 #[test]
-fn s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut() {
-    let name = "s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut";
+fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
+    let name = "s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space";
     with_far_end(name, |far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
@@ -139,8 +139,8 @@ fn s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut() {
 }
 
 #[test]
-fn bulk_over_a_device_goes_by_trains_and_all_of_it_arrives() {
-    let name = "bulk_over_a_device_goes_by_trains_and_all_of_it_arrives";
+fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
+    let name = "bulk_over_a_device_uses_gso_batches_and_loses_nothing";
     with_far_end(name, |far| {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
@@ -161,8 +161,8 @@ fn bulk_over_a_device_goes_by_trains_and_all_of_it_arrives() {
 }
 
 #[test]
-fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
-    let name = "r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole";
+fn r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole() {
+    let name = "r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole";
     with_far_end(name, |far| {
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let payloads = numbered(8, 1_000);
@@ -192,8 +192,8 @@ fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
 
 /// Who brings no memory for control messages has room for a train's segment size all the same.
 #[test]
-fn r4_a_train_is_taken_apart_without_a_control_buffer() {
-    let name = "r4_a_train_is_taken_apart_without_a_control_buffer";
+fn r4_a_coalesced_message_is_split_without_a_control_buffer() {
+    let name = "r4_a_coalesced_message_is_split_without_a_control_buffer";
     with_far_end(name, |far| {
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let payloads = numbered(8, 1_000);

@@ -37,7 +37,7 @@ fn send(sender: &Offload<UdpSocket>, to: SocketAddr, payloads: &[Vec<u8>]) {
 }
 
 #[track_caller]
-fn check_refused(result: std::io::Result<usize>) {
+fn check_rejected(result: std::io::Result<usize>) {
     let error = result.expect_err("there is too little room");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let reason = error.to_string();
@@ -45,25 +45,25 @@ fn check_refused(result: std::io::Result<usize>) {
 }
 
 #[test]
-fn d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost() {
-    let name = "d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost";
+fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
+    let name = "d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_200);
     send(&sender, to, &sent);
     for slot in [1, 1_500, 2_400, NEEDED - 1] {
-        check_refused(receiver.recv_into(&mut RecvBatch::new(64, slot)));
-        check_refused(receiver.recv_into(&mut RecvBatch::new(1, slot)));
-        check_refused(receiver.recv_into_with(&mut RecvBatch::new(4, slot), RecvFlags::DONT_WAIT));
+        check_rejected(receiver.recv_into(&mut RecvBatch::new(64, slot)));
+        check_rejected(receiver.recv_into(&mut RecvBatch::new(1, slot)));
+        check_rejected(receiver.recv_into_with(&mut RecvBatch::new(4, slot), RecvFlags::DONT_WAIT));
         // One message with too little room is enough, wherever it stands.
         for short in [0, 1, 2] {
             let mut memory = memory(3, NEEDED);
             memory[short].truncate(slot);
-            check_refused(receiver.recv_batch(&mut room(&mut memory)));
-            check_refused(receiver.recv_batch(&mut room(&mut memory)[short..=short]));
+            check_rejected(receiver.recv_batch(&mut room(&mut memory)));
+            check_rejected(receiver.recv_batch(&mut room(&mut memory)[short..=short]));
         }
         let mut parts = [vec![0; slot / 2], vec![], vec![0; slot - slot / 2]];
         let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
-        check_refused(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
+        check_rejected(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
     }
     assert_eq!(receiver.counters().received, 0);
 
@@ -78,8 +78,9 @@ fn d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost() 
 }
 
 #[test]
-fn d19_enough_room_in_several_buffers_is_enough() {
-    let Some((sender, receiver, to)) = pair("d19_enough_room_in_several_buffers_is_enough") else {
+fn d19_several_buffers_may_make_up_the_space_for_gro() {
+    let Some((sender, receiver, to)) = pair("d19_several_buffers_may_make_up_the_space_for_gro")
+    else {
         return;
     };
     let sent = numbered(3, 100);
@@ -93,8 +94,8 @@ fn d19_enough_room_in_several_buffers_is_enough() {
 }
 
 #[test]
-fn d19_any_room_will_do_where_nothing_is_coalesced_or_nothing_is_taken() {
-    let name = "d19_any_room_will_do_where_nothing_is_coalesced_or_nothing_is_taken";
+fn d19_any_buffer_will_do_without_gro_and_for_a_peek() {
+    let name = "d19_any_buffer_will_do_without_gro_and_for_a_peek";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
     send(&sender, to, &[b"data".to_vec()]);

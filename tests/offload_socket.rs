@@ -70,7 +70,7 @@ fn d8_a_non_blocking_call_never_blocks_and_no_datagram_is_lost_or_doubled() {
 }
 
 #[test]
-fn d8_a_write_timeout_is_honoured() {
+fn d8_a_send_timeout_is_honoured() {
     let (near, far) = unix_pair();
     // As short as the kernel's clock can tell.
     near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
@@ -111,13 +111,13 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
 
 /// A firewall that looks at lengths drops a batch of datagrams each of which it lets through.
 #[test]
-fn d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not() {
-    let name = "d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not";
+fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
+    let name = "d4_datagrams_pass_a_filter_that_rejects_their_gso_batch";
     in_namespace(name, || {
         let Some(near) = with_gso(name) else { return };
         let far = udp4();
         let to = addr(&far);
-        if let Err(error) = firewall::refuse_longer(1_000) {
+        if let Err(error) = firewall::reject_longer(1_000) {
             return skip(name, format_args!("no firewall rule: {error}"));
         }
         let short = numbered(40, 300);
@@ -237,7 +237,7 @@ fn d20_gathered_messages_go_as_one_batch() {
 
 /// More buffers than the kernel takes in one message, and more than the arena holds at a time.
 #[test]
-fn d20_messages_of_many_buffers_are_taken_as_far_as_they_fit() {
+fn d20_messages_of_many_buffers_are_batched_as_far_as_they_fit() {
     let Some(near) = with_gso("d20_messages_of_many_buffers") else { return };
     let far = udp4();
     for buffers in [1, 3, 15, 16, 17, 100, 511, 512, 513, 1_024] {

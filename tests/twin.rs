@@ -268,7 +268,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn batches_do_what_one_by_one_does(rounds in vec(round(), 1..5)) {
+    fn batches_match_single_messages(rounds in vec(round(), 1..5)) {
         let sockets = Sockets::new();
         // Each arena goes through all rounds: what one leaves behind must not show in the next.
         let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
@@ -282,7 +282,7 @@ proptest! {
     }
 
     #[test]
-    fn every_way_to_send_does_what_one_by_one_does(
+    fn every_way_to_send_matches_single_messages(
         mut round in round(),
         slot in prop_oneof![1usize..60, Just(2_100)],
     ) {

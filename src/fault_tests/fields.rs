@@ -35,7 +35,7 @@ fn tos(level: i32, kind: i32, value: i32) -> ControlBuf<'static> {
 }
 
 #[test]
-fn each_kind_of_message_sets_all_of_its_header() {
+fn each_type_of_message_sets_its_whole_header() {
     let (near, far, other) = (socket(), socket(), socket());
     SockRef::from(&far).set_recv_tos_v4(true).unwrap();
     SockRef::from(&other).set_recv_tos_v4(true).unwrap();
@@ -92,7 +92,7 @@ fn each_kind_of_message_sets_all_of_its_header() {
 
 /// The queue keeps a copy of all that a message has.
 #[test]
-fn a_message_leaves_the_queue_with_all_it_had() {
+fn the_queue_sends_every_option_of_a_message() {
     let (near, far, other) = (socket(), socket(), socket());
     SockRef::from(&far).set_recv_tos_v4(true).unwrap();
     near.connect(addr(&other)).unwrap();

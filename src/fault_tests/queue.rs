@@ -24,7 +24,7 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn a_flush_cut_at_k_leaves_the_others_where_they_are() {
+fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     const N: usize = 6;
     let wire = Wire::new();
     let data = numbers(0..N as u32);
@@ -50,7 +50,7 @@ fn a_flush_cut_at_k_leaves_the_others_where_they_are() {
 }
 
 #[test]
-fn an_error_is_about_the_front_which_stays_until_it_is_given_up() {
+fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     const N: usize = 4;
     let wire = Wire::new();
     let data = numbers(0..N as u32);
@@ -114,7 +114,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
 }
 
 #[test]
-fn a_long_queue_is_cut_in_any_of_its_steps_and_loses_nothing() {
+fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
     // What a flush wires at a time.
     const STEP: usize = 256;

@@ -94,7 +94,7 @@ proptest! {
     /// Every message is sent or its error told, never both, in order; and the caller is told what
     /// the system said.
     #[test]
-    fn a_sender_is_told_what_became_of_each_message(
+    fn each_sent_message_is_reported_with_one_outcome(
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..5,
         n in 0u32..40,
@@ -159,7 +159,7 @@ proptest! {
 
     /// Every datagram comes once, in order, and every error that the system told comes too.
     #[test]
-    fn a_receiver_is_told_of_every_datagram_and_every_error(
+    fn every_datagram_and_every_error_is_received_once(
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..4,
         n in 0u32..60,

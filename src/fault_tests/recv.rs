@@ -63,7 +63,7 @@ fn an_interrupted_call_is_made_again_however_often() {
 }
 
 #[test]
-fn r10_an_error_before_any_message_is_told_once_and_takes_none_along() {
+fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
     let wire = Wire::new();
     let codes = PLAIN.into_iter().chain([libc::EAGAIN, libc::ECONNREFUSED, libc::EPERM]);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
@@ -80,7 +80,7 @@ fn r10_an_error_before_any_message_is_told_once_and_takes_none_along() {
 
 /// Receives `first` from the full socket in a call that meets `code` after them, and checks who
 /// is told of it: nobody but the next receive on that socket, once.
-fn is_told_by_the_next_receive_alone(
+fn only_the_next_receive_returns(
     wire: &Wire,
     mut recv: impl FnMut() -> io::Result<Vec<u32>>,
     first: u32,
@@ -106,7 +106,7 @@ fn is_told_by_the_next_receive_alone(
 }
 
 #[test]
-fn r11_an_error_in_the_second_step_of_a_growing_receive_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_of_the_second_step() {
     let codes = PLAIN.into_iter().chain([libc::ECONNREFUSED, libc::EPERM]);
     for code in codes {
         // A receive into a `RecvBatch` has all its headers in place and does not grow.
@@ -118,14 +118,14 @@ fn r11_an_error_in_the_second_step_of_a_growing_receive_is_told_by_the_next() {
             wire.fill(0..FIRST_STEP + 4);
             fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, Fate::Fail(code))]);
             let recv = || way.recv(&wire.far, 32);
-            is_told_by_the_next_receive_alone(&wire, recv, FIRST_STEP, code);
+            only_the_next_receive_returns(&wire, recv, FIRST_STEP, code);
             assert_eq!(way.recv(&wire.far, 32).unwrap(), [16, 17, 18, 19]);
         }
     }
 }
 
 #[test]
-fn r11_an_error_after_the_kth_of_single_receives_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_after_k_single_receives() {
     for way in Receiving::all(Backend::Msg) {
         way.choose(Backend::Msg);
         for k in 1..4 {
@@ -135,14 +135,14 @@ fn r11_an_error_after_the_kth_of_single_receives_is_told_by_the_next() {
             fates.push((Call::RecvMsg, REFUSED));
             fault::script(fates);
             let recv = || way.recv(&wire.far, 6);
-            is_told_by_the_next_receive_alone(&wire, recv, k as u32, libc::ECONNREFUSED);
+            only_the_next_receive_returns(&wire, recv, k as u32, libc::ECONNREFUSED);
             assert_eq!(way.recv(&wire.far, 6).unwrap(), (k as u32..4).collect::<Vec<_>>());
         }
     }
 }
 
 #[test]
-fn r11_an_error_in_the_second_thousand_of_a_receive_batch_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_of_the_second_thousand() {
     const MOST: usize = 1024;
     Backend::Mmsg.select().unwrap();
     // A stream gives as many messages as are asked for, without as much kernel memory.
@@ -162,7 +162,7 @@ fn r11_an_error_in_the_second_thousand_of_a_receive_batch_is_told_by_the_next() 
 }
 
 #[test]
-fn r11_the_next_receive_may_be_of_any_kind_and_on_any_thread() {
+fn r11_any_receive_on_any_thread_returns_the_deferred_error() {
     for first in Receiving::all(Backend::Msg) {
         for next in Receiving::all(Backend::Msg) {
             let wire = Wire::new();
@@ -182,7 +182,7 @@ fn r11_the_next_receive_may_be_of_any_kind_and_on_any_thread() {
 }
 
 #[test]
-fn nothing_more_to_be_had_is_no_error_to_keep() {
+fn would_block_after_messages_is_not_a_deferred_error() {
     for backend in BACKENDS {
         for way in Receiving::all(backend) {
             way.choose(backend);
@@ -231,7 +231,7 @@ fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
 }
 
 #[test]
-fn r1_the_second_thousand_of_a_receive_batch_is_not_waited_for() {
+fn r1_a_receive_does_not_wait_for_the_second_thousand() {
     const MOST: u32 = 1024;
     for backend in BACKENDS {
         let (mut near, far) = UnixStream::pair().expect("a pair");
@@ -269,7 +269,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
 
 /// Errors of other datagrams without end: the call that does not wait has one all the same.
 #[test]
-fn d34_a_receive_that_meets_nothing_but_errors_of_others_ends() {
+fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
     for backend in BACKENDS {
         for way in Receiving::all(backend) {
             way.choose(backend);

@@ -49,7 +49,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 
 /// The multi-message call may have waited for it as long as the socket's timeout allows.
 #[test]
-fn d5_the_message_that_sendmmsg_stopped_at_is_not_waited_for() {
+fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
     near.set_write_timeout(Some(NET)).expect("a timeout");
     near.set_nonblocking(true).expect("it can");
@@ -66,7 +66,7 @@ fn d5_the_message_that_sendmmsg_stopped_at_is_not_waited_for() {
 
 /// What stopped it may be over, or have been an error that is told once and about none of these.
 #[test]
-fn d31_what_stopped_sendmmsg_is_asked_of_the_message_it_stopped_at() {
+fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -85,7 +85,7 @@ fn d31_what_stopped_sendmmsg_is_asked_of_the_message_it_stopped_at() {
 
 /// To a connected socket's peer, such errors are about datagrams sent before, and told once.
 #[test]
-fn d5_an_icmp_error_met_after_the_kth_message_is_told_by_the_next_send_alone() {
+fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let wire = Wire::new();
     wire.near.connect(wire.to()).unwrap();
     let data = numbers(0..N as u32);
@@ -109,7 +109,7 @@ fn d5_an_icmp_error_met_after_the_kth_message_is_told_by_the_next_send_alone() {
 }
 
 #[test]
-fn any_error_at_any_position_is_told_of_its_message() {
+fn any_error_at_any_position_is_reported_for_its_message() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -169,7 +169,7 @@ fn an_interrupted_call_is_made_again_however_often() {
 }
 
 #[test]
-fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
+fn a_socket_that_fills_up_gives_a_count_and_no_error() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -192,7 +192,7 @@ fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
 }
 
 #[test]
-fn send_each_waits_for_nobody() {
+fn send_each_does_not_block() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -299,7 +299,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
 /// Such an error is about a datagram sent before, and the kernel tells it once. Between single
 /// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
 #[test]
-fn s8_a_refusal_met_after_the_kth_single_send_is_told_by_the_next_send_alone() {
+fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -327,9 +327,9 @@ fn s8_a_refusal_met_after_the_kth_single_send_is_told_by_the_next_send_alone() {
     }
 }
 
-/// As [`any_error_at_any_position_is_told_of_its_message`], but one that means something to those
+/// As [`any_error_at_any_position_is_reported_for_its_message`], but one that means something to those
 /// who would spin, wait or give up: nothing of the kind happens.
-fn is_returned_as_what_it_is(code: i32) {
+fn is_returned_unchanged(code: i32) {
     let wire = Wire::new();
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
@@ -351,16 +351,16 @@ fn is_returned_as_what_it_is(code: i32) {
 
 #[test]
 fn s9_no_buffer_space_is_not_would_block() {
-    is_returned_as_what_it_is(libc::ENOBUFS);
+    is_returned_unchanged(libc::ENOBUFS);
 }
 
 #[test]
-fn s11_an_unreachable_network_is_told_and_not_fatal() {
-    is_returned_as_what_it_is(libc::ENETUNREACH);
+fn s11_an_unreachable_network_is_returned_and_not_fatal() {
+    is_returned_unchanged(libc::ENETUNREACH);
 }
 
 #[test]
-fn s8_a_batch_is_cut_at_1024_and_an_error_in_the_second_part_loses_nothing() {
+fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     const MOST: usize = 1024;
     const ALL: usize = 1030;
     let data = numbers(0..ALL as u32);

@@ -125,7 +125,7 @@ fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
 }
 
 #[test]
-fn d6_messages_that_ask_for_a_stamp_of_their_own_stay_alone() {
+fn d6_messages_that_ask_for_a_timestamp_stay_alone() {
     for number in [numbers::TIMESTAMPING, numbers::STAMP_NUMBER] {
         let (level, kind) = number.expect("Linux has it");
         let mut control = ControlBuf::new();
@@ -136,7 +136,7 @@ fn d6_messages_that_ask_for_a_stamp_of_their_own_stay_alone() {
 }
 
 #[test]
-fn d20_a_run_has_as_many_buffers_as_there_is_room_for() {
+fn d20_a_run_takes_as_many_buffers_as_fit() {
     let memory = [0; 40];
     let parts: Vec<_> = memory.chunks(10).map(IoSlice::new).collect();
     let msgs = [SendMsg::gather(&parts); 9];

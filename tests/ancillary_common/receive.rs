@@ -26,7 +26,7 @@ pub enum Way {
     /// `RecvMsg`s without room of their own for control messages.
     Lent(Backend),
     /// `RecvMsg`s with a `ControlBuf` each.
-    LentRaw(Backend),
+    MsgsRaw(Backend),
     /// A `RecvBatch`.
     Owned(Backend),
 }
@@ -35,8 +35,8 @@ impl Way {
     pub const ALL: [Self; 6] = [
         Self::Lent(Backend::Mmsg),
         Self::Lent(Backend::Msg),
-        Self::LentRaw(Backend::Mmsg),
-        Self::LentRaw(Backend::Msg),
+        Self::MsgsRaw(Backend::Mmsg),
+        Self::MsgsRaw(Backend::Msg),
         Self::Owned(Backend::Mmsg),
         Self::Owned(Backend::Msg),
     ];
@@ -56,7 +56,7 @@ impl Way {
     fn once(self, socket: &UdpSocket, room: usize) -> Vec<Got> {
         match self {
             Self::Lent(backend) => lent(backend, socket, room, false),
-            Self::LentRaw(backend) => lent(backend, socket, room, true),
+            Self::MsgsRaw(backend) => lent(backend, socket, room, true),
             Self::Owned(backend) => owned(backend, socket, room),
         }
     }

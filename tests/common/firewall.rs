@@ -22,13 +22,13 @@ const ACK: u16 = 4;
 const NESTED: u16 = 1 << 15;
 
 /// Has the network namespace of this thread refuse UDP datagrams over IPv4 to `port`.
-pub fn refuse_port(port: u16) -> io::Result<()> {
+pub fn reject_port(port: u16) -> io::Result<()> {
     refuse(&expressions(2, EQUAL, port))
 }
 
 /// Has it refuse those of which header and payload together are longer than `len` bytes. The kernel asks
 /// for a GSO batch as a whole.
-pub fn refuse_longer(len: u16) -> io::Result<()> {
+pub fn reject_longer(len: u16) -> io::Result<()> {
     refuse(&expressions(4, GREATER, len))
 }
 

@@ -55,7 +55,7 @@ fn every_receive_waits_and_then_takes_all_that_is_there() {
 }
 
 #[test]
-fn a_short_receive_does_not_say_that_nothing_more_comes() {
+fn a_short_receive_keeps_readiness() {
     run(async {
         let ((to, addr), from) = (udp(), udp4());
         let payloads = numbered(9, 8);

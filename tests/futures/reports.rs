@@ -30,7 +30,7 @@ fn reports(socket: &UdpSocket) -> usize {
 }
 
 #[test]
-fn d21_a_receive_leaves_the_readiness_of_errors_to_who_waits_for_it() {
+fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
@@ -101,7 +101,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
 }
 
 #[test]
-fn e2_a_receiver_beside_an_undrained_error_queue_hears_of_a_shutdown() {
+fn e2_a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;

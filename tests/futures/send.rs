@@ -35,7 +35,7 @@ async fn receive(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_batch_waits_for_room_and_sends_what_there_is_room_for() {
+fn a_batch_waits_until_writable_and_sends_what_fits() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
@@ -114,7 +114,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
 }
 
 #[test]
-fn each_is_sent_or_told_of_and_room_is_waited_for() {
+fn send_each_sends_or_reports_each_and_waits_until_writable() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
@@ -162,7 +162,7 @@ fn a_dropped_send_by_poll_says_how_far_it_came() {
 }
 
 #[test]
-fn trains_leave_through_offload() {
+fn offload_sends_gso_batches() {
     run(async {
         let (to, (from, _)) = (udp4(), udp());
         let from = Offload::new(from).expect("a UDP socket");
@@ -184,7 +184,7 @@ fn trains_leave_through_offload() {
 
 /// What does not fit now goes when there is room, and the task waits as with any other message.
 #[test]
-fn d8_a_message_that_is_segmented_in_user_space_waits_as_any_other() {
+fn d8_a_message_segmented_in_user_space_waits_until_writable() {
     run(async {
         let (near, far) = narrow();
         let near = Offload::new(near).expect("a Unix socket");
@@ -256,7 +256,7 @@ impl AsyncBatchSocket for Idle {
 }
 
 #[test]
-fn a_stand_in_that_will_not_go_on_is_not_asked_for_ever() {
+fn a_stand_in_that_makes_no_progress_ends_the_call() {
     run(async {
         let idle = Idle(udp().0);
         let payloads = numbered(2, 8);

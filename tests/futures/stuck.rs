@@ -171,7 +171,7 @@ fn d7_a_socket_closed_while_it_is_polled_leaves_nothing_to_the_next() {
 
 /// The task that polled last is remembered, also if another's poll completes in between.
 #[test]
-fn d7_a_poll_that_completes_does_not_forget_the_task_that_waits() {
+fn d7_a_poll_that_completes_keeps_the_waker_of_another_task() {
     run(0, async |_| {
         let (near, far) = stuck().await;
         let near = Arc::new(near);
@@ -191,7 +191,7 @@ fn d7_a_poll_that_completes_does_not_forget_the_task_that_waits() {
 
 /// Nothing can be registered outside of a runtime: tokio's sockets work there, and so do these.
 #[test]
-fn d7_outside_of_a_runtime_a_full_socket_is_no_panic() {
+fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {
         let (near, far) = stuck().await;
         let full = fill(&near);

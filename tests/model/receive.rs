@@ -48,7 +48,7 @@ impl Actor<'_> {
             let batch = self.batches.entry((room.messages, room.bytes)).or_insert_with(new);
             receive_into(end, flags, batch)
         } else {
-            receive_lent(end, way, flags, room)
+            receive_msgs(end, way, flags, room)
         };
         let messages = match result {
             Ok(messages) => messages,
@@ -106,7 +106,7 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Resul
     Ok(messages.map(|msg| msg.datagrams().map(Got::from).collect()).collect())
 }
 
-fn receive_lent(
+fn receive_msgs(
     end: &End,
     way: Receiving,
     flags: RecvFlags,

@@ -110,7 +110,7 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 }
 
 #[test]
-fn s8_more_messages_than_one_call_carries_are_all_sent() {
+fn s8_a_batch_longer_than_one_call_is_sent_whole() {
     let (from, to) = (udp4(), receivers());
     for count in COUNTS {
         let sent = numbered(count, 15);

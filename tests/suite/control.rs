@@ -158,7 +158,7 @@ fn m3_a_queue_keeps_control_messages_between_odd_payloads() {
 }
 
 #[test]
-fn the_destination_of_a_datagram_is_told_in_both_families() {
+fn the_destination_of_a_datagram_is_received_in_both_families() {
     for to in [Some(udp4()), udp6()].into_iter().flatten() {
         let (level, option, kind) = match addr(&to).ip() {
             IpAddr::V4(_) => (IPPROTO_IP, libc::IP_PKTINFO, libc::IP_PKTINFO),
@@ -198,7 +198,7 @@ fn a_source_address_can_be_chosen_for_one_message() {
 }
 
 #[test]
-fn a_control_message_that_the_kernel_refuses_is_an_error_of_its_message() {
+fn a_control_message_that_the_kernel_rejects_fails_its_message() {
     let (from, to) = (udp4(), udp4());
     // A time to live of 0 is no such thing.
     let refused = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
@@ -214,7 +214,7 @@ fn a_control_message_that_the_kernel_refuses_is_an_error_of_its_message() {
 }
 
 #[test]
-fn d33_r7_truncated_control_data_is_told_of_its_message_alone() {
+fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     let (a, b) = unix_pair();
     // The peer's credentials and as many descriptors as a buffer holds are more than it holds.
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");

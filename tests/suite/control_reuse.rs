@@ -62,7 +62,7 @@ fn r2_an_arena_has_whole_control_space_for_every_message() {
 }
 
 #[test]
-fn r2_messages_that_are_used_again_forget_the_last_call() {
+fn r2_reused_messages_keep_nothing_of_the_last_call() {
     let (rich, plain) = rich_and_plain();
     let mut controls = vec![ControlBuf::new(); 3];
     let mut memory = memory(3, 16);
@@ -101,7 +101,7 @@ fn r2_a_batch_has_whole_control_space_for_every_message() {
 }
 
 #[test]
-fn r2_names_and_flags_of_the_last_call_do_not_show() {
+fn r2_names_and_flags_of_the_last_call_are_reset() {
     let (rich, _) = rich_and_plain();
     let (a, b) = unix_pair();
     let mut arena = MmsgBuf::new();
@@ -149,7 +149,7 @@ fn r2_a_send_after_one_with_control_data_has_none() {
 }
 
 #[test]
-fn a_control_buffer_that_is_lent_again_is_emptied() {
+fn a_reused_control_buffer_is_emptied() {
     let (rich, plain) = rich_and_plain();
     let mut control = ControlBuf::new();
     send_to_itself(&rich, 1);

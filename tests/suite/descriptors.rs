@@ -93,7 +93,7 @@ fn pairs() -> [(OwnedFd, OwnedFd); 3] {
 }
 
 #[test]
-fn d10_descriptors_that_nobody_asked_for_are_closed() {
+fn d10_unrequested_descriptors_are_closed() {
     for (name, way) in WAYS {
         // 100 fit the control data, of 253 some do not.
         for count in [1, 100, 253] {
@@ -154,7 +154,7 @@ fn assert_copies(fds: &[OwnedFd], watched: &Watched, count: usize) {
 }
 
 #[test]
-fn d10_asked_for_by_a_message_they_are_owned() {
+fn d10_a_message_owns_the_descriptors_it_asked_for() {
     for (a, b) in pairs() {
         let watched = Watched::new();
         // At least one each: of a stream, what came without any goes together with what follows.
@@ -183,7 +183,7 @@ fn d10_asked_for_by_a_message_they_are_owned() {
 }
 
 #[test]
-fn d10_asked_for_by_one_message_of_a_batch_the_others_are_closed() {
+fn d10_messages_that_ask_for_no_descriptors_have_them_closed() {
     let (a, b) = unix_pair();
     let watched = Watched::new();
     let mut memory = memory(3, 16);
@@ -211,7 +211,7 @@ fn d10_asked_for_by_one_message_of_a_batch_the_others_are_closed() {
 }
 
 #[test]
-fn d10_asked_for_by_a_batch_they_are_owned() {
+fn d10_a_batch_owns_the_descriptors_it_asked_for() {
     for slots in [1, 4, 40] {
         let (a, b) = unix_pair();
         let watched = Watched::new();
@@ -246,7 +246,7 @@ fn d10_asked_for_by_a_batch_they_are_owned() {
 }
 
 #[test]
-fn d10_what_is_not_taken_is_closed_by_what_comes_next() {
+fn d10_the_next_receive_closes_descriptors_not_taken() {
     let ends: [fn(RecvBatch, &OwnedFd); 5] = [
         |batch, _| drop(batch),
         |mut batch, _| batch.clear(),
@@ -292,7 +292,7 @@ fn d10_a_peek_gives_copies_and_leaves_the_others() {
 }
 
 #[test]
-fn d10_of_more_than_fit_those_that_came_are_owned() {
+fn d10_when_not_all_descriptors_fit_those_received_are_owned() {
     let (a, b) = unix_pair();
     let watched = Watched::new();
     let mut batch = RecvBatch::new(2, 16);
@@ -308,7 +308,7 @@ fn d10_of_more_than_fit_those_that_came_are_owned() {
 }
 
 #[test]
-fn d10_a_socket_that_is_not_the_crates_own_hands_them_on() {
+fn d10_a_wrapper_socket_passes_descriptors_on() {
     /// Receives by the socket in it, as a wrapper of another crate may.
     struct Wrapper(UnixDatagram);
     impl BatchSocket for Wrapper {

@@ -116,7 +116,7 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
 }
 
 #[test]
-fn a_double_may_give_trains() {
+fn a_double_may_give_coalesced_messages() {
     let mut double = Double::with_inbox(&[b"aabbc".to_vec(), b"dd".to_vec()]);
     double.meta.segment_size = Some(2);
     let mut memory = [vec![0; 3], vec![0; 8]];
@@ -189,7 +189,7 @@ fn a_double_is_flushed_in_order_and_keeps_the_rest() {
 }
 
 #[test]
-fn a_double_sends_each_and_tells_what_failed() {
+fn a_double_sends_each_and_reports_failures() {
     let mut data = numbered(100, 8);
     for index in [0, 1, 50, 99] {
         data[index] = BAD.to_vec();
@@ -214,7 +214,7 @@ fn a_double_sends_each_and_tells_what_failed() {
 }
 
 #[test]
-fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
+fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     struct Stubborn;
     impl BatchSocket for Stubborn {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -278,7 +278,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
 }
 
 #[test]
-fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
+fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
     /// Takes some, and from then on nothing.
     struct Tired(Cell<usize>);
     impl BatchSocket for Tired {
@@ -336,7 +336,7 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
 }
 
 #[test]
-fn r8_a_double_that_tells_of_trains_of_nothing_gives_one_datagram() {
+fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut meta = RecvMeta::default();
     meta.segment_size = Some(0);
     let double = Double { meta, ..Double::with_inbox(&[b"one".to_vec()]) };
@@ -361,7 +361,7 @@ impl BatchSocket for Second<'_> {
 }
 
 #[test]
-fn r2_what_was_told_of_a_datagram_that_was_left_out_is_not_told_of_the_next() {
+fn r2_metadata_of_a_skipped_datagram_does_not_reach_the_next() {
     let socket = udp4();
     let told = Ancillary::HOP_LIMIT.enable(&socket).expect("a socket");
     let to = socket.local_addr().expect("it is bound");
@@ -393,7 +393,7 @@ impl BatchSocket for Miscounting {
 }
 
 #[test]
-fn d16_a_double_that_counts_more_than_it_was_given_room_for_is_held_to_the_room() {
+fn d16_a_count_larger_than_the_buffers_is_clamped() {
     for (count, size) in [(usize::MAX, None), (33, Some(1)), (usize::MAX / 2 + 1, Some(65_535))] {
         let mut meta = RecvMeta::default();
         meta.segment_size = size;

@@ -21,7 +21,7 @@ fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usi
 }
 
 #[test]
-fn s8_a_datagram_that_is_too_long_is_named_and_its_neighbours_arrive() {
+fn s8_a_datagram_that_is_too_long_fails_alone() {
     let too_long = vec![0; 70_000];
     let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())];
     for (from, to) in pairs.into_iter().flatten() {
@@ -75,7 +75,7 @@ fn s8_the_tail_of_a_long_batch_is_not_lost_behind_a_failure() {
 }
 
 #[test]
-fn r10_a_refusal_is_told_once_and_loses_nothing_received() {
+fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
     let gone = refusing();
     for by_arena in [false, true] {
         let (socket, mut arena) = (udp4(), MmsgBuf::new());
@@ -99,7 +99,7 @@ fn r10_a_refusal_is_told_once_and_loses_nothing_received() {
 }
 
 #[test]
-fn r10_a_refusal_is_told_to_whoever_calls_next() {
+fn r10_whichever_call_comes_next_returns_connection_refused() {
     let gone = refusing();
     for sending in [false, true] {
         let socket = udp4();
@@ -117,7 +117,7 @@ fn r10_a_refusal_is_told_to_whoever_calls_next() {
 }
 
 #[test]
-fn r10_refusals_do_not_stop_a_batch_for_ever() {
+fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     // At first the peer hears only itself; then it listens to the socket.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
@@ -168,7 +168,7 @@ fn s11_an_error_of_one_destination_is_returned_with_its_number() {
 /// gives, and that a sandbox without multi-message calls gives.
 #[cfg(target_os = "linux")]
 #[test]
-fn s10_a_peer_that_forbids_it_is_no_sandbox() {
+fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     choose_backend();
@@ -199,7 +199,7 @@ fn s10_a_peer_that_forbids_it_is_no_sandbox() {
 }
 
 #[test]
-fn what_is_no_socket_is_an_error_and_no_more() {
+fn a_descriptor_that_is_no_socket_is_an_error() {
     choose_backend();
     let file = File::open("/dev/null").expect("every Unix has it");
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
@@ -228,7 +228,7 @@ fn a_full_socket_is_no_error_of_a_message() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_is_refused_when_it_is_made() {
+fn an_impossible_batch_is_rejected_when_it_is_made() {
     let wrong =
         [(0, 1), (1, 0), (0, 0), (usize::MAX, 1), (1, usize::MAX), (usize::MAX, usize::MAX)];
     for (slots, len) in wrong {

@@ -99,7 +99,7 @@ fn one_batch_to_and_from_both_families() {
 }
 
 #[test]
-fn a_connected_socket_sends_without_destinations_and_tells_the_source() {
+fn a_connected_socket_sends_without_destinations_and_receives_the_source() {
     let (a, b) = connected();
     let sent = numbered(5, 100);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::new(data)).collect();
@@ -110,7 +110,7 @@ fn a_connected_socket_sends_without_destinations_and_tells_the_source() {
 }
 
 #[test]
-fn a_destination_is_stronger_than_a_connection() {
+fn a_destination_overrides_the_connected_peer() {
     let ((a, b), other) = (connected(), udp4());
     let msgs = [SendMsg::to(addr(&other), b"to other"), SendMsg::new(b"to peer")];
     assert_eq!(a.send_batch(&msgs).expect("both are there"), 2);
@@ -169,7 +169,7 @@ fn a_long_unix_name_is_no_internet_address() {
 }
 
 #[test]
-fn a_stranger_is_not_heard_on_a_connected_socket() {
+fn a_connected_socket_receives_nothing_from_strangers() {
     let (taken, stranger) = (refusing(), udp4());
     stranger.send_to(b"let me in", addr(&taken)).expect("the answer comes later");
     settle();

@@ -37,13 +37,13 @@ fn settle() {
     crate::common::sockets::settle();
 }
 
-fn is_refusal(report: &Report) -> bool {
+fn is_connection_refused(report: &Report) -> bool {
     report.event == Event::Refused
 }
 
 /// Of each batch the kernel sends the first message and swallows the error that it brings.
 #[test]
-fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
+fn d5_a_client_that_always_sends_several_gets_connection_refused() {
     type Send = fn(&UdpSocket, &[SendMsg<'_>]) -> io::Result<usize>;
     let ways: [Send; 4] = [
         |socket, msgs| socket.send_batch(msgs),
@@ -83,7 +83,7 @@ fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
 }
 
 #[test]
-fn d5_send_each_tells_of_a_peer_that_is_gone() {
+fn d5_send_each_reports_a_peer_that_is_gone() {
     let peer = refusing();
     let socket = udp4();
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
@@ -111,7 +111,7 @@ fn deferred() -> (UdpSocket, UdpSocket) {
 }
 
 #[test]
-fn d12_a_deferred_error_is_told_by_any_descriptor_of_the_socket_once() {
+fn d12_any_descriptor_of_the_socket_returns_a_deferred_error_once() {
     let msgs = [SendMsg::new(b"now?"), SendMsg::new(b"then?")];
     for (count, original_stays) in [(1, true), (2, true), (1, false), (2, false)] {
         let (socket, peer) = deferred();
@@ -146,7 +146,7 @@ fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
         let good = 2 * (msgs.len() - refused);
         assert_eq!(payloads(&open, good), vec![b"good"; good]);
         settle();
-        assert_eq!(drain(&from, is_refusal), 2 * refused);
+        assert_eq!(drain(&from, is_connection_refused), 2 * refused);
     }
 }
 
@@ -173,7 +173,7 @@ fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
 
 /// Beyond what the receive buffer holds, the kernel reports nothing.
 #[test]
-fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it() {
+fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     const SENT: usize = 60;
     let (from, open) = told();
     SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");
@@ -198,7 +198,7 @@ fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it(
         settle();
     }
     let last = usize::from(from.send_batch(&[good]).is_err());
-    let reports = drain(&from, is_refusal);
+    let reports = drain(&from, is_connection_refused);
     assert!(0 < reports && reports < refused, "{reports} reports fit of {refused}");
     // Near the end one may be told both ways, for nobody can look into the queue.
     let told = heard + last + reports;
@@ -208,5 +208,5 @@ fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it(
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
     settle();
     assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);
-    assert_eq!(drain(&from, is_refusal), 1);
+    assert_eq!(drain(&from, is_connection_refused), 1);
 }

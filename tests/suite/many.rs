@@ -60,7 +60,7 @@ fn d1_a_hundred_thousand_waiting_messages_are_received_by_one_call() {
 }
 
 #[test]
-fn d1_room_for_a_hundred_thousand_is_no_wait_for_them() {
+fn d1_a_receive_of_a_hundred_thousand_does_not_wait_for_them() {
     let (mut near, far) = streams();
     let mut memory = vec![vec![0xEE]; MANY];
     let mut msgs = room(&mut memory);

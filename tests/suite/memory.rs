@@ -138,7 +138,7 @@ fn m3_payload_may_lie_at_any_address() {
 }
 
 #[test]
-fn m4_what_does_not_fit_this_call_waits_for_the_next() {
+fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     let (from, to) = (udp4(), udp4());
     let sent = numbered(50, 20);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();

@@ -11,11 +11,11 @@ use crate::common::sockets::{addr, udp4, udp6};
 use crate::common::{code, skip};
 
 #[test]
-fn s10_a_firewall_refuses_one_destination_alone() {
-    let name = "s10_a_firewall_refuses_one_destination_alone";
+fn s10_a_firewall_rejects_one_destination_alone() {
+    let name = "s10_a_firewall_rejects_one_destination_alone";
     in_namespace(name, || {
         let (from, open, closed) = (udp4(), udp4(), udp4());
-        if let Err(error) = firewall::refuse_port(addr(&closed).port()) {
+        if let Err(error) = firewall::reject_port(addr(&closed).port()) {
             return skip(name, format_args!("no firewall rule: {error}"));
         }
         let good = SendMsg::to(addr(&open), b"good");
@@ -50,8 +50,8 @@ fn s10_a_firewall_refuses_one_destination_alone() {
 }
 
 #[test]
-fn s11_a_missing_route_is_returned_and_harms_no_other_message() {
-    let name = "s11_a_missing_route_is_returned_and_harms_no_other_message";
+fn s11_a_missing_route_fails_its_message_alone() {
+    let name = "s11_a_missing_route_fails_its_message_alone";
     in_namespace(name, || {
         // Addresses for documentation (RFC 5737, RFC 3849): there is nothing but loopback here.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));

@@ -30,7 +30,7 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn what_a_full_socket_does_not_take_stays_in_order_and_in_place() {
+fn messages_beyond_a_full_socket_stay_queued_in_order() {
     let (a, b) = narrow();
     let sent = numbered(200, 30);
     let mut queue = filled(&sent);
@@ -82,7 +82,7 @@ fn assert_holds(queue: &SendQueue, next: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_full_queue_refuses_and_takes_again_after_a_flush() {
+fn a_full_queue_rejects_pushes_until_it_is_flushed() {
     let socket = udp4();
     let (to, data) = (addr(&socket), [7; 100]);
     let each = 100 + SendQueue::OVERHEAD;
@@ -108,7 +108,7 @@ fn a_full_queue_refuses_and_takes_again_after_a_flush() {
 }
 
 #[test]
-fn d22_what_can_never_fit_is_another_error_than_a_full_queue() {
+fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let each = 10 + SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(2 * each);
     let fits = SendMsg::new(b"0123456789");
@@ -189,7 +189,7 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
 }
 
 #[test]
-fn what_is_gathered_is_queued_as_one() {
+fn a_gathered_message_is_queued_as_one() {
     let (a, b) = unix_pair();
     let data = payload(1, 600);
     let parts = [&data[..0], &data[..1], &data[1..500], &data[500..]].map(IoSlice::new);

@@ -16,7 +16,7 @@ fn send(from: &UdpSocket, to: &UdpSocket, data: &[u8]) {
     assert_eq!(from.send_batch(&[SendMsg::to(addr(to), data)]).expect("it is taken"), 1);
 }
 
-fn each_size_arrives(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
+fn each_size_is_received(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
     let mut buffer = vec![0; 65_535];
     let mut batch = RecvBatch::new(2, 65_535);
     for &size in sizes {
@@ -39,14 +39,14 @@ fn each_size_arrives(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
 
 #[test]
 fn every_size_over_ipv4() {
-    each_size_arrives(&udp4(), &udp4(), &SIZES);
+    each_size_is_received(&udp4(), &udp4(), &SIZES);
 }
 
 #[test]
 fn every_size_over_ipv6() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
     // Without the IP header in its length field, IPv6 carries 20 bytes more.
-    each_size_arrives(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
+    each_size_is_received(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn no_buffers_make_an_empty_datagram() {
 }
 
 #[test]
-fn room_for_nothing_cuts_all() {
+fn a_buffer_of_no_bytes_truncates_every_datagram() {
     let (from, to) = (udp4(), udp4());
     for _ in 0..4 {
         send(&from, &to, b"four");
@@ -153,7 +153,7 @@ fn room_for_nothing_cuts_all() {
 }
 
 #[test]
-fn more_buffers_than_the_system_takes_are_its_error() {
+fn more_buffers_than_the_kernel_takes_are_its_error() {
     let (a, b) = unix_pair();
     let parts = vec![IoSlice::new(b"x"); 1_025];
     assert_eq!(a.send_batch(&[SendMsg::gather(&parts[1..])]).expect("1,024 are taken"), 1);
@@ -169,7 +169,7 @@ fn more_buffers_than_the_system_takes_are_its_error() {
 }
 
 #[test]
-fn d13_too_many_buffers_are_refused_before_anything_is_received() {
+fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());
     for place in [0, 1, 4] {
         for data in [b"one", b"two"] {

@@ -139,7 +139,7 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
 
 /// What a task may hold while it waits, on a runtime with several threads.
 #[test]
-fn everything_that_is_lent_can_be_sent_to_another_thread_and_shared() {
+fn every_public_type_is_send_and_sync() {
     fn both<T: Send + Sync>(_: &T) {}
     let batch = RecvBatch::new(1, 8);
     both(&batch);

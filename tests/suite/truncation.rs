@@ -7,7 +7,7 @@ use crate::common::recv::{collect, data_of, memory, room};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
 #[test]
-fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
+fn r7_only_the_truncated_message_says_so() {
     let (from, to) = (udp4(), udp4());
     let lens = [3, 100, 8, 9, 0, 7];
     let sent: Vec<_> = lens.iter().map(|&len| payload(len, len)).collect();
@@ -39,7 +39,7 @@ fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
 }
 
 #[test]
-fn r7_a_unix_datagram_is_cut_like_any_other() {
+fn r7_a_unix_datagram_is_truncated_like_any_other() {
     let (a, b) = unix_pair();
     let sent = [&b"short"[..], b"much too long", b"short"];
     assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has room"), 3);
@@ -51,7 +51,7 @@ fn r7_a_unix_datagram_is_cut_like_any_other() {
 }
 
 #[test]
-fn the_full_length_of_a_cut_message_is_told_on_request() {
+fn a_truncated_message_has_its_full_length_on_request() {
     let (from, to) = (udp4(), udp4());
     let lens = [4, 1_000, 0, 9, 65_507];
     let mut batch = RecvBatch::new(8, 8);

@@ -76,7 +76,7 @@ fn r1_the_read_timeout_is_honoured() {
 }
 
 #[test]
-fn r1_a_datagram_does_not_begin_another_wait() {
+fn r1_a_datagram_does_not_restart_the_timeout() {
     for receive in WAYS {
         let socket = udp4();
         socket.send_to(b"here", addr(&socket)).expect("it is taken");
@@ -139,7 +139,7 @@ fn a_peek_fills_one_message_and_leaves_the_datagram() {
 }
 
 #[test]
-fn a_peek_into_no_room_tells_the_length() {
+fn a_peek_without_space_gives_the_length() {
     let socket = udp4();
     socket.send_to(&[7; 1_234], addr(&socket)).expect("it is taken");
     let mut memory = memory(3, 0);
@@ -154,7 +154,7 @@ fn a_peek_into_no_room_tells_the_length() {
 }
 
 #[test]
-fn a_receive_with_room_for_one_waits_as_any_other() {
+fn a_receive_of_one_message_waits_as_any_other() {
     let socket = udp4();
     let to = addr(&socket);
     let own = socket.try_clone().expect("a second descriptor");
@@ -168,7 +168,7 @@ fn a_receive_with_room_for_one_waits_as_any_other() {
 }
 
 #[test]
-fn unix_sockets_wait_in_the_same_way() {
+fn unix_sockets_wait_as_udp_sockets_do() {
     let (a, b) = unix_pair();
     let mut memory = memory(8, 16);
     let mut msgs = room(&mut memory);

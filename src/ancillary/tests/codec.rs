@@ -17,7 +17,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
 
 proptest! {
     #[test]
-    fn what_is_appended_is_read_back(
+    fn the_decoder_reads_what_the_encoder_appended(
         layout in layouts(),
         messages in prop::collection::vec((any::<i32>(), any::<i32>(), prop::collection::vec(any::<u8>(), 0..65)), 0..6),
     ) {
@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(layout in layouts(), bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+    fn any_bytes_are_decoded_without_a_panic(layout in layouts(), bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let taken: usize = ControlMessages::with_layout(&bytes, layout)
             .map(|message| layout.data_offset + message.data.len())
             .sum();
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn small_lengths_in_a_row_are_survived(layout in layouts(), lengths in prop::collection::vec(0u8..40, 0..64)) {
+    fn small_lengths_in_a_row_are_decoded_without_a_panic(layout in layouts(), lengths in prop::collection::vec(0u8..40, 0..64)) {
         // Mostly zero bytes with small numbers between: headers that are nearly right.
         let bytes: Vec<u8> = lengths.iter().flat_map(|len| [*len, 0, 0, 0]).collect();
         prop_assert!(ControlMessages::with_layout(&bytes, layout).count() <= bytes.len());

@@ -89,7 +89,7 @@ impl World {
         let (received, log) =
             under(&self.kernel, &mut self.backend, thread, what, || match &mut batch {
                 Some(batch) => receive_into(end, flags, batch),
-                None => receive_lent(end, way, flags, room),
+                None => receive_msgs(end, way, flags, room),
             });
         if let Some(batch) = batch {
             self.batches.insert((room.messages, room.bytes), batch);
@@ -202,7 +202,7 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> Received 
     result.map(|_| received)
 }
 
-fn receive_lent(end: &End, way: Receiving, flags: RecvFlags, room: RecvSpace) -> Received {
+fn receive_msgs(end: &End, way: Receiving, flags: RecvFlags, room: RecvSpace) -> Received {
     let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
     let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {

@@ -26,7 +26,7 @@ fn changed(id: u8, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn silence_and_refusals_are_as_the_rfcs_have_them() {
+fn silence_and_refusals_follow_the_rfcs() {
     let silent = [
         vec![],
         vec![0; 11],

@@ -170,8 +170,8 @@ impl Setting {
 }
 
 #[test]
-fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
-    let name = "what_a_full_socket_does_not_take_waits_and_arrives_in_order";
+fn a_full_socket_delays_datagrams_and_keeps_their_order() {
+    let name = "a_full_socket_delays_datagrams_and_keeps_their_order";
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let count = 5_000;
@@ -190,8 +190,8 @@ fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
 }
 
 #[test]
-fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
-    let name = "of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped";
+fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
+    let name = "a_stopped_upstream_loses_only_datagrams_beyond_the_bound";
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let (count, queue) = (40_000, 200_000);

@@ -53,7 +53,7 @@ fn every_length_goes_through() {
 }
 
 #[test]
-fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
+fn a_coalesced_message_is_forwarded_as_its_datagrams() {
     let upstream = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     upstream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
     let to = upstream.local_addr().expect("it is bound");
@@ -147,7 +147,7 @@ fn one_of_two_ends(forward: Forward) -> bool {
 }
 
 #[test]
-fn no_more_sessions_than_there_may_be() {
+fn the_number_of_sessions_is_limited() {
     on_one_cpu();
     let upstream = Upstream::start(1);
     let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "2"]);

@@ -63,7 +63,7 @@ fn socket() -> UdpSocket {
 }
 
 #[test]
-fn d15_a_batch_for_which_there_is_no_memory_is_an_error() {
+fn d15_a_batch_without_memory_is_an_error() {
     // The payload, its headers, and each thing that belongs to a slot may be what does not fit.
     for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
         for limit in [100, 1_000, 10_000, 60_000] {
