@@ -164,8 +164,8 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
 
 /// Both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
-    let room = sockets::has_room_for(far, most(), "batches of more than 128 messages");
-    let most = if room { most() } else { 128 };
+    let enough = sockets::has_space_for(far, most(), "batches of more than 128 messages");
+    let most = if enough { most() } else { 128 };
     for backend in [Backend::Mmsg, Backend::Msg] {
         let _turn = use_backend(backend);
         exchange(near, far, sockets::addr(far), most);
@@ -214,9 +214,9 @@ fn a_full_socket_allocates_nothing() {
     let msgs = [SendMsg::new(&PAYLOAD); 8];
     for backend in [Backend::Mmsg, Backend::Msg] {
         let _turn = use_backend(backend);
-        // Room for the eight, not for a ninth: a push that is refused costs nothing either.
+        // Space for the eight, not for a ninth: a push that is refused costs nothing either.
         let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
-        msgs.iter().for_each(|msg| queue.push(msg).expect("room for eight"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("space for eight"));
         for way in [Way::Batch, Way::Iter, Way::Each] {
             assert!(common::would_block(way.send(&near, &msgs, &mut queue)));
         }

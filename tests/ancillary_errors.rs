@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ancillary_common::receive::{one, payloads};
 use ancillary_common::{
-    NET, addr, ask, at, dual_stack, in_error, refusing, reports, told, udp4, udp6,
+    NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
@@ -70,7 +70,7 @@ impl Setting {
     fn check_reports(&self, count: usize) {
         let expected = (Event::Refused, Some(self.to_closed), Some(self.to_closed.ip()));
         for report in reports(&self.from, count) {
-            assert_eq!((told(&report), report.errno), (expected, libc::ECONNREFUSED));
+            assert_eq!((summary(&report), report.errno), (expected, libc::ECONNREFUSED));
         }
         assert!(!in_error(&self.from, Duration::ZERO), "there are more than {count}");
     }
@@ -122,7 +122,7 @@ fn e1_a_batch_may_mix_open_and_closed_ports() {
         setting.check_reports(4);
 
         let mut queue = SendQueue::new(1 << 16);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         while !queue.is_empty() {
             assert!(from.flush(&mut queue).expect("each of them is taken") > 0);
         }
@@ -135,9 +135,9 @@ fn e1_a_batch_may_mix_open_and_closed_ports() {
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 const RECEIVES: [Receive; 4] = [
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
     |socket| {
         let mut batch = RecvBatch::new(4, 16);
         socket.recv_into(&mut batch)?;
@@ -145,8 +145,8 @@ const RECEIVES: [Receive; 4] = [
     },
 ];
 
-fn lent(socket: &UdpSocket, arena: &mut MmsgBuf, room: usize) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = vec![[0; 16]; room];
+fn recv_msgs(socket: &UdpSocket, arena: &mut MmsgBuf, capacity: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = vec![[0; 16]; capacity];
     let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
     let count = arena.recv(socket, &mut msgs)?;
     Ok(msgs[..count].iter().map(|msg| msg.data().to_vec()).collect())
@@ -221,7 +221,7 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
     }
 }
 
-/// An error whose report found no room in the error queue is told nowhere else.
+/// An error whose report found no space in the error queue is told nowhere else.
 #[test]
 fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
@@ -234,8 +234,8 @@ fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
             }
             while from.send_to(b"bad", to_closed).is_err() {}
             assert!(in_error(from, NET));
-            let told = receive(from).expect_err("its report was dropped");
-            assert_eq!(told.raw_os_error(), Some(libc::ECONNREFUSED));
+            let reported = receive(from).expect_err("its report was dropped");
+            assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
             let nothing = receive(from).expect_err("told once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             drain(from);
@@ -279,8 +279,8 @@ fn e1_an_error_of_the_datagram_itself_is_not_hidden() {
         for backend in BACKENDS {
             let error = MmsgBuf::with_backend(backend).send(from, &msgs).expect_err("too long");
             assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-            let mut room = [Report::EMPTY; 8];
-            let _ = drain_errors(from, &mut room).expect("it is a socket");
+            let mut report_buf = [Report::EMPTY; 8];
+            let _ = drain_errors(from, &mut report_buf).expect("it is a socket");
         }
     }
 }
@@ -308,9 +308,9 @@ fn e2_a_drained_queue_ends_the_error() {
         // The error that waits for the next call was told by then, so this is of the queue alone.
         let _ = setting.from.take_error().expect("it is a socket");
         assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
-        let mut room = [Report::EMPTY; 2];
+        let mut report_buf = [Report::EMPTY; 2];
         let taken: Vec<_> = (0..4)
-            .map(|_| drain_errors(&setting.from, &mut room).expect("it is a socket"))
+            .map(|_| drain_errors(&setting.from, &mut report_buf).expect("it is a socket"))
             .collect();
         assert_eq!(taken, [2, 2, 1, 0]);
         let _ = setting.from.take_error().expect("it is a socket");
@@ -325,11 +325,11 @@ fn e2_draining_alone_ends_the_error() {
             for _ in 0..more_than_a_step {
                 setting.provoke_error();
             }
-            let mut room = [Report::EMPTY; 32];
-            let taken = drain_errors(&setting.from, &mut room).expect("it is a socket");
+            let mut report_buf = [Report::EMPTY; 32];
+            let taken = drain_errors(&setting.from, &mut report_buf).expect("it is a socket");
             assert_eq!(taken, more_than_a_step);
             assert!(!in_error(&setting.from, Duration::ZERO));
-            assert_eq!(room[taken..], [Report::EMPTY; 32][taken..]);
+            assert_eq!(report_buf[taken..], [Report::EMPTY; 32][taken..]);
             // And the socket is as good as new.
             assert_eq!(setting.from.send_batch(&[setting.good()]).expect("it is taken"), 1);
             assert_eq!(one(&setting.open).data, b"good");
@@ -355,7 +355,7 @@ impl Epoll {
 
     fn in_error(&self) -> bool {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for one event, which outlives the call.
+        // SAFETY: space for one event, which outlives the call.
         let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 0) };
         found == 1 && event.events & libc::EPOLLERR as u32 != 0
     }
@@ -413,7 +413,7 @@ fn timestamps_and_errors_come_together() {
                 event => panic!("{event:?}"),
             })
             .collect();
-        let seen: (Event, _, Option<IpAddr>) = told(others[0]);
+        let seen: (Event, _, Option<IpAddr>) = summary(others[0]);
         assert_eq!(ids, [0, 1]);
         assert_eq!(seen, (Event::Refused, Some(setting.to_closed), Some(setting.to_closed.ip())));
     }

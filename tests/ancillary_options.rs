@@ -88,8 +88,8 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
         socket.send_batch(&[SendMsg::to(addr(&socket), b"data")]).expect("it is taken");
         one(&socket);
         let stamped = in_error(&socket, Duration::ZERO);
-        let mut room = [Report::EMPTY; 4];
-        assert_eq!(drain_errors(&socket, &mut room).expect("a socket"), usize::from(stamped));
+        let mut report_buf = [Report::EMPTY; 4];
+        assert_eq!(drain_errors(&socket, &mut report_buf).expect("a socket"), usize::from(stamped));
         stamped
     };
     ask(&socket, hardware | sending);
@@ -140,7 +140,7 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     assert_eq!(batch.iter().filter(|datagram| datagram.meta() == meta).count(), 9);
     let msg = SendMsg::new(b"data").with_meta(SendMeta::new().with_tos(1));
     let mut queue = SendQueue::new(1 << 12);
-    queue.push(&msg).expect("there is room");
+    queue.push(&msg).expect("there is space");
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
     assert_eq!(StandIn(meta).send_iter([msg; 40]).expect("they are taken"), 40);
 

@@ -58,8 +58,8 @@ fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
 /// Loses datagrams in a small receive buffer, empties it, and gives how many were lost.
 fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
     const SENT: u32 = 400;
-    let room = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
-    assert!(room < SENT as usize * 256, "{room} bytes are too many for this test");
+    let capacity = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
+    assert!(capacity < SENT as usize * 256, "{capacity} bytes are too many for this test");
     for _ in 0..SENT {
         from.send_to(&[0; 100], to).expect("loopback takes it");
     }
@@ -297,7 +297,10 @@ fn the_destination_is_the_local_address_that_was_used() {
             );
         }
         let got = way.receive(&to, 3);
-        let told: Vec<_> = got.iter().map(|got| got.meta.destination).collect();
-        assert_eq!(told, ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|text| Some(ip(text))));
+        let destinations: Vec<_> = got.iter().map(|got| got.meta.destination).collect();
+        assert_eq!(
+            destinations,
+            ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|text| Some(ip(text)))
+        );
     }
 }

@@ -95,8 +95,8 @@ fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
         }
         client.send_to(b"who is there?", (group, addr(&server).port())).expect("it is taken");
         let got = one(&server);
-        let told = (got.meta.destination, got.meta.local);
-        assert_eq!(told, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
+        let addresses = (got.meta.destination, got.meta.local);
+        assert_eq!(addresses, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
         answer(&server, &got, &client, "127.0.0.1");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ancillary_common::net::{Host, Route, warm_up};
 use ancillary_common::receive::{Way, one, payloads};
-use ancillary_common::{addr, ask, in_error, reports, set_option, told};
+use ancillary_common::{addr, ask, in_error, reports, set_option, summary};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, MmsgBuf, SendMeta, SendMsg,
 };
@@ -219,7 +219,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         assert_eq!(arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
         let report = reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
-        assert_eq!((told(&report), report.errno), (expected, libc::EMSGSIZE));
+        assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
 
         // Now that it is known, the host itself refuses; the datagram is not innocent.
         let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
@@ -259,7 +259,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
             assert_eq!(sent.expect("it is taken"), 1);
             let report = reports(&from, 1)[0];
             let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
-            assert_eq!((told(&report), report.errno), (expected, libc::EHOSTUNREACH));
+            assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
         }
         // One hop more is enough.
         let enough = plain.with_meta(SendMeta::new().with_hop_limit(2));
@@ -286,7 +286,7 @@ fn a_router_without_a_route_reports_unreachable() {
             assert_eq!(payloads(&to, 1), [b"good"]);
             for report in reports(&from, 2) {
                 let expected = (Event::Unreachable, Some(nowhere), Some(ip(family.router)));
-                assert_eq!((told(&report), report.errno), (expected, libc::ENETUNREACH));
+                assert_eq!((summary(&report), report.errno), (expected, libc::ENETUNREACH));
             }
         }
     }
@@ -309,7 +309,7 @@ fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
             assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
             assert_eq!(payloads(&to, 3), [b"good"; 3]);
             let expected = (Event::Refused, Some(refused), Some(refused.ip()));
-            assert_eq!(told(&reports(&from, 1)[0]), expected);
+            assert_eq!(summary(&reports(&from, 1)[0]), expected);
             assert!(!in_error(&from, Duration::ZERO));
         }
     }
@@ -329,6 +329,6 @@ fn a_dual_stack_socket_gets_reports_of_both_families() {
         let to = to.parse().expect("an address");
         assert_eq!(from.send_batch(&[SendMsg::to(to, b"lost")]).expect("it is taken"), 1);
         let expected = (Event::Unreachable, Some(to), Some(ip(router)));
-        assert_eq!(told(&reports(&from, 1)[0]), expected);
+        assert_eq!(summary(&reports(&from, 1)[0]), expected);
     }
 }

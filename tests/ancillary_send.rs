@@ -71,7 +71,7 @@ fn each_message_of_a_batch_has_its_own_options() {
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 5);
-            let seen: Vec<_> = Way::Lent(backend)
+            let seen: Vec<_> = Way::Msgs(backend)
                 .receive(&to, 5)
                 .iter()
                 .map(|got| (got.meta.tos.expect("asked"), got.meta.hop_limit.expect("asked")))
@@ -145,7 +145,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
             let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(meta);
             let sent = MmsgBuf::with_backend(backend).send(&from, &[msg, msg]);
             assert_eq!(sent.expect("they are taken"), 2);
-            for got in Way::Owned(backend).receive(&to, 2) {
+            for got in Way::Batch(backend).receive(&to, 2) {
                 assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
                 assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
             }
@@ -244,7 +244,7 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
 
     let mut queue = SendQueue::new(1 << 16);
     for msg in [good, bad, good] {
-        queue.push(&msg).expect("there is room");
+        queue.push(&msg).expect("there is space");
     }
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     check(from.flush(&mut queue));
@@ -291,8 +291,8 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     for len in 0..=16 {
         // Linux passes over messages of a level that it does not know, so any length will do.
         let mut control = ControlBuf::new();
-        control.push(77, 77, &vec![0xee; len]).expect("there is room");
-        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is room");
+        control.push(77, 77, &vec![0xee; len]).expect("there is space");
+        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
         let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
         let msgs = [msg, msg.with_meta(SendMeta::new().with_hop_limit(5))];
         for backend in BACKENDS {
@@ -319,7 +319,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
                 msg = msg.with_meta(meta);
             }
             let before = queue.bytes();
-            queue.push(&msg).expect("there is room");
+            queue.push(&msg).expect("there is space");
             assert!(queue.bytes() > before);
             let (tos, hops) = if i % 3 > 0 { (4 * i, i + 100) } else { (0, 64) };
             expected.push((data, Some(tos), Some(hops)));
@@ -328,7 +328,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
         // One that cannot be sent comes between, so that the flush stops there.
         let wrong = if dest.ip().to_canonical().is_ipv4() { "::1" } else { "127.0.0.1" };
         let bad = SendMsg::to(dest, b"bad").with_meta(with_source(wrong));
-        queue.push(&bad).expect("there is room");
+        queue.push(&bad).expect("there is space");
         assert_eq!(from.flush(&mut queue).expect("ten are good"), 10);
         (10..20).for_each(|i| push(&mut queue, i));
         assert_eq!(queue.len(), 11);
@@ -336,7 +336,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
         assert!(from.flush(&mut queue).is_err() && queue.pop_front());
         assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
-        let got = Way::Lent(Backend::Mmsg).receive(&to, 20);
+        let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);
         let seen: Vec<_> =
             got.into_iter().map(|got| (got.data, got.meta.tos, got.meta.hop_limit)).collect();
         assert_eq!(seen, expected);

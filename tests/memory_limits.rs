@@ -90,9 +90,9 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
     let mut queue = SendQueue::new(1 << 16);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let mut memory = [[0; 8]; 32];
-    let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     clear_pool();
     let mut arena = MmsgBuf::new();
     for limit in [1_000, 2_000, 5_000] {
@@ -102,8 +102,8 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
                 near.send_iter(msgs),
                 near.flush(&mut queue),
                 arena.send(&near, &msgs),
-                arena.recv(&far, &mut room),
-                far.recv_batch(&mut room),
+                arena.recv(&far, &mut recv_msgs),
+                far.recv_batch(&mut recv_msgs),
             ]
         });
         for result in tries {
@@ -113,7 +113,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     assert_eq!(queue.len(), 32);
     // Nothing has left, and both go on as if nothing had been.
     assert_eq!(arena.send(&near, &msgs).expect("there is memory again"), 32);
-    assert_eq!(arena.recv(&far, &mut room).expect("they are there"), 32);
+    assert_eq!(arena.recv(&far, &mut recv_msgs).expect("they are there"), 32);
     assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
-    assert_eq!(far.recv_batch(&mut room).expect("they are there"), 32);
+    assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), 32);
 }

@@ -138,7 +138,7 @@ fn check(specs: &[Spec], backend: Backend, way: Way) {
             }
             Way::Queue => {
                 let mut queue = SendQueue::new(1 << 20);
-                msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+                msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
                 while !queue.is_empty() {
                     sender.flush(&mut queue).expect("loopback takes it");
                 }
@@ -262,7 +262,7 @@ fn s13_a_socket_without_offload_is_a_plain_socket() {
     let (a, b) = (Offload::new(a).expect("a Unix socket"), Offload::new(b).expect("a Unix socket"));
     assert!(!a.gso() && !a.gro());
     let sent = a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]);
-    assert_eq!(sent.expect("there is room"), 2);
+    assert_eq!(sent.expect("there is space"), 2);
     let mut batch = RecvBatch::new(4, 100);
     assert_eq!(b.recv_into(&mut batch).expect("they are there"), 2);
     assert_eq!(b.counters().received, 2);
@@ -302,7 +302,7 @@ fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
     let mut batch = RecvBatch::new(4, 2_048);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        // The socket beneath takes any room; `Offload` itself would not lose any of them.
+        // The socket beneath takes any space; `Offload` itself would not lose any of them.
         assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
         let message = batch.messages().next().expect("one message");
         assert!(message.truncated());
@@ -331,7 +331,7 @@ fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     }
     Ancillary::TOS.enable(receiver.get_ref()).expect("it is a UDP socket");
     let mut control = ControlBuf::new();
-    control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is room");
+    control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(sender.counters().sent_trains, 1);

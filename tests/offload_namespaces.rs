@@ -132,8 +132,8 @@ fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         let meta = mmsg::SendMeta::new().with_segment_size(1_000);
         let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(meta);
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
-        let pieces: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
-        assert_eq!(receive(&receiver, 8), [pieces.clone(), pieces].concat());
+        let segments: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
+        assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());
         assert_eq!((near.gso(), near.counters().fallbacks_size), (true, 1));
     });
 }
@@ -145,7 +145,7 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let payloads = numbered(5_000, 1_200);
-            // No more at a time than a receiver has room for that nobody reads meanwhile.
+            // No more at a time than a receiver has space for that nobody reads meanwhile.
             for payloads in payloads.chunks(50) {
                 let msgs = msgs(at(FAR, &receiver), payloads);
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);
@@ -190,7 +190,7 @@ fn r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole() {
     });
 }
 
-/// Who brings no memory for control messages has room for a train's segment size all the same.
+/// Who brings no memory for control messages has space for a train's segment size all the same.
 #[test]
 fn r4_a_coalesced_message_is_split_without_a_control_buffer() {
     let name = "r4_a_coalesced_message_is_split_without_a_control_buffer";

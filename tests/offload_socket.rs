@@ -39,11 +39,11 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
     const SIZE: u16 = 10;
     let meta = SendMeta::new().with_segment_size(SIZE);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
-    let mut pieces: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
+    let mut segments: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
     let (mut sent, mut refused, mut buffer) = (0, 0, [0; 64]);
     let mut receive_one = || {
         let len = far.recv(&mut buffer).expect("it was sent");
-        assert_eq!(Some(&buffer[..len]), pieces.pop_front());
+        assert_eq!(Some(&buffer[..len]), segments.pop_front());
     };
     while sent < msgs.len() {
         match near.send_batch(&msgs[sent..]) {
@@ -58,7 +58,7 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
     assert!(refused > 0, "it was never full");
     let left = near.counters().sent as usize - refused;
     (0..left).for_each(|_| receive_one());
-    assert!(pieces.is_empty());
+    assert!(segments.is_empty());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     let data = numbered(1, 12_000).concat();
     let mut queue = SendQueue::new(1 << 20);
     let meta = SendMeta::new().with_segment_size(10);
-    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is room");
+    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is space");
     let mut got = Vec::new();
     let mut buffer = [0; 64];
     loop {
@@ -126,7 +126,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(near.send_batch(&msgs).expect("each of them passes"), 40);
         assert_eq!(near.send_iter(&msgs).expect("each of them passes"), 40);
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         assert_eq!(near.flush(&mut queue).expect("each of them passes"), 40);
         assert_eq!(payloads(&far, 120), [&short[..], &short, &short].concat());
 

@@ -75,9 +75,9 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
         let mut received = Vec::new();
         while received.len() < BATCH {
             if way % 2 == 0 {
-                let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-                let count = far.recv_batch(&mut room).expect("something is waiting");
-                received.extend(room[..count].iter().map(|msg| msg.data().to_vec()));
+                let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+                let count = far.recv_batch(&mut recv_msgs).expect("something is waiting");
+                received.extend(recv_msgs[..count].iter().map(|msg| msg.data().to_vec()));
             } else {
                 far.recv_into(&mut batch).expect("something is waiting");
                 received.extend(batch.iter().map(|datagram| datagram.data().to_vec()));

@@ -50,13 +50,13 @@ struct Rounds<'a> {
     msgs: Vec<SendMsg<'a>>,
     queue: SendQueue,
     batch: RecvBatch,
-    room: Vec<RecvMsg<'a>>,
+    recv_msgs: Vec<RecvMsg<'a>>,
 }
 
 impl Rounds<'_> {
     /// A receive, of one kind or the other, that waits or finds something.
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
-        let Self { near, msgs, batch, room, .. } = self;
+        let Self { near, msgs, batch, recv_msgs, .. } = self;
         let size = 1 + i % MOST;
         let send = || near.send_batch(&msgs[..size]).expect("loopback takes it");
         let waits = i % 3 == 0;
@@ -66,9 +66,9 @@ impl Rounds<'_> {
         let receive = async {
             match i % 4 {
                 0 => far.recv_into_async(batch).await,
-                1 => far.recv_batch_async(room).await,
+                1 => far.recv_batch_async(recv_msgs).await,
                 2 => poll_fn(|cx| far.poll_recv_into(cx, batch)).await,
-                _ => poll_fn(|cx| far.poll_recv_batch(cx, room)).await,
+                _ => poll_fn(|cx| far.poll_recv_batch(cx, recv_msgs)).await,
             }
         };
         let late = async {
@@ -85,7 +85,7 @@ impl Rounds<'_> {
     async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { msgs, queue, .. } = self;
         let msgs = &msgs[..1 + i % MOST];
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let no_error = |index, error| panic!("{index}: {error}");
         let (sent, counts) = polled(async {
             from.flush_async(queue).await?;
@@ -108,7 +108,7 @@ async fn allocate_nothing(far: &impl AsyncBatchSocket) {
         msgs: vec![SendMsg::to(to, &PAYLOAD); MOST],
         queue: SendQueue::new(1 << 20),
         batch: RecvBatch::new(MOST, 16),
-        room: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
+        recv_msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
     };
     // The warm-up has every kind and size once, the largest included.
     let warm_up = 12 * MOST;

@@ -231,12 +231,12 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let done = wire.near.send_each(wire.msgs(&data), |index, error| {
-        told.push((index, error.raw_os_error()));
+        reported.push((index, error.raw_os_error()));
     });
     assert_eq!(done.unwrap(), N);
-    assert_eq!(told, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
+    assert_eq!(reported, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
     fault::finish();
     assert_eq!(wire.arrived(), [0, 3]);
     assert_eq!(Backend::current(), Backend::Mmsg);

@@ -1,4 +1,4 @@
-//! What each kind of message to be sent puts into its header, seen by what comes out elsewhere.
+//! What each type of message to be sent puts into its header, seen by what comes out elsewhere.
 //!
 //! One arena for all of them: whatever a message's header does not set anew, the one before it
 //! has left there.
@@ -28,9 +28,9 @@ fn came(socket: &UdpSocket) -> Came {
     (msg.data().to_vec(), msg.addr(), tos)
 }
 
-fn tos(level: i32, kind: i32, value: i32) -> ControlBuf<'static> {
+fn tos(level: i32, ty: i32, value: i32) -> ControlBuf<'static> {
     let mut control = ControlBuf::new();
-    control.push(level, kind, &value.to_ne_bytes()).expect("an int fits");
+    control.push(level, ty, &value.to_ne_bytes()).expect("an int fits");
     control
 }
 
@@ -58,7 +58,7 @@ fn each_type_of_message_sets_its_whole_header() {
     let from = Some(addr(&near));
     for backend in BACKENDS {
         let mut arena = MmsgBuf::with_backend(backend);
-        // Forwards, backwards and forwards: every slot has had every kind before it.
+        // Forwards, backwards and forwards: every slot has had every type before it.
         for turn in 0..3 {
             let mut order: Vec<_> = msgs.to_vec();
             let mut at_far: Vec<Came> = vec![

@@ -195,15 +195,15 @@ impl Receiving {
         self
     }
 
-    /// Receives once, with room for `room` messages, and gives their numbers.
-    fn recv(self, socket: &impl crate::sys::AsSocket, room: usize) -> io::Result<Vec<u32>> {
+    /// Receives once, with space for `capacity` messages, and gives their numbers.
+    fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
         if self == Self::Into {
-            let mut batch = RecvBatch::new(room, size_of::<Number>());
+            let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
             assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
             return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
         }
-        let mut memory = vec![Number::default(); room];
+        let mut memory = vec![Number::default(); capacity];
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
@@ -224,9 +224,9 @@ fn send_call(backend: Backend, left: usize) -> Call {
     if backend == Backend::Mmsg && left > 1 { Call::SendMmsg } else { Call::SendMsg }
 }
 
-/// The same for a receive with room for `room`.
-fn recv_call(backend: Backend, room: usize) -> Call {
-    if backend == Backend::Mmsg && room > 1 { Call::RecvMmsg } else { Call::RecvMsg }
+/// The same for a receive with space for `capacity`.
+fn recv_call(backend: Backend, capacity: usize) -> Call {
+    if backend == Backend::Mmsg && capacity > 1 { Call::RecvMmsg } else { Call::RecvMsg }
 }
 
 /// How many of `left` messages such a call offers.

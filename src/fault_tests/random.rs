@@ -37,7 +37,7 @@ fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
 #[derive(Default)]
 struct Twin {
     /// An error that was met after messages had been moved, and that nobody would meet again.
-    kept: Option<i32>,
+    deferred: Option<i32>,
 }
 
 impl Twin {
@@ -49,9 +49,9 @@ impl Twin {
         mut moves: impl FnMut(usize) -> usize,
         is_lost: impl Fn(i32) -> bool,
     ) -> Result<usize, i32> {
-        if let Some(kept) = self.kept.take() {
+        if let Some(deferred) = self.deferred.take() {
             assert_eq!(log, [], "what is known needs no system call");
-            return Err(kept);
+            return Err(deferred);
         }
         let (mut moved, mut error) = (0, None);
         let questions = |made: &Made| made.call == Call::Permitted;
@@ -78,7 +78,7 @@ impl Twin {
         match error {
             Some(code) if moved == 0 => Err(code),
             Some(code) => {
-                self.kept = Some(code).filter(|code| is_lost(*code));
+                self.deferred = Some(code).filter(|code| is_lost(*code));
                 Ok(moved)
             }
             None => Ok(moved),
@@ -124,7 +124,7 @@ proptest! {
         }
         fault::script([]);
         // An error that is left over would be told to the socket's next user.
-        prop_assert_eq!(twin.kept, None);
+        prop_assert_eq!(twin.deferred, None);
         prop_assert_eq!(wire.arrived(), sent);
     }
 
@@ -163,7 +163,7 @@ proptest! {
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..4,
         n in 0u32..60,
-        rooms in prop::collection::vec(1usize..50, 1..8),
+        capacities in prop::collection::vec(1usize..50, 1..8),
         fates in fates(Call::RecvMmsg, Call::RecvMsg),
     ) {
         let wire = Wire::new();
@@ -173,8 +173,8 @@ proptest! {
         let mut twin = Twin::default();
         let (mut waiting, mut received) = (n as usize, Vec::new());
         fault::script(fates);
-        for room in rooms.into_iter().cycle() {
-            let result = way.recv(&wire.far, room);
+        for capacity in capacities.into_iter().cycle() {
+            let result = way.recv(&wire.far, capacity);
             let log = fault::log();
             let moves = |offered: usize| {
                 let moved = offered.min(waiting);
@@ -194,7 +194,7 @@ proptest! {
             }
         }
         fault::script([]);
-        prop_assert_eq!(twin.kept, None);
+        prop_assert_eq!(twin.deferred, None);
         prop_assert_eq!(received, (0..n).collect::<Vec<_>>());
     }
 }

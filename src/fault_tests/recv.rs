@@ -171,11 +171,11 @@ fn r11_any_receive_on_any_thread_returns_the_deferred_error() {
             fault::script([(Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, REFUSED)]);
             assert_eq!(first.recv(&wire.far, 2).unwrap(), [0]);
             fault::finish();
-            let told = thread::scope(|scope| {
+            let reported = thread::scope(|scope| {
                 let there = scope.spawn(|| errno(next.recv(&wire.far, 2)));
                 there.join().expect("it is told")
             });
-            assert_eq!(told, libc::ECONNREFUSED, "{first:?} {next:?}");
+            assert_eq!(reported, libc::ECONNREFUSED, "{first:?} {next:?}");
             assert_eq!(next.recv(&wire.far, 2).unwrap(), [1]);
         }
     }
@@ -257,9 +257,9 @@ fn d24_no_system_call_is_made_for_no_messages() {
             fault::script([]);
             assert!(way.recv(&wire.far, 0).unwrap().is_empty());
             assert!(calls().is_empty());
-            for room in [1, FIRST_STEP as usize, 8 * FIRST_STEP as usize + 1] {
-                fault::script([(recv_call(backend, room), Fate::Fail(libc::EAGAIN))]);
-                assert_eq!(errno(way.recv(&wire.far, room)), libc::EAGAIN);
+            for capacity in [1, FIRST_STEP as usize, 8 * FIRST_STEP as usize + 1] {
+                fault::script([(recv_call(backend, capacity), Fate::Fail(libc::EAGAIN))]);
+                assert_eq!(errno(way.recv(&wire.far, capacity)), libc::EAGAIN);
                 fault::finish();
             }
             assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);

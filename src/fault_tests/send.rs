@@ -249,12 +249,12 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
             msgs[first] = msgs[first].with_dest(broadcast);
             msgs[second] = msgs[second].with_dest(other_family);
             let codes = [(first, libc::EACCES), (second, libc::EAFNOSUPPORT)];
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let done = wire.near.send_each(&msgs, |index, error| {
-                told.push((index, error.raw_os_error().expect("the system's")));
+                reported.push((index, error.raw_os_error().expect("the system's")));
             });
             assert_eq!(done.unwrap(), N);
-            assert_eq!(told, codes, "{backend:?}");
+            assert_eq!(reported, codes, "{backend:?}");
             let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
             assert_eq!(wire.arrived(), good.collect::<Vec<_>>());
         }
@@ -367,7 +367,7 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
     for way in Sending::all(Backend::Mmsg) {
         way.choose(Backend::Mmsg);
-        // A flush goes in smaller steps, unless it is lent an arena that has room for more.
+        // A flush goes in smaller steps, unless it is lent an arena that has space for more.
         crate::clear_pool();
         let step = if way == Sending::Flush { 256 } else { MOST };
         let steps = MOST / step;

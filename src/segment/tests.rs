@@ -91,7 +91,7 @@ proptest! {
         let memory = &MEMORY;
         let dests = [None, "127.0.0.1:1".parse().ok(), "[::1]:1".parse().ok(), "[::ffff:127.0.0.1]:1".parse().ok()];
         let mut control = ControlBuf::new();
-        control.push(1, 2, b"x").expect("there is room");
+        control.push(1, 2, b"x").expect("there is space");
         let gathers: Vec<[IoSlice<'_>; 2]> = specs.iter()
             .map(|spec| [IoSlice::new(&memory[..spec.len / 2]), IoSlice::new(&memory[spec.len / 2..spec.len])])
             .collect();
@@ -118,8 +118,8 @@ proptest! {
 #[test]
 fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
     let mut control = ControlBuf::new();
-    let (level, kind) = numbers::SEGMENT.expect("Linux has it");
-    control.push(level, kind, &75u16.to_ne_bytes()).expect("there is room");
+    let (level, ty) = numbers::SEGMENT.expect("Linux has it");
+    control.push(level, ty, &75u16.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
     assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
 }
@@ -127,9 +127,9 @@ fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
 #[test]
 fn d6_messages_that_ask_for_a_timestamp_stay_alone() {
     for number in [numbers::TIMESTAMPING, numbers::STAMP_NUMBER] {
-        let (level, kind) = number.expect("Linux has it");
+        let (level, ty) = number.expect("Linux has it");
         let mut control = ControlBuf::new();
-        control.push(level, kind, &1u32.to_ne_bytes()).expect("there is room");
+        control.push(level, ty, &1u32.to_ne_bytes()).expect("there is space");
         let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
         assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
     }
@@ -140,9 +140,9 @@ fn d20_a_run_takes_as_many_buffers_as_fit() {
     let memory = [0; 40];
     let parts: Vec<_> = memory.chunks(10).map(IoSlice::new).collect();
     let msgs = [SendMsg::gather(&parts); 9];
-    for (room, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
+    for (capacity, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
         let mut msgs = msgs.iter();
-        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, room);
+        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, capacity);
         let mut buffers = 0;
         let next = run.join(&mut msgs, |_| buffers += 1);
         assert_eq!((run.count(), buffers, next.is_none()), (first, (first - 1) * 4, first == 9));

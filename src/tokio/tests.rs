@@ -13,7 +13,7 @@ use ::tokio::net::UdpSocket;
 use crate::progress::Direction;
 use crate::{AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, pending, sys};
 
-/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no room.
+/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no space.
 fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -71,7 +71,7 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
     with_idle_socket(async |socket| {
         let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two")];
         let mut queue = SendQueue::new(1_000);
-        queue.push(&msgs[0]).expect("there is room");
+        queue.push(&msgs[0]).expect("there is space");
         keep(&socket, Direction::Send);
         returns_at_once(socket.send_batch_async(&msgs));
         waits(socket.send_batch_async(&msgs)).await;

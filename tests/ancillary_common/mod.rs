@@ -116,14 +116,14 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     let mut taken = Vec::new();
     while taken.len() < count {
         assert!(in_error(socket, NET), "{} of {count} came: {taken:?}", taken.len());
-        let mut room = [Report::EMPTY; 4];
-        let n = drain_errors(socket, &mut room).expect("it is a socket");
-        taken.extend_from_slice(&room[..n]);
+        let mut reports = [Report::EMPTY; 4];
+        let n = drain_errors(socket, &mut reports).expect("it is a socket");
+        taken.extend_from_slice(&reports[..n]);
     }
     taken
 }
 
 /// What happened, where to and who says so.
-pub fn told(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
+pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
     (report.event, report.dest, report.reporter)
 }

@@ -66,7 +66,7 @@ pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     let bytes = (count * size_of::<i32>()) as libc::c_uint;
-    // SAFETY: the macros write within `control`, which has room for MOST descriptors; the header
+    // SAFETY: the macros write within `control`, which has space for MOST descriptors; the header
     // describes the memory above, all of which outlives the call.
     let sent = unsafe {
         if count > 0 {

@@ -1,4 +1,4 @@
-//! Sends: that they wait for room, go on from where they were, and lose nothing when dropped.
+//! Sends: that they wait for space, go on from where they were, and lose nothing when dropped.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -20,7 +20,7 @@ fn msgs(payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
 
 fn queue(payloads: &[Vec<u8>]) -> SendQueue {
     let mut queue = SendQueue::new(1 << 20);
-    payloads.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is room"));
+    payloads.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
     queue
 }
 
@@ -41,7 +41,7 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
         let payloads = numbered(COUNT, 8);
         let msgs = msgs(&payloads);
         assert_eq!(near.send_batch_async(&[]).await.expect("nothing is asked for"), 0);
-        let sent = near.send_batch_async(&msgs).await.expect("there is room");
+        let sent = near.send_batch_async(&msgs).await.expect("there is space");
         assert!((1..COUNT).contains(&sent), "{sent} of {COUNT} fit");
         // Full: neither kind sends any.
         {
@@ -58,7 +58,7 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
                     0 => near.send_batch_async(left).await,
                     _ => poll_fn(|cx| near.poll_send_batch(cx, left)).await,
                 }
-                .expect("there is room again");
+                .expect("there is space again");
             }
         };
         let ((), got) = tokio::join!(send_the_rest, receive(&far, COUNT));
@@ -99,7 +99,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
             near.writable().await.expect("it is, as tokio must first hear");
             {
                 let mut flush = pin!(near.flush_async(&mut queue));
-                // As far as there is room, and then it waits; and is dropped.
+                // As far as there is space, and then it waits; and is dropped.
                 assert!(once(flush.as_mut()).await.is_none_or(|flushed| flushed.is_ok()));
             }
             assert!(got.len() + queue.len() < COUNT, "some are on their way");
@@ -169,7 +169,7 @@ fn offload_sends_gso_batches() {
         let data = numbered(30, 100);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
 
         assert_eq!(from.send_batch_async(&msgs).await.expect("loopback takes it"), 30);
         from.flush_async(&mut queue).await.expect("loopback takes it");
@@ -182,7 +182,7 @@ fn offload_sends_gso_batches() {
     });
 }
 
-/// What does not fit now goes when there is room, and the task waits as with any other message.
+/// What does not fit now goes when there is space, and the task waits as with any other message.
 #[test]
 fn d8_a_message_segmented_in_user_space_waits_until_writable() {
     run(async {
@@ -192,16 +192,16 @@ fn d8_a_message_segmented_in_user_space_waits_until_writable() {
         let meta = mmsg::SendMeta::new().with_segment_size(8);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let send = async {
             let no_error = |index, error| panic!("message {index}: {error}");
-            near.send_each_async(&msgs, no_error).await.expect("there is room again");
-            near.flush_async(&mut queue).await.expect("there is room again");
+            near.send_each_async(&msgs, no_error).await.expect("there is space again");
+            near.flush_async(&mut queue).await.expect("there is space again");
         };
-        let pieces: Vec<_> =
+        let segments: Vec<_> =
             data.iter().flat_map(|data| data.chunks(8)).map(<[u8]>::to_vec).collect();
-        let ((), got) = tokio::join!(send, receive(&far, pieces.len() * 2));
-        assert_eq!(got, [&pieces[..], &pieces].concat());
+        let ((), got) = tokio::join!(send, receive(&far, segments.len() * 2));
+        assert_eq!(got, [&segments[..], &segments].concat());
     });
 }
 

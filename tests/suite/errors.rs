@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use mmsg::{Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
 
-use crate::common::recv::{collect, memory, payloads, room};
+use crate::common::recv::{collect, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
 use crate::common::{choose_backend, code, would_block};
 
@@ -82,7 +82,7 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
         socket.send_to(b"earlier", addr(&socket)).expect("it is taken");
         socket.connect(addr(&gone)).expect("connecting does nothing but remember");
         let mut memory = memory(4, 16);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         let mut receive = || match by_arena {
             true => arena.recv(&socket, &mut msgs),
             false => socket.recv_batch(&mut msgs),
@@ -106,13 +106,13 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
         socket.connect(addr(&gone)).expect("connecting does nothing but remember");
         socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
         settle();
-        let told = match sending {
+        let reported = match sending {
             true => socket.send_batch(&[SendMsg::new(b"hello?"), SendMsg::new(b"hello??")]),
             false => socket.recv_into(&mut RecvBatch::new(4, 16)),
         };
-        assert_eq!(told.expect_err("refused").kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(reported.expect_err("refused").kind(), ErrorKind::ConnectionRefused);
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(socket.recv_batch(&mut room(&mut memory(4, 16)))), "told once");
+        assert!(would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), "told once");
     }
 }
 
@@ -136,7 +136,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
         settle();
     }
     // The last datagram's refusal has nothing to be hidden behind.
-    assert_eq!(code(socket.recv_batch(&mut room(&mut memory(4, 16)))), libc::ECONNREFUSED);
+    assert_eq!(code(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), libc::ECONNREFUSED);
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
     assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
@@ -192,7 +192,7 @@ fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
         failed.push((index, error.raw_os_error()));
         b.connect_addr(&a_name).expect("it is there");
     };
-    assert_eq!(a.send_each(msgs, &mut turn_back).expect("the queue has room"), 4);
+    assert_eq!(a.send_each(msgs, &mut turn_back).expect("the queue has space"), 4);
     assert_eq!(failed, [(0, Some(libc::EPERM))]);
     assert_eq!(payloads(&b, 3), [b"1", b"2", b"3"]);
     assert_eq!(Some(Backend::current()), crate::BACKEND);
@@ -206,7 +206,7 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     for count in [1, 2] {
         assert_eq!(code(file.send_batch(&msgs[..count])), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_batch(&mut room(&mut memory(count, 16)))), libc::ENOTSOCK);
+        assert_eq!(code(file.recv_batch(&mut recv_msgs(&mut memory(count, 16)))), libc::ENOTSOCK);
         assert_eq!(code(file.recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
     }
 }
@@ -224,7 +224,7 @@ fn a_full_socket_is_no_error_of_a_message() {
     assert!(would_block(a.send_batch(&msgs[done..])));
     let got = collect(&b, done);
     assert!(got.iter().map(|got| &got.data[..]).eq(numbers[..done].iter().map(|n| &n[..])));
-    assert_eq!(a.send_each(&msgs[done..][..1], none).expect("there is room again"), 1);
+    assert_eq!(a.send_each(&msgs[done..][..1], none).expect("there is space again"), 1);
 }
 
 #[test]

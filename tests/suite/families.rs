@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use mmsg::{BatchSocket, SendMsg};
 
-use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{
     addr, connected, dual_stack, refusing, settle, udp4, udp6, unix_pair,
 };
@@ -134,10 +134,10 @@ fn unix_datagrams_have_no_internet_address() {
     let (a, b) = unix_pair();
     let sent = numbered(8, 5_000);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::new(data)).collect();
-    assert_eq!(a.send_batch(&msgs).expect("the queue has room for eight"), 8);
+    assert_eq!(a.send_batch(&msgs).expect("the queue has space for eight"), 8);
 
     let mut memory = memory(8, 6_000);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(b.recv_batch(&mut msgs).expect("eight are there"), 8);
     assert_eq!(data_of(&msgs), sent);
     assert!(msgs.iter().all(|msg| msg.addr().is_none() && !msg.truncated()));
@@ -162,7 +162,7 @@ fn a_long_unix_name_is_no_internet_address() {
         sender.send_to_addr(data, &name).expect("it is there");
     }
     let mut memory = memory(4, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(receiver.recv_batch(&mut msgs).expect("two are there"), 2);
     assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
     assert!(msgs.iter().all(|msg| msg.addr().is_none()));
@@ -174,5 +174,5 @@ fn a_connected_socket_receives_nothing_from_strangers() {
     stranger.send_to(b"let me in", addr(&taken)).expect("the answer comes later");
     settle();
     taken.set_nonblocking(true).expect("it can");
-    assert!(would_block(taken.recv_batch(&mut room(&mut memory(2, 16)))));
+    assert!(would_block(taken.recv_batch(&mut recv_msgs(&mut memory(2, 16)))));
 }

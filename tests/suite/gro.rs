@@ -26,7 +26,7 @@ fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
 /// Sends `data` as one train; false where the kernel sends none.
 fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -> bool {
     let mut control = ControlBuf::new();
-    control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is room");
+    control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is space");
     let msg = SendMsg::to(addr(to), data).with_control(&control);
     match from.send_batch(&[msg]) {
         Ok(count) => assert_eq!(count, 1),

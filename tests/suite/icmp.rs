@@ -15,7 +15,7 @@ use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, refusing, udp4};
 
 /// A socket that is told of ICMP errors, and one that takes what it sends.
-fn told() -> (UdpSocket, UdpSocket) {
+fn reporting() -> (UdpSocket, UdpSocket) {
     let (from, open) = (udp4(), udp4());
     let on = Ancillary::ERRORS.enable(&from).expect("a socket");
     assert!(on.contains(Ancillary::ERRORS));
@@ -51,7 +51,7 @@ fn d5_a_client_that_always_sends_several_gets_connection_refused() {
         |socket, msgs| MmsgBuf::with_backend(crate::BACKEND.expect("one")).send(socket, msgs),
         |socket, msgs| {
             let mut queue = SendQueue::new(1 << 16);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
             socket.flush(&mut queue)
         },
     ];
@@ -132,7 +132,7 @@ fn d12_any_descriptor_of_the_socket_returns_a_deferred_error_once() {
 
 #[test]
 fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
-    let (from, open) = told();
+    let (from, open) = reporting();
     let closed = refusing();
     let (good, bad) =
         (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"nobody listens"));
@@ -153,7 +153,7 @@ fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
 /// As `drain_errors` documents it: each time that such a datagram is offered it is tried twice.
 #[test]
 fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
-    let (from, open) = told();
+    let (from, open) = reporting();
     let too_big = vec![0; 65_510];
     let good = SendMsg::to(addr(&open), b"good");
     let bad = SendMsg::to(addr(&open), &too_big);
@@ -175,7 +175,7 @@ fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
 #[test]
 fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     const SENT: usize = 60;
-    let (from, open) = told();
+    let (from, open) = reporting();
     SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");
     let closed = refusing();
     let (good, bad) =
@@ -201,9 +201,9 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     let reports = drain(&from, is_connection_refused);
     assert!(0 < reports && reports < refused, "{reports} reports fit of {refused}");
     // Near the end one may be told both ways, for nobody can look into the queue.
-    let told = heard + last + reports;
-    assert!((refused..=refused + 2).contains(&told), "{refused}, {heard} and {reports} told");
-    // With room again the queue alone tells, and nobody else's datagram fails.
+    let reported = heard + last + reports;
+    assert!((refused..=refused + 2).contains(&reported), "{refused}, {heard} and {reports} told");
+    // With space again the queue alone tells, and nobody else's datagram fails.
     assert_eq!(from.send_batch(&[good]).expect("told once"), 1);
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
     settle();

@@ -37,7 +37,7 @@ fn s10_a_firewall_rejects_one_destination_alone() {
 
         let mut queue = SendQueue::new(1 << 16);
         for msg in [good, bad, good] {
-            queue.push(&msg).expect("there is room");
+            queue.push(&msg).expect("there is space");
         }
         assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
         assert_eq!(code(from.flush(&mut queue)), libc::EPERM);

@@ -37,7 +37,7 @@ fn s9_no_buffer_space_is_returned_without_waiting() {
     // More than the kernel copies to its stack, so that it must ask for memory, which it refuses.
     let mut control = ControlBuf::new();
     for _ in 0..8 {
-        control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("room");
+        control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("space");
     }
     let good = SendMsg::to(addr(&to), b"good");
     let bad = good.with_control(&control);

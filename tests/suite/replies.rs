@@ -15,13 +15,13 @@ fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAdd
     let mut buffer = [0; 8];
     let mut msg = RecvMsg::new(&mut buffer);
     msg.fill(b"question", source, meta);
-    let told = msg.reply(b"answer").map(|reply| {
+    let reply_parts = msg.reply(b"answer").map(|reply| {
         assert_eq!(reply.slices().collect::<Vec<_>>(), [b"answer"]);
         (reply.dest(), reply.meta())
     });
     let of_datagram = msg.datagrams().next().expect("it is one").reply(b"answer");
-    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), told);
-    told
+    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), reply_parts);
+    reply_parts
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn d3_a_full_socket_ends_an_iterator_at_the_count() {
     let got = collect(&b, handled);
     assert!(got.iter().map(|got| &got.data).eq(&data[..handled]));
     let one = data[handled..].iter().take(1).map(|data| SendMsg::new(data));
-    assert_eq!(a.send_each(one, no_error).expect("there is room again"), 1);
+    assert_eq!(a.send_each(one, no_error).expect("there is space again"), 1);
     assert_eq!(payloads(&b, 1), [&data[handled][..]]);
 }
 

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, payloads, room};
+use crate::common::recv::{collect, payloads, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{code, payload};
 
@@ -80,8 +80,8 @@ fn a_datagram_gathered_from_uneven_buffers_is_one() {
 #[test]
 fn a_datagram_is_scattered_over_uneven_buffers() {
     let (from, to) = (udp4(), udp4());
-    let room: usize = UNEVEN.iter().sum();
-    for size in [0, 1, 2, 4, 5, 704, 767, 768, 769, room - 1, room, room + 1] {
+    let capacity: usize = UNEVEN.iter().sum();
+    for size in [0, 1, 2, 4, 5, 704, 767, 768, 769, capacity - 1, capacity, capacity + 1] {
         let data = payload(size, size);
         send(&from, &to, &data);
         let mut memory = UNEVEN.map(|len| vec![0xEE; len]);
@@ -89,8 +89,8 @@ fn a_datagram_is_scattered_over_uneven_buffers() {
         let mut msgs = [RecvMsg::scatter(&mut buffers)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
         let msg = &msgs[0];
-        let kept = size.min(room);
-        assert_eq!((msg.len(), msg.truncated()), (kept, size > room));
+        let kept = size.min(capacity);
+        assert_eq!((msg.len(), msg.truncated()), (kept, size > capacity));
         let slices: Vec<_> = msg.slices().collect();
         assert!(slices.iter().all(|slice| !slice.is_empty()));
         assert_eq!(slices.concat(), data[..kept]);
@@ -160,7 +160,7 @@ fn more_buffers_than_the_kernel_takes_are_its_error() {
     assert_eq!(payloads(&b, 1), [b"x".repeat(1_024)]);
     assert_eq!(code(a.send_batch(&[SendMsg::gather(&parts)])), libc::EMSGSIZE);
 
-    a.send(b"still there").expect("the queue has room");
+    a.send(b"still there").expect("the queue has space");
     let mut bytes = vec![[0; 1]; 1_025];
     let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
@@ -179,7 +179,7 @@ fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
         let mut memory = vec![vec![0; 8]; 5];
         let mut bytes = vec![[0; 1]; 1_025];
         let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         msgs[place] = RecvMsg::scatter(&mut buffers);
         assert_eq!(code(far.recv_batch(&mut msgs)), libc::EMSGSIZE);
         // Nobody else hears of it, and nothing is lost.

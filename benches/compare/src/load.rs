@@ -106,12 +106,12 @@ impl Check {
     }
 }
 
-/// All workloads of one thread. `room` is how many datagrams may wait at a socket.
-pub fn all(room: usize) -> Vec<Load> {
+/// All workloads of one thread. `capacity` is how many datagrams may wait at a socket.
+pub fn all(capacity: usize) -> Vec<Load> {
     let mut loads = Vec::new();
     for metadata in [false, true] {
         for payload in [15, 1200] {
-            let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= room);
+            let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);
             loads.extend(sweep.map(|batch| Load {
                 workload: "batch",
                 payload,

@@ -31,10 +31,10 @@ fn answered(zone: &Zone, datagram: &[u8]) -> Option<Vec<u8>> {
     answer::answer(zone, datagram, &mut out).map(|len| out[..len].to_vec())
 }
 
-fn question(name: &str, kind: RecordType, size: Option<u16>) -> Message {
+fn question(name: &str, ty: RecordType, size: Option<u16>) -> Message {
     let mut message = Message::new();
     let name = Name::from_ascii(name).expect("a name");
-    message.set_id(0x1234).add_query(Question::query(name, kind));
+    message.set_id(0x1234).add_query(Question::query(name, ty));
     if let Some(size) = size {
         let mut edns = Edns::new();
         edns.set_max_payload(size);
@@ -57,15 +57,15 @@ fn names() -> impl Strategy<Value = String> {
     })
 }
 
-fn kinds() -> impl Strategy<Value = RecordType> {
+fn record_types() -> impl Strategy<Value = RecordType> {
     use RecordType::{A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT};
     prop::sample::select(vec![A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT])
 }
 
 /// Well-formed questions.
 fn questions() -> impl Strategy<Value = Message> {
-    (names(), kinds(), prop::option::of(any::<u16>()))
-        .prop_map(|(name, kind, size)| question(&name, kind, size))
+    (names(), record_types(), prop::option::of(any::<u16>()))
+        .prop_map(|(name, ty, size)| question(&name, ty, size))
 }
 
 /// A well-formed question of which some bytes were changed, and which may be cut.
@@ -117,7 +117,7 @@ proptest! {
         let asked = &message.queries()[0];
         let lower = asked.name().to_lowercase().to_bytes().expect("it can be written");
         prop_assert_eq!(query.name.as_bytes(), &lower[..]);
-        prop_assert_eq!(query.kind, u16::from(asked.query_type()));
+        prop_assert_eq!(query.ty, u16::from(asked.query_type()));
         prop_assert_eq!(query.class, u16::from(asked.query_class()));
         let size = query.edns.map(|edns| edns.size);
         prop_assert_eq!(size, message.extensions().as_ref().map(Edns::max_payload));
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(answer.extensions().is_some(), message.extensions().is_some());
 
         let (records, asked) = (records(), &message.queries()[0]);
-        let find = |name: &Name, kind| records.get(&RrKey::new(name.to_lowercase().into(), kind));
+        let find = |name: &Name, ty| records.get(&RrKey::new(name.to_lowercase().into(), ty));
         let sections = [answer.answers(), answer.name_servers(), answer.additionals()];
         for record in sections.into_iter().flatten() {
             let wildcard = Name::from_ascii("*.any.example.test.").expect("a name");

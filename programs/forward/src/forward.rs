@@ -21,10 +21,10 @@ const STOP: Token = Token(1);
 /// The first session's; the others follow by their slots.
 const SESSIONS: usize = 2;
 
-/// Messages received in one call. Each may be coalesced, and has room for that.
+/// Messages received in one call. Each may be coalesced, and has space for that.
 const BATCH: usize = 64;
-/// Room in the listening socket for bursts of all clients; the system gives what it allows.
-const ROOM: usize = 4 << 20;
+/// Space in the listening socket for bursts of all clients; the system gives what it allows.
+const BUFFER_BYTES: usize = 4 << 20;
 
 pub struct Forwarder {
     poll: Poll,
@@ -47,7 +47,7 @@ impl Forwarder {
         let poll = Poll::new()?;
         stop::on_signals(poll.registry(), STOP)?;
         let socket = UdpSocket::bind(options.listen)?;
-        let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
+        let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
         // Replies must leave by the address that was asked: from another one they would be a
         // stranger's to who asked.
         let any = options.listen.ip().is_unspecified();

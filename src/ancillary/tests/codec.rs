@@ -24,7 +24,7 @@ proptest! {
         let mut buf = [0xaa; 1024];
         let mut end = 0;
         for (level, ty, payload) in &messages {
-            end = append(layout, &mut buf, end, (*level, *ty), payload).expect("the room is ample");
+            end = append(layout, &mut buf, end, (*level, *ty), payload).expect("the buffer is ample");
         }
         let read: Vec<_> = ControlMessages::with_layout(&buf[..end], layout)
             .map(|message| (message.level, message.ty, message.data.to_vec()))
@@ -73,7 +73,7 @@ fn r5_a_segment_size_is_read_in_either_byte_order() {
             let layout = Layout { len_bytes, data_offset, align, big_endian };
             let size: [u8; 4] = [0, 0, 0x05, 0xdc];
             let mut buf = [0xaa; 64];
-            let end = append(layout, &mut buf, 0, (17, 104), &size).expect("there is room");
+            let end = append(layout, &mut buf, 0, (17, 104), &size).expect("there is space");
             assert_eq!(end, data_offset + size.len().next_multiple_of(align));
             // By hand: the header's numbers, each in the layout's byte order.
             let number = |value: u32| match big_endian {

@@ -37,7 +37,7 @@ fn control(messages: &[(Option<CmsgType>, Vec<u8>)]) -> Vec<u8> {
     let end = messages.iter().try_fold(0, |at, (ty, payload)| {
         append(Layout::NATIVE, &mut buf, at, ty.expect("Linux has it"), payload)
     });
-    buf.truncate(end.expect("the room is ample"));
+    buf.truncate(end.expect("the buffer is ample"));
     buf
 }
 

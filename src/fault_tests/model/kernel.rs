@@ -52,7 +52,7 @@ pub(super) struct Kernel {
     /// The error that stays with the message at the head of the line.
     head: Option<i32>,
     /// Errors that a receive met after messages, told by that socket's next receive.
-    kept: [Option<i32>; 2],
+    deferred: [Option<i32>; 2],
     /// The socket that the calls are on.
     socket: usize,
     /// Messages that wait in that socket.
@@ -105,8 +105,8 @@ impl Kernel {
         self.head = None;
     }
 
-    pub(super) fn kept(&self, socket: usize) -> Option<i32> {
-        self.kept[socket]
+    pub(super) fn deferred(&self, socket: usize) -> Option<i32> {
+        self.deferred[socket]
     }
 
     pub(super) fn decide(&mut self, call: Call, offered: usize) -> Fate {
@@ -127,7 +127,7 @@ impl Kernel {
     }
 
     fn receive(&mut self, many: bool, offered: usize) -> (Fate, Answer) {
-        if let Some(errno) = self.kept[self.socket].take() {
+        if let Some(errno) = self.deferred[self.socket].take() {
             return failed(errno);
         }
         // With nothing there, the first event may still be an error; else the real kernel says so.
@@ -139,7 +139,8 @@ impl Kernel {
             Some(event) if count == 0 => self.first(event),
             Some(event) => {
                 if let Event::Fail { errno, .. } = event {
-                    self.kept[self.socket] = Some(errno).filter(|errno| !TRANSIENT.contains(errno));
+                    self.deferred[self.socket] =
+                        Some(errno).filter(|errno| !TRANSIENT.contains(errno));
                 }
                 (Fate::AtMost(count), Answer::Short)
             }

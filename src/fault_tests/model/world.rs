@@ -97,7 +97,7 @@ impl Served {
     fn new(kind: Kind, errors: bool) -> Self {
         let socket = socket();
         socket.set_nonblocking(true).expect("a UDP socket");
-        roomy(&socket);
+        enlarge_receive_buffer(&socket);
         if errors {
             Ancillary::ERRORS.enable(&socket).expect("a UDP socket");
         }
@@ -140,8 +140,8 @@ impl Served {
     }
 }
 
-/// As much room for what waits as the system gives.
-fn roomy(socket: &UdpSocket) {
+/// As much space for what waits as the system gives.
+fn enlarge_receive_buffer(socket: &UdpSocket) {
     socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
 }
 
@@ -167,7 +167,7 @@ impl World {
         fault::script([]);
         let near = Offload::new(socket()).expect("a UDP socket");
         let far = [socket(), socket()];
-        far.iter().for_each(roomy);
+        far.iter().for_each(enlarge_receive_buffer);
         Self {
             kernel: Arc::default(),
             backend: config.backend,
@@ -193,8 +193,8 @@ impl World {
                 let msgs = make(batch, &mut self.next, self.segmentation);
                 self.send(socket, clone, way, &msgs, again, thread);
             }
-            Op::Receive { socket, clone, way, room, thread } => {
-                self.receive(socket, clone, way, room, thread);
+            Op::Receive { socket, clone, way, space, thread } => {
+                self.receive(socket, clone, way, space, thread);
             }
             Op::Fill { socket, batch } => self.fill(socket, batch),
             Op::Push { batch } => {
@@ -259,7 +259,7 @@ impl World {
             self.finish_sends(socket);
         }
         let kernel = lock(&self.kernel);
-        assert_eq!([0, 1].map(|socket| kernel.kept(socket)), [None; 2], "errors never told");
+        assert_eq!([0, 1].map(|socket| kernel.deferred(socket)), [None; 2], "errors never told");
     }
 }
 

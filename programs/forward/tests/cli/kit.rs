@@ -86,7 +86,7 @@ pub fn on_one_cpu() {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: it takes no pointers.
     let cpu = unsafe { libc::sched_getcpu() };
-    // SAFETY: the number is that of a CPU, which the set has room for.
+    // SAFETY: the number is that of a CPU, which the set has space for.
     unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
     // SAFETY: it reads the set, whose size it is told, and concerns this thread (0).
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };

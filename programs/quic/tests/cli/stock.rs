@@ -120,8 +120,8 @@ fn connections_beyond_the_limit_are_refused() {
         refused
     });
     let figures = server.stop();
-    let told = (figures.get("connections ", "connections "), figures.get("", "broken "));
-    assert_eq!(told, (3 + refused, refused), "{figures:?}");
+    let reported = (figures.get("connections ", "connections "), figures.get("", "broken "));
+    assert_eq!(reported, (3 + refused, refused), "{figures:?}");
 }
 
 /// Quinn's server, which answers every request with these bytes, and then ends the stream.
