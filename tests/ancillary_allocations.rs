@@ -73,7 +73,7 @@ fn everything() -> Ancillary {
         | Ancillary::SEND_TIMESTAMP
 }
 
-/// Datagrams and trains from `near` to `far`, with all wishes, in every way to send and receive.
+/// Sends datagrams and GSO batches from `near` to `far`, with all options, in every way.
 fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
     for socket in [near, far] {
         everything().enable(socket).expect("it is a socket");

@@ -1,4 +1,4 @@
-//! The error queue on loopback: refused datagrams and stamps of sending.
+//! The error queue on loopback: ICMP errors and send timestamps.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -20,13 +20,13 @@ use mmsg::{
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
-/// A sender that is told of errors, an open destination and one that refuses; each on IPv4, on
+/// A sender with `ERRORS` on, an open destination and a closed one; each on IPv4, on
 /// IPv6, and on IPv4 by a dual-stack socket.
 struct Setting {
     from: UdpSocket,
     open: UdpSocket,
     to_open: SocketAddr,
-    /// Kept so that nobody else gets the port.
+    /// Held so that nobody else gets the port.
     _closed: UdpSocket,
     to_closed: SocketAddr,
 }
@@ -59,13 +59,13 @@ impl Setting {
         SendMsg::to(self.to_closed, b"bad")
     }
 
-    /// Sends a datagram that is refused, and waits until that is known.
+    /// Sends a datagram to the closed port, and waits for the error.
     fn provoke_error(&self) {
         assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
         assert!(in_error(&self.from, NET));
     }
 
-    /// Takes `count` reports, and checks that each names the destination that refused.
+    /// Takes `count` reports, and checks that each names the closed destination.
     #[track_caller]
     fn check_reports(&self, count: usize) {
         let expected = (Event::Refused, Some(self.to_closed), Some(self.to_closed.ip()));
@@ -110,7 +110,7 @@ fn e1_a_batch_may_mix_open_and_closed_ports() {
             let mut arena = MmsgBuf::with_backend(backend);
             let mut sent = 0;
             while sent < msgs.len() {
-                // The refusal may come between two messages; no call fails for it.
+                // The error may come between two messages; no call fails for it.
                 sent += arena.send(from, &msgs[sent..]).expect("each of them is taken");
             }
             assert_eq!(payloads(open, 4), [b"good"; 4]);
@@ -221,14 +221,14 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
     }
 }
 
-/// An error whose report found no space in the error queue is told nowhere else.
+/// An error whose report found no space in the error queue is reported nowhere else.
 #[test]
 fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.set_nonblocking(true).expect("it can");
         for receive in RECEIVES {
-            // Every other one is told of the one before, and is not sent.
+            // Every other send returns the error of the one before.
             for _ in 0..1_000 {
                 let _ = from.send_to(b"bad", to_closed);
             }
@@ -236,7 +236,7 @@ fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
             assert!(in_error(from, NET));
             let reported = receive(from).expect_err("its report was dropped");
             assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
-            let nothing = receive(from).expect_err("told once");
+            let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             drain(from);
         }
@@ -259,7 +259,7 @@ fn d34_a_receive_returns_a_connected_peers_error_once() {
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
             from.set_nonblocking(true).expect("it can");
-            let nothing = receive(from).expect_err("told once");
+            let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             from.set_nonblocking(false).expect("it can");
         }
@@ -305,7 +305,7 @@ fn e2_a_drained_queue_ends_the_error() {
             setting.provoke_error();
         }
         assert!(epoll.in_error());
-        // The error that waits for the next call was told by then, so this is of the queue alone.
+        // Takes the socket's pending error, so that only the queue is left.
         let _ = setting.from.take_error().expect("it is a socket");
         assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
         let mut report_buf = [Report::EMPTY; 2];

@@ -1,4 +1,4 @@
-//! Which options a socket takes, what turning them off leaves, and who tells it without a kernel.
+//! Which options a socket takes, what turning them off leaves, and metadata of a stand-in.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -74,9 +74,9 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
     let flags = |socket: &UdpSocket| {
         get_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as libc::c_uint
     };
-    let alone = |wish: Ancillary| {
+    let alone = |option: Ancillary| {
         let socket = udp4();
-        ask(&socket, wish);
+        ask(&socket, option);
         flags(&socket)
     };
     let (of_hardware, of_sending) = (alone(hardware), alone(sending));
@@ -144,7 +144,7 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
     assert_eq!(StandIn(meta).send_iter([msg; 40]).expect("they are taken"), 40);
 
-    // A real receive then forgets what a stand-in had told.
+    // A real receive then forgets the stand-in's metadata.
     let socket = udp4();
     socket.send_to(b"data", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_batch(&mut msgs).expect("it is there"), 1);

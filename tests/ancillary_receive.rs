@@ -1,4 +1,4 @@
-//! What the kernel tells about received messages, on loopback, by every way to receive.
+//! Metadata of received messages, on loopback, by every way to receive.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -11,7 +11,7 @@ use ancillary_common::{addr, any6, ask, at, bind, dual_stack, set_option, skip, 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
 use socket2::SockRef;
 
-/// All that is told beside received messages.
+/// All metadata of received messages.
 const RECEIVING: [Ancillary; 10] = [
     Ancillary::DEST,
     Ancillary::TOS,
@@ -28,7 +28,7 @@ const RECEIVING: [Ancillary; 10] = [
 /// That, and what fills the error queue.
 fn everything() -> Ancillary {
     let others = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
-    RECEIVING.into_iter().fold(others, |all, wish| all | wish)
+    RECEIVING.into_iter().fold(others, |all, option| all | option)
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -41,7 +41,7 @@ fn loopback() -> u32 {
     unsafe { libc::if_nametoindex(c"lo".as_ptr()) }
 }
 
-/// Whether the process may be told the marks of packets: some kernels want a capability for it.
+/// Whether the process may see the marks of packets: some kernels want a capability for it.
 fn may_see_marks(test: &str) -> bool {
     let taken = Ancillary::MARK.enable(&udp4()).expect("it is a socket");
     if taken.is_empty() {
@@ -97,14 +97,16 @@ fn each_option_fills_its_fields_and_no_other() {
     };
     for bind in [udp4, udp6] {
         let from = bind();
-        for wish in RECEIVING {
-            if wish == Ancillary::MARK && !may_see_marks("each_wish_fills_its_fields") {
+        for option in RECEIVING {
+            if option == Ancillary::MARK
+                && !may_see_marks("each_option_fills_its_fields_and_no_other")
+            {
                 continue;
             }
             let to = bind();
             let full = full(addr(&to));
             let mut expected = RecvMeta::default();
-            match wish {
+            match option {
                 Ancillary::DEST => {
                     (expected.destination, expected.interface) = (full.destination, full.interface);
                     expected.local = full.local;
@@ -114,24 +116,24 @@ fn each_option_fills_its_fields_and_no_other() {
                 Ancillary::TIMESTAMP => expected.timestamp = full.timestamp,
                 Ancillary::ORIGINAL_DEST => expected.original_dest = full.original_dest,
                 Ancillary::MARK => expected.mark = full.mark,
-                // Stamps of devices, trains, losses and path MTUs: not told where there are none.
+                // Device timestamps, segment sizes, losses and path MTUs: absent here.
                 _ => {}
             }
-            wish.enable(&to).expect("it is a socket");
+            option.enable(&to).expect("it is a socket");
             for way in Way::ALL {
                 send(&from, addr(&to), b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
                 let mut got = way.receive(&to, 1).remove(0);
                 got.meta.timestamp = got.meta.timestamp.map(|_| here);
-                assert_eq!(got.meta, expected, "{wish:?} {way:?}");
+                assert_eq!(got.meta, expected, "{option:?} {way:?}");
             }
-            // And turned off again, it tells nothing.
+            // Turned off again, it fills nothing.
             assert_eq!(
-                wish.disable(&to).expect("it is a socket"),
-                wish.enable(&to).expect("again")
+                option.disable(&to).expect("it is a socket"),
+                option.enable(&to).expect("again")
             );
-            wish.disable(&to).expect("it is a socket");
+            option.disable(&to).expect("it is a socket");
             send(&from, addr(&to), b"data", SendMeta::new());
-            assert_eq!(one(&to).meta, RecvMeta::default(), "{wish:?}");
+            assert_eq!(one(&to).meta, RecvMeta::default(), "{option:?}");
         }
     }
 }
@@ -156,12 +158,12 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         let got = way.receive(receiver, 2);
         let after = SystemTime::now();
 
-        let train = Got { raw: Vec::new(), ..got[0].clone() };
-        assert!(!train.control_truncated && !train.truncated, "{way:?} {train:?}");
-        assert_eq!(train.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
-        assert!(train.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
-        assert_eq!(train.data, payload);
-        let stamp = train.meta.timestamp.expect("asked for");
+        let message = Got { raw: Vec::new(), ..got[0].clone() };
+        assert!(!message.control_truncated && !message.truncated, "{way:?} {message:?}");
+        assert_eq!(message.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
+        assert!(message.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
+        assert_eq!(message.data, payload);
+        let stamp = message.meta.timestamp.expect("asked for");
         assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         let mut expected = RecvMeta::default();
         expected.destination = Some(told_as);
@@ -173,7 +175,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         expected.dropped = Some(lost);
         expected.original_dest = Some(to);
         expected.mark = seen.then_some(mark);
-        assert_eq!(train.meta, expected, "{way:?}");
+        assert_eq!(message.meta, expected, "{way:?}");
 
         assert_eq!(got[1].datagrams, [b"single"]);
         assert_eq!((got[1].meta.segment_size, got[1].meta.ecn()), (None, Some(Ecn::Ce)));

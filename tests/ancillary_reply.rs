@@ -29,7 +29,7 @@ fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
 /// A socket, and the form that an IPv4 address has there.
 type Server = (UdpSocket, fn(&str) -> IpAddr);
 
-/// Sockets on every address, IPv4 alone and of both families, that are told the destination.
+/// Sockets on every address, IPv4 alone and of both families, with `DEST` on.
 fn servers() -> [Server; 2] {
     let servers: [Server; 2] = [
         (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
@@ -148,7 +148,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         answer(&server, &got, &client, own);
     }
 
-    // IPv6 has no broadcast, and of a multicast group it tells no other address.
+    // IPv6 has no broadcast, and gives no other address for a multicast group.
     let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
     ask(&server, Ancillary::DEST);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);

@@ -1,4 +1,4 @@
-//! What a router tells, and what it changes: in network namespaces of the test's own.
+//! What a router reports, and what it changes: in network namespaces of the test's own.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -221,14 +221,14 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
         assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
 
-        // Now that it is known, the host itself refuses; the datagram is not innocent.
+        // Now that the MTU is known, the host itself rejects the datagram.
         let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         let own = reports(&from, 1);
         assert!(own.len() <= 2, "{own:?}");
         for report in own {
             assert_eq!((report.event, report.reporter), (Event::TooBig { mtu: 1280 }, None));
-            // Of IPv4, Linux tells the port that the socket is connected to, here none.
+            // For IPv4, Linux gives the port that the socket is connected to, here none.
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);

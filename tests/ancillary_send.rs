@@ -1,4 +1,4 @@
-//! What messages to be sent ask for, seen at the receiver, and what is refused before it is sent.
+//! Per-message options, seen at the receiver, and options rejected before the send.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -121,7 +121,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         let source = SocketAddr::from(([127, 0, 0, last], addr(&from).port()));
         send(&from, plain.with_meta(SendMeta::new().with_source(source.ip())));
         assert_eq!(one(&to).addr, Some(source));
-        // The IPv4-mapped form of the source, as an IPv6 socket is told it, is good, too.
+        // The IPv4-mapped form of the source, as an IPv6 socket receives it, is good, too.
         let mapped = match source.ip() {
             std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             std::net::IpAddr::V6(ip) => ip,
@@ -129,7 +129,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         send(&from, plain.with_meta(SendMeta::new().with_source(mapped.into())));
         assert_eq!(one(&to).addr, Some(source));
     }
-    // An address of somebody else is the kernel's to refuse.
+    // The kernel rejects an address of somebody else.
     let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(with_source("192.0.2.1"))]);
     assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
 }
@@ -155,12 +155,12 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
 
 #[test]
 fn without_a_destination_the_peer_says_which_family_it_is() {
-    let wishes = SendMeta::new().with_tos(0x49).with_hop_limit(21);
+    let options = SendMeta::new().with_tos(0x49).with_hop_limit(21);
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         from.connect(dest).expect("connecting does nothing but remember");
         let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
-        let meta = wishes.with_source(source.parse().expect("an address"));
+        let meta = options.with_source(source.parse().expect("an address"));
         for msg in [SendMsg::new(b"data"), SendMsg::to(dest, b"data")] {
             send(&from, msg.with_meta(meta));
             let got = one(&to);
@@ -191,7 +191,7 @@ fn a_payload_of_several_segments_is_received_as_datagrams() {
             let meta = SendMeta::new().with_segment_size(size).with_ecn(Ecn::Ect0);
             send(&from, SendMsg::to(dest, &payload).with_meta(meta));
             let expected: Vec<_> = payload.chunks(size.into()).collect();
-            assert_eq!(payloads(&to, expected.len()), expected, "cut every {size} bytes");
+            assert_eq!(payloads(&to, expected.len()), expected, "segments of {size} bytes");
         }
     }
 }
@@ -218,9 +218,9 @@ fn now() -> u64 {
         + u64::try_from(time.tv_nsec).expect("below a second")
 }
 
-/// Calls that must refuse `bad` at every place, and send what is before it.
+/// Calls that must reject `bad` at every place, and send what is before it.
 #[track_caller]
-fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
+fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     let check = |result: io::Result<usize>| {
         let error = result.expect_err("it cannot be right");
         assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::InvalidInput, None));
@@ -261,20 +261,20 @@ fn invalid_options_are_rejected_before_the_send() {
         let v4 = dest.ip().to_canonical().is_ipv4();
         let wrong = if v4 { ["::1", "2001:db8::1"] } else { ["127.0.0.1", "::ffff:127.0.0.1"] };
         for source in wrong {
-            refused(&from, &to, good, good.with_meta(with_source(source)));
+            assert_rejected(&from, &to, good, good.with_meta(with_source(source)));
         }
         if v4 {
-            refused(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
+            assert_rejected(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
         }
         let mut control = ControlBuf::new();
         let header = control_header();
         let payload = vec![0; CONTROL_SPACE - header];
         control.push(77, 77, &payload).expect("it just fits");
         let meta = SendMeta::new().with_ecn(Ecn::Ce);
-        refused(&from, &to, good, good.with_control(&control).with_meta(meta));
+        assert_rejected(&from, &to, good, good.with_control(&control).with_meta(meta));
         from.connect(dest).expect("connecting does nothing but remember");
         let connected = SendMsg::new(b"good");
-        refused(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
+        assert_rejected(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every kind of socket, given to every function that takes one: none of them may take what waits
+//! Every type of socket, given to every function that takes one: none of them may take what waits
 //! there, hang, or say what is not so.
 #![cfg(target_os = "linux")]
 
@@ -87,7 +87,7 @@ fn wait(socket: &impl AsFd) {
     assert_eq!(unsafe { libc::poll(&mut look, 1, wait) }, 1, "nothing came");
 }
 
-/// Every kind of socket that this process may make.
+/// Every type of socket that this process may make.
 fn sockets() -> Vec<Waiting> {
     let data = b"data that waits";
     let of = |name, socket: OwnedFd, peer: Option<OwnedFd>| Waiting {

@@ -51,7 +51,7 @@ fn close_under_a_receiver(into_batch: bool) {
         Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EBADF)),
     }
 
-    // What the crate has kept of an error is not told to the next socket, which has the number.
+    // The next socket with the same number does not get a deferred error.
     let next = udp4();
     sender.send_to(b"hello", addr(&next)).expect("loopback takes it");
     assert_eq!(receive(&next, into_batch).expect("nothing is wrong with it"), [b"hello"]);

@@ -1,4 +1,4 @@
-//! What becomes of a call for which there is no memory.
+//! Calls for which there is no memory.
 #![cfg(unix)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,20 +12,20 @@ use mmsg::{
     BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool,
 };
 
-/// The system's allocator, except that a thread may have it refuse.
-struct Refusing;
+/// The system's allocator, except that a thread may have it fail.
+struct LimitedAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Refusing = Refusing;
+static ALLOCATOR: LimitedAllocator = LimitedAllocator;
 
 thread_local! {
-    /// Requests of at least so many bytes are refused.
+    /// Requests of at least so many bytes fail.
     static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 // SAFETY: every request goes to the system's allocator as it came, or gets the answer that there is
 // no memory, which any request may get. Nothing here allocates or unwinds.
-unsafe impl GlobalAlloc for Refusing {
+unsafe impl GlobalAlloc for LimitedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LIMIT.get() {
             return ptr::null_mut();
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Refusing {
     }
 }
 
-/// Runs `call` with requests of `limit` bytes and more refused.
+/// Runs `call` while requests of `limit` bytes and more fail.
 fn limited<R>(limit: usize, call: impl FnOnce() -> R) -> R {
     LIMIT.set(limit);
     let result = call();

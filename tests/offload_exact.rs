@@ -63,7 +63,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     })
 }
 
-/// Bytes that tell which datagram they belong to.
+/// Bytes that show which datagram they belong to.
 fn payload(index: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (index * 31 + i) as u8).collect()
 }
@@ -189,7 +189,7 @@ fn pair() -> (Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr) {
 fn gso(socket: &Offload<UdpSocket>) -> bool {
     if !socket.gso() {
         // Past the capture of the test harness.
-        let line = "skipped: trains that are sent: no segmentation offload on this kernel\n";
+        let line = "skipped: GSO batches: no segmentation offload on this kernel\n";
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
     socket.gso()
@@ -230,7 +230,7 @@ fn s3_the_socket_option_is_never_set() {
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!(sender.counters().sent_trains, 1);
-    // A long payload sent past the crate is not cut, so the socket has no segment size.
+    // A long payload sent past the crate stays whole, so the socket has no segment size.
     sender.get_ref().send_to(&[7; 3_000], to).expect("loopback takes it");
     let lens: Vec<_> = receive(&receiver, 3).iter().map(|seen| seen.payload.len()).collect();
     assert_eq!(lens, [3, 3, 3_000]);
@@ -278,7 +278,7 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
     let meta = SendMeta::new().with_segment_size(300);
     let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(meta)];
     for on in [true, false] {
-        // Without offload the crate cuts it.
+        // Without GSO the crate segments it in user space.
         assert_eq!(sender.set_gso(on), on);
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
         let seen = receive(&receiver, 5);
@@ -302,13 +302,16 @@ fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
     let mut batch = RecvBatch::new(4, 2_048);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        // The socket beneath takes any space; `Offload` itself would not lose any of them.
+        // The socket beneath takes any buffer; `Offload` itself would reject these.
         assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
         let message = batch.messages().next().expect("one message");
         assert!(message.truncated());
         let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
-        let cut = (payloads[2][..48].to_vec(), true);
-        assert_eq!(datagrams, [(payloads[0].clone(), false), (payloads[1].clone(), false), cut]);
+        let truncated = (payloads[2][..48].to_vec(), true);
+        assert_eq!(
+            datagrams,
+            [(payloads[0].clone(), false), (payloads[1].clone(), false), truncated]
+        );
     }
     sender.get_ref().send_to(b"whole", to).expect("loopback takes it");
     assert_eq!(receive(&receiver, 1)[0].payload, b"whole");

@@ -72,7 +72,7 @@ fn d8_a_non_blocking_call_never_blocks_and_no_datagram_is_lost_or_doubled() {
 #[test]
 fn d8_a_send_timeout_is_honoured() {
     let (near, far) = unix_pair();
-    // As short as the kernel's clock can tell.
+    // As short as the kernel's clock resolves.
     near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
     let near = Offload::new(near).expect("a Unix socket");
     let start = Instant::now();
@@ -109,7 +109,7 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     assert!(got == data);
 }
 
-/// A firewall that looks at lengths drops a batch of datagrams each of which it lets through.
+/// A firewall that checks lengths drops a batch of datagrams each of which it lets through.
 #[test]
 fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
     let name = "d4_datagrams_pass_a_filter_that_rejects_their_gso_batch";

@@ -70,7 +70,7 @@ async fn echo(socket: impl AsyncBatchSocket) {
     }
 }
 
-/// Keeps a window of datagrams on their way and checks what comes back, until told to stop.
+/// Keeps a window of datagrams on their way and checks what comes back, until `stop` is set.
 async fn load(
     socket: impl AsyncBatchSocket,
     to: SocketAddr,

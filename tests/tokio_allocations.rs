@@ -54,7 +54,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// A receive, of one kind or the other, that waits or finds something.
+    /// A receive, of one type or the other, that waits or finds something.
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { near, msgs, batch, recv_msgs, .. } = self;
         let size = 1 + i % MOST;
@@ -81,7 +81,7 @@ impl Rounds<'_> {
         counts
     }
 
-    /// A send, of one kind or another.
+    /// A send, of one type or another.
     async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { msgs, queue, .. } = self;
         let msgs = &msgs[..1 + i % MOST];
@@ -110,7 +110,7 @@ async fn allocate_nothing(far: &impl AsyncBatchSocket) {
         batch: RecvBatch::new(MOST, 16),
         recv_msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
     };
-    // The warm-up has every kind and size once, the largest included.
+    // The warm-up has every type and size once, the largest included.
     let warm_up = 12 * MOST;
     for i in 0..warm_up + rounds() {
         let counts = rounds_of.receive(far, i).await;
@@ -141,14 +141,14 @@ fn futures_on_a_socket_allocate_nothing() {
 
 #[test]
 fn futures_through_offload_allocate_nothing() {
-    // Trains would make the count of messages another.
+    // GRO would change the count of messages.
     run(async {
         let far = Offload::builder().gro(false).build(far()).expect("a UDP socket");
         allocate_nothing(&far).await;
     });
 }
 
-/// Once such a socket was told of an error, tokio remembers it until somebody clears it.
+/// Once such a socket met an error, tokio remembers it until somebody clears it.
 #[test]
 fn futures_on_a_socket_that_met_errors_allocate_nothing() {
     run(async {

@@ -1,4 +1,4 @@
-//! Batches against a naive twin: the same datagrams sent and received one by one with std.
+//! Batches against a naive twin: the same datagrams sent and received singly with std.
 //!
 //! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
 //! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.
@@ -44,7 +44,7 @@ struct Round {
 /// What became of a round: which datagrams failed and why, and what each receiver got.
 type Outcome = (Vec<(usize, i32)>, [Vec<Received>; 2]);
 
-/// A received datagram: its bytes buffer by buffer, its source, and its length if that is told.
+/// A received datagram: its bytes by buffer, its source, and its full length if that is known.
 #[derive(Clone, Debug, PartialEq)]
 struct Received {
     slices: Vec<Vec<u8>>,

@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         if control.push(level, ty, payload).is_ok() {
             pushed.push((level, ty, payload));
         } else {
-            assert_eq!(control.as_bytes().len(), before, "a refused message leaves nothing");
+            assert_eq!(control.as_bytes().len(), before, "a rejected message leaves nothing");
         }
     }
     let found: Vec<_> = control.messages().map(|m| (m.level, m.ty, m.data)).collect();

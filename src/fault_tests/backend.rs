@@ -248,7 +248,7 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
 fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let wire = Wire::new();
     Backend::Mmsg.select().unwrap();
-    // Connected to itself, it takes nothing from others, who are told so.
+    // Connected to itself, it rejects datagrams of others, who get ECONNREFUSED.
     let refusing = socket();
     refusing.connect(addr(&refusing)).unwrap();
     wire.near.connect(addr(&refusing)).unwrap();
@@ -259,8 +259,8 @@ fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let msgs = [SendMsg::new(b"two"), SendMsg::new(b"three")];
     assert_eq!(errno(wire.near.send_batch(&msgs)), libc::EPERM);
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::Permitted, 1)]);
-    let kept = wire.near.take_error().unwrap().expect("the refusal is still there");
-    assert_eq!(kept.raw_os_error(), Some(libc::ECONNREFUSED));
+    let pending = wire.near.take_error().unwrap().expect("ECONNREFUSED is still there");
+    assert_eq!(pending.raw_os_error(), Some(libc::ECONNREFUSED));
 }
 
 #[test]

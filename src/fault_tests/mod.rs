@@ -1,7 +1,7 @@
-//! The paths that only an unwilling system takes: scripted results of system calls in front of
+//! Error paths: scripted results of system calls in front of
 //! real loopback sockets.
 //!
-//! What arrives is looked at through the standard library, so that what a test sees does not pass
+//! Tests receive through the standard library, so that what a test sees does not pass
 //! through what it tests. Messages are numbered by their payload.
 
 mod backend;
@@ -55,8 +55,8 @@ fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload.try_into().expect("a number has four bytes"))
 }
 
-/// Three sockets on loopback: `near` sends, `far` receives, and `marker` tells that all that was
-/// sent before has arrived, since loopback keeps the order.
+/// Three sockets on loopback: `near` sends, `far` receives, and `marker` shows that all that was
+/// sent before was received, since loopback keeps the order.
 struct Wire {
     near: UdpSocket,
     far: UdpSocket,
@@ -78,7 +78,7 @@ impl Wire {
         numbers.iter().map(|number| SendMsg::to(self.to(), number)).collect()
     }
 
-    /// The numbers of what has come to `far`, all of which is taken off it.
+    /// The numbers of all datagrams that wait at `far`, which are received.
     fn arrived(&self) -> Vec<u32> {
         self.marker.send_to(b"end", self.to()).expect("loopback takes a datagram");
         let mut arrived = Vec::new();

@@ -1,4 +1,4 @@
-//! Flushes of a queue that the socket takes in pieces, or not at all.
+//! Flushes that the socket takes in parts, or not at all.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -63,7 +63,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
                 assert_eq!(wire.near.flush(&mut queue).unwrap(), bad);
                 calls();
             }
-            // Twice: told again for as long as it is true.
+            // Twice: returned again for as long as it is true.
             for _ in 0..2 {
                 fault::script([(send_call(backend, N - bad), Fate::Fail(code))]);
                 assert_eq!(errno(wire.near.flush(&mut queue)), code);

@@ -1,7 +1,7 @@
 //! Scripts at random, against a naive twin that goes over the system calls that were made.
 //!
 //! The twin knows nothing of steps, headers or arenas. It is given what became of each system
-//! call, and says what the caller must have been told.
+//! call, and computes what the caller must have got.
 
 use proptest::prelude::*;
 
@@ -91,8 +91,8 @@ fn number_of_error(result: io::Result<usize>) -> Result<usize, i32> {
 }
 
 proptest! {
-    /// Every message is sent or its error told, never both, in order; and the caller is told what
-    /// the system said.
+    /// Every message is sent or its error reported, never both, in order; and the caller gets what
+    /// the kernel answered.
     #[test]
     fn each_sent_message_is_reported_with_one_outcome(
         backend in prop::sample::select(&BACKENDS[..]),
@@ -123,7 +123,7 @@ proptest! {
             }
         }
         fault::script([]);
-        // An error that is left over would be told to the socket's next user.
+        // The socket's next user would get an error that is left over.
         prop_assert_eq!(twin.deferred, None);
         prop_assert_eq!(wire.arrived(), sent);
     }
@@ -152,12 +152,12 @@ proptest! {
             }
         }
         fault::script([]);
-        prop_assert!(failed.is_sorted_by(|a, b| a < b), "told twice or out of order: {:?}", failed);
+        prop_assert!(failed.is_sorted_by(|a, b| a < b), "reported twice or out of order: {:?}", failed);
         let good: Vec<_> = (0..n).filter(|i| !failed.contains(i)).collect();
         prop_assert_eq!(wire.arrived(), good);
     }
 
-    /// Every datagram comes once, in order, and every error that the system told comes too.
+    /// Every datagram comes once, in order, and so does every error of the system.
     #[test]
     fn every_datagram_and_every_error_is_received_once(
         backend in prop::sample::select(&BACKENDS[..]),

@@ -1,4 +1,4 @@
-//! Receives that are cut short, interrupted, or meet an error.
+//! Receives that end early, are interrupted, or meet an error.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-/// What a growing receive wires first; with more waiting, it looks again.
+/// What a growing receive wires first; with more waiting, it receives again.
 const FIRST_STEP: u32 = 16;
 
 const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
@@ -54,7 +54,7 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert!(made[..4].iter().all(|(made, _)| *made == call), "{made:?}");
         }
     }
-    // Between two messages of a batch that comes one by one.
+    // Between two single-message calls of a batch.
     wire.fill(0..2);
     let (kernel, again) = ((Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, Fate::Fail(libc::EINTR)));
     fault::script([kernel, again, again, kernel]);
@@ -73,13 +73,13 @@ fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
             fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
             assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
             fault::finish();
-            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "nothing is kept of {code}");
+            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
         }
     }
 }
 
-/// Receives `first` from the full socket in a call that meets `code` after them, and checks who
-/// is told of it: nobody but the next receive on that socket, once.
+/// Receives `first` from the full socket in a call that meets `code` after them, and checks that
+/// only the next receive on that socket returns it, once.
 fn only_the_next_receive_returns(
     wire: &Wire,
     mut recv: impl FnMut() -> io::Result<Vec<u32>>,
@@ -173,7 +173,7 @@ fn r11_any_receive_on_any_thread_returns_the_deferred_error() {
             fault::finish();
             let reported = thread::scope(|scope| {
                 let there = scope.spawn(|| errno(next.recv(&wire.far, 2)));
-                there.join().expect("it is told")
+                there.join().expect("it ends")
             });
             assert_eq!(reported, libc::ECONNREFUSED, "{first:?} {next:?}");
             assert_eq!(next.recv(&wire.far, 2).unwrap(), [1]);
@@ -207,7 +207,7 @@ fn would_block_after_messages_is_not_a_deferred_error() {
 }
 
 /// Only the first message is waited for: not the others, and not the second step, though the first
-/// came back full. A call that waits would not come back, and the channel tells.
+/// came back full. The channel shows a call that does not return.
 #[test]
 fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
     for backend in BACKENDS {

@@ -1,4 +1,4 @@
-//! Sends that are cut short, interrupted or refused.
+//! Sends that end early, are interrupted, or meet an error.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -64,7 +64,7 @@ fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::SendMsg, 1)]);
 }
 
-/// What stopped it may be over, or have been an error that is told once and about none of these.
+/// The cause may be over, or have been an error about an earlier datagram, which is reported once.
 #[test]
 fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
@@ -83,7 +83,7 @@ fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     }
 }
 
-/// To a connected socket's peer, such errors are about datagrams sent before, and told once.
+/// On a connected socket, ICMP errors are about earlier datagrams, and are reported once.
 #[test]
 fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let wire = Wire::new();
@@ -158,7 +158,7 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert_eq!(calls(), [(call, offered); 4]);
             assert!(wire.arrived().is_empty());
         }
-        // Between the messages of a batch that goes one by one.
+        // Between the single-message calls of a batch.
         let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
         fates.extend(interrupted(Call::SendMsg));
         fault::script(fates);
@@ -180,7 +180,7 @@ fn a_socket_that_fills_up_gives_a_count_and_no_error() {
                 fault::script(cut_send(backend, N, k, libc::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
                 calls();
-                // Nothing is kept of it: the next call asks the system, and that says it again.
+                // `WouldBlock` is not deferred: the next call meets it again.
                 fault::script([(send_call(backend, N - k), Fate::Fail(libc::EAGAIN))]);
                 let error = way.send(&wire.near, &msgs[k..]).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
@@ -282,7 +282,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
         assert!(calls.len() <= ALL + 16, "{backend:?}: {} calls", calls.len());
         assert!(offered <= 2 * ALL, "{backend:?}: {offered} headers");
 
-        // One that fails does not make the others go one by one.
+        // One that fails does not make the others single-message calls.
         let data = numbers(0..64);
         let mut msgs = wire.msgs(&data);
         msgs[0] = SendMsg::to(nowhere, b"bad");
@@ -296,7 +296,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
     }
 }
 
-/// Such an error is about a datagram sent before, and the kernel tells it once. Between single
+/// Such an error is about a datagram sent before, and the kernel reports it once. Between single
 /// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
 #[test]
 fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
@@ -327,8 +327,8 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     }
 }
 
-/// As [`any_error_at_any_position_is_reported_for_its_message`], but one that means something to those
-/// who would spin, wait or give up: nothing of the kind happens.
+/// As [`any_error_at_any_position_is_reported_for_its_message`], for an error that
+/// invites to spin, wait or give up: the library does neither.
 fn is_returned_unchanged(code: i32) {
     let wire = Wire::new();
     let data = numbers(0..3);
@@ -367,7 +367,7 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
     for way in Sending::all(Backend::Mmsg) {
         way.choose(Backend::Mmsg);
-        // A flush goes in smaller steps, unless it is lent an arena that has space for more.
+        // A flush goes in smaller steps, unless the pool has an arena with capacity for more.
         crate::clear_pool();
         let step = if way == Sending::Flush { 256 } else { MOST };
         let steps = MOST / step;

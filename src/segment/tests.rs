@@ -20,7 +20,7 @@ fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     runs.iter().map(Run::count).collect()
 }
 
-/// The same by joining, which looks at most messages in another way.
+/// The same by `join`, which reads most messages in another way.
 fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
     let mut next = msgs.next();
@@ -34,7 +34,7 @@ fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     counts
 }
 
-/// The naive twin: looks at whole prefixes, by the rules as they are written down.
+/// The naive twin: checks whole prefixes by the written rules.
 fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut rest = msgs;
@@ -54,7 +54,7 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     let same = |msg: &SendMsg<'_>| {
         (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
     };
-    // What is quickly seen comes first: most prefixes are no train.
+    // The cheap checks come first: most prefixes are no GSO batch.
     msgs.len() <= 64
         && first.meta().segment_size.is_none()
         && first.len() < limits.rejected_len

@@ -1,4 +1,4 @@
-//! Errors that an earlier call has kept, which no kernel can be made to leave at will.
+//! Deferred errors of an earlier call, which no kernel can be made to leave at will.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -30,7 +30,7 @@ fn keep(socket: &UdpSocket, direction: Direction) {
     pending::keep(sys::borrow(socket), direction, &error);
 }
 
-/// The future's first poll tells the error; it cannot have waited for anything.
+/// The future's first poll returns the error; it cannot have waited for anything.
 #[track_caller]
 fn returns_at_once<T>(future: impl Future<Output = io::Result<T>>) {
     let mut cx = std::task::Context::from_waker(Waker::noop());
@@ -43,7 +43,7 @@ fn returns_at_once<T>(future: impl Future<Output = io::Result<T>>) {
 
 async fn waits<T>(future: impl Future<Output = io::Result<T>>) {
     let limited = ::tokio::time::timeout(Duration::from_millis(1), future).await;
-    assert!(limited.is_err(), "it was told once");
+    assert!(limited.is_err(), "it is returned once");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub fn dual_stack() -> UdpSocket {
     any6(false)
 }
 
-/// A socket that what others send to is refused by: it is connected to itself.
+/// A socket whose senders get ECONNREFUSED: it is connected to itself.
 pub fn refusing(ip: impl Into<std::net::IpAddr>) -> UdpSocket {
     let socket = bind((ip.into(), 0));
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -76,7 +76,7 @@ pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), addr(socket).port())
 }
 
-/// Asks for all of these; fails the test if the platform refuses one.
+/// Asks for all of these; fails the test if the platform lacks one.
 #[track_caller]
 pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);

@@ -1,4 +1,4 @@
-//! Every way to receive, and what came, owned, so that the ways can be compared.
+//! Every way to receive, with copies of what was received, to compare the ways.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use mmsg::{
     Backend, BatchSocket, ControlBuf, ControlMessages, MmsgBuf, RecvBatch, RecvMeta, RecvMsg,
 };
 
-/// A received message with all that was told about it.
+/// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Got {
     pub data: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Got {
     pub truncated: bool,
     pub control_truncated: bool,
     pub datagrams: Vec<Vec<u8>>,
-    /// Level, type and length of each control message; empty where they were not kept.
+    /// Level, type and length of each control message; empty without a `ControlBuf`.
     pub raw: Vec<(i32, i32, Vec<u8>)>,
 }
 

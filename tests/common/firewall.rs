@@ -21,18 +21,18 @@ const ACK: u16 = 4;
 /// NLA_F_NESTED.
 const NESTED: u16 = 1 << 15;
 
-/// Has the network namespace of this thread refuse UDP datagrams over IPv4 to `port`.
+/// Has the network namespace of this thread reject UDP datagrams over IPv4 to `port`.
 pub fn reject_port(port: u16) -> io::Result<()> {
-    refuse(&expressions(2, EQUAL, port))
+    reject(&expressions(2, EQUAL, port))
 }
 
-/// Has it refuse those of which header and payload together are longer than `len` bytes. The kernel asks
+/// Has it reject those of which header and payload together are longer than `len` bytes. The kernel asks
 /// for a GSO batch as a whole.
 pub fn reject_longer(len: u16) -> io::Result<()> {
-    refuse(&expressions(4, GREATER, len))
+    reject(&expressions(4, GREATER, len))
 }
 
-fn refuse(expressions: &[Vec<u8>]) -> io::Result<()> {
+fn reject(expressions: &[Vec<u8>]) -> io::Result<()> {
     let table = text(1, "mmsg-test");
     let hook = nested(4, &[number(1, libc::NF_INET_LOCAL_OUT as u32), number(2, 0)]);
     let chain = [text(1, "mmsg-test"), text(3, "output"), hook, text(7, "filter")].concat();

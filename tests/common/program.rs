@@ -1,4 +1,4 @@
-//! An example as a running program: started, written to, looked at and stopped.
+//! An example as a running program: started, written to, read from and stopped.
 
 // Every test binary uses another part of it.
 #![allow(dead_code)]
@@ -66,7 +66,7 @@ pub fn skip(what: &str, reason: impl std::fmt::Display) {
 
 /// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
 /// moment, whoever does that (signal(7)); it is made again then.
-#[allow(dead_code)] // Not every program is tested by datagrams one by one.
+#[allow(dead_code)] // Not every program is tested by single datagrams.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {

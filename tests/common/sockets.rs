@@ -116,7 +116,7 @@ pub fn settle() {
     marker.recv(&mut [0; 4]).expect("loopback brings it");
 }
 
-/// Waits until the system has an error to tell about what was sent by this socket, in which nothing
+/// Waits until the system has an error for what was sent by this socket, in which nothing
 /// else waits. (Linux says so by POLLERR, others by POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsFd) {

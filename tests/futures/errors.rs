@@ -1,4 +1,4 @@
-//! Errors: each is told once, to a call that waits as well, and none leaves a task spinning.
+//! Errors: each is returned once, by a call that waits as well, and none leaves a task spinning.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use super::{once, run, udp};
 use crate::common::sockets::{addr, refusing, wait_for_error};
 
-/// A socket whose peer refuses everything, and that peer.
+/// A socket whose peer answers ECONNREFUSED, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
@@ -22,7 +22,7 @@ fn assert_connection_refused<T: std::fmt::Debug>(result: io::Result<T>) {
     assert_eq!(result.expect_err("it was refused").kind(), ErrorKind::ConnectionRefused);
 }
 
-/// Whether a future has nothing to tell, for as long as it takes the runtime to hear of what there is.
+/// Whether a future stays pending while the runtime handles all events.
 async fn waits<F: Future>(future: F) -> bool {
     let mut future = pin!(future);
     for _ in 0..50 {

@@ -17,7 +17,7 @@ fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
     batch.iter().map(|datagram| datagram.data().to_vec()).collect()
 }
 
-/// Every kind of receive on `to`, to which `from` sends.
+/// Every type of receive on `to`, to which `from` sends.
 async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
     let addr = to.tokio_socket().local_addr().expect("it is bound");
     let payloads = numbered(5, 20);

@@ -43,7 +43,7 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
         assert_eq!(near.send_batch_async(&[]).await.expect("nothing is asked for"), 0);
         let sent = near.send_batch_async(&msgs).await.expect("there is space");
         assert!((1..COUNT).contains(&sent), "{sent} of {COUNT} fit");
-        // Full: neither kind sends any.
+        // Full: neither way sends any.
         {
             let mut more = pin!(near.send_batch_async(&msgs[sent..]));
             assert!(once(more.as_mut()).await.is_none());
@@ -119,7 +119,7 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
         let mut msgs = msgs(&payloads);
-        // Larger than the send buffer: refused as often as it is tried.
+        // Larger than the send buffer: rejected each time.
         let too_long = vec![0; 4 << 20];
         let bad = [0, 500, 501, 2_500];
         bad.iter().for_each(|i| msgs.insert(*i, SendMsg::new(&too_long)));
@@ -137,7 +137,7 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
                 }
             };
             let (sent, got) = tokio::join!(send, receive(&far, COUNT));
-            sent.expect("all errors were told of");
+            sent.expect("all errors were reported");
             assert_eq!(got, payloads);
             assert_eq!(failed, bad.map(|i| (i, Some(libc::EMSGSIZE))));
             assert_eq!(done, if polled { msgs.len() } else { 0 });
@@ -177,7 +177,7 @@ fn offload_sends_gso_batches() {
         from.send_each_async(&msgs, no_error).await.expect("loopback takes it");
         assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
         assert_eq!(from.counters().sent, 90);
-        // A train and not a call for each, where the kernel has them.
+        // One GSO batch and not a call for each, where the kernel has GSO.
         assert!(!from.gso() || from.counters().send_calls <= 6, "{:?}", from.counters());
     });
 }
@@ -236,7 +236,7 @@ fn the_futures_can_be_spawned() {
     });
 }
 
-/// Sends nothing and tells no error.
+/// Sends nothing and returns no error.
 struct Idle(UdpSocket);
 
 impl BatchSocket for Idle {

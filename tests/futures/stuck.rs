@@ -40,7 +40,7 @@ fn connect(from: &UnixDatagram, to: &UnixDatagram) {
     from.connect_addr(&to.local_addr().expect("it is bound")).expect("it is there");
 }
 
-/// Dissolves the socket's connection, which its peer is told of as an error (unix(7): ECONNRESET).
+/// Dissolves the socket's connection, which its peer gets as an error (unix(7): ECONNRESET).
 fn disconnect(socket: &UnixDatagram) {
     let addr = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     let len = size_of::<libc::sockaddr>() as libc::socklen_t;
@@ -59,7 +59,7 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     // Only where a datagram is lost by it.
     near.send(b"lost").await.expect("there is space");
     disconnect(&far);
-    near.ready(Interest::ERROR).await.expect("it is told of the error");
+    near.ready(Interest::ERROR).await.expect("the error is reported");
     near.send(b"reset").await.expect_err("the connection was reset");
     assert!(near.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
     (near, far)
@@ -313,7 +313,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let asked = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
                 assert_eq!(asked.enable(&socket).expect("a UDP socket"), asked);
                 socket.send_to(b"stamped", (FAR, 9)).await.expect("the far end takes it");
-                socket.ready(Interest::ERROR).await.expect("it is told");
+                socket.ready(Interest::ERROR).await.expect("it is reported");
                 let own = watches(&socket);
 
                 let to = (ABSENT, 9).into();

@@ -86,7 +86,7 @@ impl Actor<'_> {
     }
 }
 
-/// The next datagram is the one that was looked at, as far as is known of both.
+/// The next datagram is the one that was peeked, as far as is known of both.
 fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>) {
     if let (Some(Some(peeked)), Some(next)) = (peeked, next) {
         assert_eq!(peeked, next, "another one was looked at");

@@ -32,7 +32,7 @@ pub struct Actor<'s> {
     pub next: HashMap<Stream, u32>,
     /// The last number received of each stream, at each socket.
     pub last: HashMap<(usize, Stream), u32>,
-    /// What was looked at and must come next: only where nobody else receives.
+    /// What was peeked and must come next: only where nobody else receives.
     pub peeked: [Option<Option<Identity>>; 2],
     pub books: Books,
     /// Whether the end has come to each socket.

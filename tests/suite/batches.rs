@@ -24,7 +24,7 @@ fn no_messages_are_no_call() {
     socket.connect(addr(&gone)).expect("connecting does nothing but remember");
     socket.send(b"anyone there?").expect("the answer comes later");
     settle();
-    // A system call would be told that the connection was refused.
+    // A system call would return ECONNREFUSED.
     assert_eq!(socket.recv_batch(&mut []).expect("no call"), 0);
     assert_eq!(socket.send_batch(&[]).expect("no call"), 0);
     let nothing: [SendMsg<'_>; 0] = [];

@@ -201,9 +201,9 @@ fn a_source_address_can_be_chosen_for_one_message() {
 fn a_control_message_that_the_kernel_rejects_fails_its_message() {
     let (from, to) = (udp4(), udp4());
     // A time to live of 0 is no such thing.
-    let refused = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
+    let rejected = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
     let good = SendMsg::to(addr(&to), b"good");
-    let bad = good.with_control(&refused);
+    let bad = good.with_control(&rejected);
     assert_eq!(code(from.send_batch(&[bad, good])), libc::EINVAL);
     let mut failed = Vec::new();
     let done = from.send_each([good, bad, good], |index, error| {

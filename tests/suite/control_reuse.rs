@@ -107,7 +107,7 @@ fn r2_names_and_flags_of_the_last_call_are_reset() {
     let mut arena = MmsgBuf::new();
     let mut batch = RecvBatch::new(4, 8);
     for round in 0..3 {
-        // A cut message with an address and control data, then a whole one with neither.
+        // A truncated message with an address and control data, then a whole one with neither.
         for _ in 0..4 {
             rich.send_to(&payload(round, 12), addr(&rich)).expect("it is taken");
         }

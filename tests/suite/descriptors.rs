@@ -1,4 +1,4 @@
-//! Descriptors that come over Unix sockets: closed unless asked for, and owned if they are.
+//! Descriptors received over Unix sockets: closed unless asked for.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -54,11 +54,11 @@ const WAYS: [Way; 11] = [
             socket.recv_into(&mut batch).expect("it is there");
         }
     }),
-    ("a peek, lent", |socket| {
+    ("a peek into messages", |socket| {
         let mut memory = memory(2, 16);
         socket.recv_batch_with(&mut recv_msgs(&mut memory), RecvFlags::PEEK).expect("it is there");
     }),
-    ("a peek, owned", |socket| {
+    ("a peek into a batch", |socket| {
         let mut batch = RecvBatch::new(4, 16);
         socket.recv_into_with(&mut batch, RecvFlags::PEEK).expect("it is there");
         batch.messages().for_each(|message| assert_no_numbers(message.control_messages()));
@@ -140,7 +140,7 @@ fn d10_a_peers_pidfd_is_closed() {
     let mut batch = RecvBatch::new(2, 16);
     assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
     let message = batch.messages().next().expect("one");
-    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is told");
+    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is received");
     assert_eq!(pidfd.data, [0xff; 4]);
 }
 

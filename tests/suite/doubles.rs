@@ -14,7 +14,7 @@ use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::udp4;
 use crate::common::{numbered, would_block};
 
-/// A socket in memory: what is sent is kept, and what is put in the inbox is received.
+/// A socket in memory: it stores what is sent, and receives what is put in its inbox.
 #[derive(Default)]
 struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
@@ -22,12 +22,12 @@ struct Double {
     /// How many datagrams it takes before it is full.
     capacity: Cell<usize>,
     send_calls: Cell<usize>,
-    /// What it tells of every datagram it gives out.
+    /// The metadata of every datagram it gives out.
     addr: Option<SocketAddr>,
     meta: RecvMeta,
 }
 
-/// A payload that the double refuses.
+/// A payload that the double rejects.
 const BAD: &[u8] = b"bad";
 
 impl Double {
@@ -307,7 +307,7 @@ fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
 
 #[test]
 fn d11_failures_are_not_offered_with_all_that_follow_them() {
-    /// Refuses the bad ones, and counts what it is offered.
+    /// Rejects the bad ones, and counts what it is offered.
     struct Counting(Cell<usize>);
     impl BatchSocket for Counting {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {

@@ -10,7 +10,7 @@ use crate::common::recv::{collect, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
 use crate::common::{choose_backend, code, would_block};
 
-/// What `send_each` told of: indices and error numbers.
+/// What `send_each` reported: indices and error numbers.
 fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usize, i32)>) {
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| {
@@ -89,12 +89,12 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
         };
         assert_eq!(socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet"), 1);
         settle();
-        // Linux tells of the error first; what came before it is still there.
+        // Linux returns the error first; earlier datagrams still wait.
         assert_eq!(code(receive()), libc::ECONNREFUSED);
         assert_eq!(receive().expect("the earlier one"), 1);
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(receive()), "told once");
-        assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "told once");
+        assert!(would_block(receive()), "returned once");
+        assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "returned once");
     }
 }
 
@@ -110,9 +110,12 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
             true => socket.send_batch(&[SendMsg::new(b"hello?"), SendMsg::new(b"hello??")]),
             false => socket.recv_into(&mut RecvBatch::new(4, 16)),
         };
-        assert_eq!(reported.expect_err("refused").kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(reported.expect_err("it is returned").kind(), ErrorKind::ConnectionRefused);
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), "told once");
+        assert!(
+            would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))),
+            "returned once"
+        );
     }
 }
 
@@ -130,12 +133,12 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
                 refused += 1;
-                assert!(refused < 100, "the same messages are refused for ever");
+                assert!(refused < 100, "the same messages fail for ever");
             }
         }
         settle();
     }
-    // The last datagram's refusal has nothing to be hidden behind.
+    // Nothing hides the error of the last datagram.
     assert_eq!(code(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), libc::ECONNREFUSED);
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
@@ -146,7 +149,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
 fn s11_an_error_of_one_destination_is_returned_with_its_number() {
     let (from, to) = (udp4(), udp4());
     let good = SendMsg::to(addr(&to), b"good");
-    // Refused before anything leaves the machine: broadcast was not asked for; an IPv6 address on
+    // Rejected before anything leaves the machine: broadcast was not asked for; an IPv6 address on
     // an IPv4 socket; port 0.
     let port = addr(&to).port();
     let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, port));

@@ -10,7 +10,7 @@ use crate::common::sockets::{
 };
 use crate::common::{code, numbered, would_block};
 
-/// There and back again: the source that is told is where an answer goes.
+/// There and back again: the received source is where an answer goes.
 fn there_and_back(client: &UdpSocket, server: &UdpSocket) {
     let sent = numbered(20, 33);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(server), data)).collect();
@@ -143,8 +143,8 @@ fn unix_datagrams_have_no_internet_address() {
     assert!(msgs.iter().all(|msg| msg.addr().is_none() && !msg.truncated()));
 }
 
-/// A name of 100 bytes is longer than any Internet address: it is cut, and does no harm to what
-/// lies beside it.
+/// A name of 100 bytes is longer than any Internet address: it is truncated, and what lies
+/// beside it is intact.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_long_unix_name_is_no_internet_address() {

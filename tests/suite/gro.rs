@@ -1,4 +1,4 @@
-//! Trains: many datagrams that Linux hands over as one message, split again.
+//! GRO: coalesced messages are split into their datagrams.
 
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
@@ -10,20 +10,20 @@ use crate::common::recv::{Got, collect};
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{payload, skip};
 
-/// A sender and a receiver that takes trains; none where the kernel has no trains.
+/// A sender and a receiver with GRO on; none where the kernel has no GRO.
 fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
     let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())].into_iter().flatten();
     let has_gro = |(_, to): &(UdpSocket, UdpSocket)| {
         let set = set_option(to, SOL_UDP, UDP_GRO, 1);
         if let Err(error) = &set {
-            skip("trains on receive", error);
+            skip("GRO", error);
         }
         set.is_ok()
     };
     pairs.filter(has_gro).collect()
 }
 
-/// Sends `data` as one train; false where the kernel sends none.
+/// Sends `data` as one GSO batch; false where the kernel has no GSO.
 fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -> bool {
     let mut control = ControlBuf::new();
     control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is space");
@@ -31,7 +31,7 @@ fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -
     match from.send_batch(&[msg]) {
         Ok(count) => assert_eq!(count, 1),
         Err(error) => {
-            skip("trains on send", error);
+            skip("GSO", error);
             return false;
         }
     }
@@ -43,7 +43,7 @@ fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
     data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
 }
 
-/// Lengths of trains and of their segments: with and without a shorter last one.
+/// Lengths of GSO batches and of their segments: with and without a shorter last one.
 const SHAPES: [(usize, u16); 5] = [(1_037, 100), (1_000, 100), (3, 1), (101, 100), (60_000, 1_200)];
 
 #[test]
@@ -58,7 +58,7 @@ fn a_coalesced_message_is_split_into_its_datagrams() {
             let mut msgs = [RecvMsg::new(&mut buffer)];
             assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
             let msg = &msgs[0];
-            assert!(msg.data() == data, "a train of {len} bytes by {segment}");
+            assert!(msg.data() == data, "{len} bytes in segments of {segment}");
             assert_eq!(msg.meta().segment_size, Some(segment));
             let datagrams: Vec<_> = msg.datagrams().map(|d| d.data().to_vec()).collect();
             assert!(datagrams == chunks(&data, segment));

@@ -14,7 +14,7 @@ use crate::common::code;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, refusing, udp4};
 
-/// A socket that is told of ICMP errors, and one that takes what it sends.
+/// A socket with `ERRORS` on, and one that receives what it sends.
 fn reporting() -> (UdpSocket, UdpSocket) {
     let (from, open) = (udp4(), udp4());
     let on = Ancillary::ERRORS.enable(&from).expect("a socket");
@@ -71,13 +71,13 @@ fn d5_a_client_that_always_sends_several_gets_connection_refused() {
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
                     refused += 1;
-                    assert!(refused < 1_000, "the same messages are refused for ever");
+                    assert!(refused < 1_000, "the same messages fail for ever");
                 }
             }
         }
         assert!(
             refused > 0,
-            "{window} at a time: {at} datagrams were refused, and none was told of"
+            "{window} at a time: {at} datagrams met a closed port, and no error came"
         );
     }
 }
@@ -102,7 +102,7 @@ fn deferred() -> (UdpSocket, UdpSocket) {
     let (socket, peer) = (udp4(), refusing());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let sent = socket.send_batch(&[SendMsg::new(b"hello?"); 4]).expect("the first is taken");
-    assert!(0 < sent && sent < 4, "{sent} sent before the refusal");
+    assert!(0 < sent && sent < 4, "{sent} sent before the error");
     // From now on the socket's peer listens, and its own error state is as new.
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     settle();
@@ -124,7 +124,7 @@ fn d12_any_descriptor_of_the_socket_returns_a_deferred_error_once() {
 
         assert_eq!(code(clone.send_batch(&msgs[..count])), libc::ECONNREFUSED);
         for socket in rest.iter().chain([&clone]) {
-            assert_eq!(socket.send_batch(&msgs[..count]).expect("told once"), count);
+            assert_eq!(socket.send_batch(&msgs[..count]).expect("returned once"), count);
             assert_eq!(payloads(&peer, count).len(), count);
         }
     }
@@ -200,11 +200,14 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     let last = usize::from(from.send_batch(&[good]).is_err());
     let reports = drain(&from, is_connection_refused);
     assert!(0 < reports && reports < refused, "{reports} reports fit of {refused}");
-    // Near the end one may be told both ways, for nobody can look into the queue.
+    // Near the end one may come both ways, for nobody can look into the queue.
     let reported = heard + last + reports;
-    assert!((refused..=refused + 2).contains(&reported), "{refused}, {heard} and {reports} told");
-    // With space again the queue alone tells, and nobody else's datagram fails.
-    assert_eq!(from.send_batch(&[good]).expect("told once"), 1);
+    assert!(
+        (refused..=refused + 2).contains(&reported),
+        "{refused}, {heard} returned and {reports} reported"
+    );
+    // With space again the error is in the queue alone, and no other datagram fails.
+    assert_eq!(from.send_batch(&[good]).expect("returned once"), 1);
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
     settle();
     assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);

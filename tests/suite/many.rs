@@ -27,7 +27,7 @@ fn streams() -> (UnixStream, UnixStream) {
     (a, b)
 }
 
-/// Bytes of which each tells its place from those around it.
+/// Bytes of which each differs from those around it.
 fn bytes() -> Vec<u8> {
     (0..MANY).map(|i| (i % 251) as u8).collect()
 }
@@ -105,7 +105,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
 
 #[test]
 fn d1_a_hundred_thousand_messages_are_sent_with_offload_by_one_call() {
-    // Most of them find no space in the receiver, and nobody is told: it is UDP.
+    // The receiver drops most of them silently: it is UDP.
     let (near, far) = (udp4(), udp4());
     let near = Offload::new(near).expect("a UDP socket");
     let sent = bytes();

@@ -146,7 +146,7 @@ fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     settle();
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(6, 64);
-    // One slice holds the space and the results: there is no second one to be too short.
+    // One slice holds buffers and results: there is no second one to be too short.
     for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
         if into_batch {
             assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);

@@ -56,7 +56,7 @@ fn s11_a_missing_route_fails_its_message_alone() {
         // Addresses for documentation (RFC 5737, RFC 3849): there is nothing but loopback here.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
         let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
-        // Bound to no address: one of loopback's would be refused for another reason.
+        // Bound to no address: one of loopback's would be rejected for another reason.
         let unbound = std::net::UdpSocket::bind("0.0.0.0:0").expect("any port");
         let pairs =
             [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];

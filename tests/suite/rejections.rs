@@ -1,4 +1,4 @@
-//! Errors that only Linux gives, and only when it is brought to it.
+//! Rejections that only Linux gives, and only when it is provoked.
 
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -34,7 +34,7 @@ fn s9_no_buffer_space_is_returned_without_waiting() {
     if !exhaust_option_memory(&from, name) {
         return;
     }
-    // More than the kernel copies to its stack, so that it must ask for memory, which it refuses.
+    // More than the kernel copies to its stack, so that it must allocate memory, which fails.
     let mut control = ControlBuf::new();
     for _ in 0..8 {
         control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("space");

@@ -1,4 +1,4 @@
-//! Messages that are longer than their space, and lengths that are each message's own.
+//! Messages that are longer than their buffers, and the length of each message.
 
 use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
@@ -30,7 +30,7 @@ fn r7_only_the_truncated_message_says_so() {
         let truncated = data.len() > 8;
         assert_eq!((msg.truncated(), slot.truncated()), (truncated, truncated));
         assert!(!msg.control_truncated() && !slot.control_truncated());
-        // How long it was is told only on request.
+        // The full length is received only on request.
         let full = (!truncated).then_some(data.len());
         assert_eq!((msg.full_len(), slot.full_len()), (full, full));
         assert!(msg.datagrams().all(|datagram| datagram.truncated() == truncated));
@@ -70,7 +70,7 @@ fn a_truncated_message_has_its_full_length_on_request() {
             let one = |m: mmsg::Message<'_>| (m.data().len(), m.full_len(), m.truncated());
             batch.messages().map(one).collect()
         };
-        // What the flag asks for is Linux's to tell.
+        // Only Linux gives what the flag asks for.
         let linux = cfg!(any(target_os = "linux", target_os = "android"));
         let full = |len: usize| (len <= 8 || linux).then_some(len);
         assert!(lens_seen.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));

@@ -1,4 +1,4 @@
-//! What the zone says to a question. Bytes in, bytes out; both kinds of server use it.
+//! What the zone says to a question. Bytes in, bytes out; both servers use it.
 
 use std::ptr;
 

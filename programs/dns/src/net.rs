@@ -7,7 +7,7 @@ use std::time::Duration;
 use mmsg::Ancillary;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How long a thread waits in a call before it looks whether to stop.
+/// How long a thread waits in a call before it checks whether to stop.
 const WAIT: Duration = Duration::from_millis(200);
 /// Space in the socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -31,7 +31,7 @@ pub fn listen(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
 
 fn new_socket(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
-    // A system that refuses the size leaves its own.
+    // A system that rejects the size leaves its own.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(BUFFER_BYTES);
     // Both directions: a socket that is full must not hold up the end either.

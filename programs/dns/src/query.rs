@@ -192,7 +192,7 @@ impl<'a> Record<'a> {
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
     }
 
-    /// Whether EDNS's options fill the data, none of them cut.
+    /// Whether EDNS's options fill the data, none of them truncated.
     fn options_are_whole(&self) -> bool {
         let mut options = self.data;
         while let Some([_, _, l0, l1]) = options.first_chunk() {

@@ -7,7 +7,7 @@ use crate::zone::RrSet;
 pub const LARGEST: usize = 4096;
 /// The longest one to who says nothing (RFC 1035, section 4.2.1).
 const WITHOUT_EDNS: usize = 512;
-/// What this server says that it can receive: a datagram that no network cuts to pieces.
+/// The size that this server announces: a datagram that no network fragments.
 const RECEIVES: u16 = 1232;
 /// Bytes of EDNS's record.
 const OPT: usize = 11;

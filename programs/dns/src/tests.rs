@@ -68,7 +68,7 @@ fn questions() -> impl Strategy<Value = Message> {
         .prop_map(|(name, ty, size)| question(&name, ty, size))
 }
 
-/// A well-formed question of which some bytes were changed, and which may be cut.
+/// A well-formed question of which some bytes were changed, and which may be truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (questions(), changes, prop::option::of(any::<prop::sample::Index>())).prop_map(
@@ -173,9 +173,9 @@ fn edns_is_answered_with_edns() {
     let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";
     // A record of the same name, which is pointed to, and no data.
     let record = [0xc0, 12, 0, 1, 0, 255, 0, 0, 0, 0, 0, 0];
-    // Version 0, "DNSSEC OK"; and with an option that is cut.
+    // Version 0, "DNSSEC OK"; and with a truncated option.
     let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
-    let cut = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
+    let truncated = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
     let (query, notify, update) = (0, 4 << 3, 5 << 3);
     let (form, not_implemented) = (1, 4);
     type Case<'a> = (u8, [u8; 4], &'a [&'a [u8]], u8);
@@ -186,7 +186,7 @@ fn edns_is_answered_with_edns() {
         (query, [0, 0, 0, 1], &[&opt], form),
         (query, [2, 0, 0, 1], &[www, www, &opt], form),
         (query, [1, 0, 0, 2], &[www, &opt, &opt], form),
-        (query, [1, 0, 0, 1], &[www, &cut], form),
+        (query, [1, 0, 0, 1], &[www, &truncated], form),
     ];
     for (flags, counts, parts, code) in cases {
         let mut bytes = vec![0x12, 0x34, flags, 0];
@@ -198,7 +198,7 @@ fn edns_is_answered_with_edns() {
         let edns = message.extensions().as_ref().expect("EDNS");
         assert_eq!((edns.version(), edns.flags().dnssec_ok), (0, true), "{bytes:?}");
 
-        // What is cut before it is whole is nobody's EDNS.
+        // A truncated record is no EDNS.
         let last = parts.last().expect("one at least").len();
         bytes.truncate(bytes.len() - last + 5);
         let back = answered(&zone(), &bytes).expect("it is answered");

@@ -101,7 +101,7 @@ impl Counting {
         Ok(Self { endpoint, counters, stats: common.stats })
     }
 
-    /// Tells what was moved, if that was asked for.
+    /// Prints what was moved, if that was asked for.
     pub fn tell(&self) {
         if self.stats {
             say(&*self.counters);

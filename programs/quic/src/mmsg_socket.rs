@@ -97,7 +97,7 @@ impl AsyncUdpSocket for MmsgSocket {
         Box::pin(Poller { socket: self, wait: None })
     }
 
-    /// A transmit is a datagram, or the bytes of several and where to cut them: which of them go
+    /// A transmit is a datagram, or several with their segment size: which of them go
     /// together is not for quinn to say here.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let data = transmit.contents;
@@ -116,7 +116,7 @@ impl AsyncUdpSocket for MmsgSocket {
             ready!(self.outbox.socket().get_ref().poll_recv_ready(cx))?;
             let mut count = 0;
             let result = self.outbox.socket().get_ref().try_io(Interest::READABLE, || {
-                // Space for a message takes time to prepare, and mostly few are there.
+                // Preparing a buffer takes time, and mostly few messages wait.
                 let capacity = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
                 count = match capacity {
                     4 => self.receive::<4>(bufs, metas)?,

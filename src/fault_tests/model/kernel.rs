@@ -15,7 +15,7 @@ pub(super) enum Event {
     Pass,
     /// It fails. An error that `stays` meets that message however often it is offered.
     Fail { errno: i32, stays: bool },
-    /// The multi-message call ends before it, for no reason that anybody is told.
+    /// The multi-message call ends before it, without an error.
     Short,
     /// There are no multi-message calls (`ENOSYS`).
     Missing,
@@ -51,7 +51,7 @@ pub(super) struct Kernel {
     receives: VecDeque<Event>,
     /// The error that stays with the message at the head of the line.
     head: Option<i32>,
-    /// Errors that a receive met after messages, told by that socket's next receive.
+    /// Errors that a receive met after messages; that socket's next receive returns them.
     deferred: [Option<i32>; 2],
     /// The socket that the calls are on.
     socket: usize,
@@ -93,12 +93,12 @@ impl Kernel {
         self.log.clone()
     }
 
-    /// The caller has been told, and gives up on the message at the head of the line.
+    /// The caller has got its error, and gives up on the message at the head of the line.
     pub(super) fn give_up(&mut self) {
         self.head = None;
     }
 
-    /// Nothing further is scripted; what is kept stays.
+    /// Nothing further is scripted; deferred errors stay.
     pub(super) fn clear(&mut self) {
         self.sends.clear();
         self.receives.clear();

@@ -32,7 +32,7 @@ impl From<Datagram<'_>> for Got {
 type Received = io::Result<Vec<Vec<Got>>>;
 
 impl World {
-    /// Puts datagrams into a socket: one by one, or as GSO batches, which a socket with GRO gets
+    /// Puts datagrams into a socket: singly, or as GSO batches, which a socket with GRO gets
     /// whole.
     pub(super) fn fill(&mut self, socket: usize, batch: Batch) {
         const MOST: usize = 200;
@@ -118,7 +118,7 @@ impl World {
             error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
         });
         if let Some(owed) = owed {
-            assert_eq!(reported, Some(owed.errno), "an error is not told: {what}");
+            assert_eq!(reported, Some(owed.errno), "an error is lost: {what}");
         }
         let failed = |errno| log.contains(&Answer::Failed(errno));
         match reported {
@@ -164,7 +164,7 @@ impl World {
         let clone = served.clone(clone);
         if let End::Offload(socket) = &clone.end {
             let counted = socket.counters().received;
-            // D29: what was looked at may count as received; instead of this, it does not.
+            // D29: peeked datagrams must not count as received.
             clone.received = if peek { counted } else { clone.received + got.len() as u64 };
             assert_eq!(counted, clone.received, "the counters: {what}");
         }

@@ -52,7 +52,7 @@ impl End {
     }
 }
 
-/// An error that the library met after messages, and must tell in its next call that way.
+/// A deferred error: met after messages, and to be returned by the next call in that direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owed {
     pub(super) errno: i32,
@@ -85,7 +85,7 @@ pub(super) struct Served {
     pub(super) clones: Vec<Option<Clone>>,
     pub(super) owed_sends: VecDeque<Owed>,
     pub(super) owed_receives: VecDeque<Owed>,
-    /// Errors that a call may tell or pass over, since the error queue has them, too.
+    /// Errors that a call may return or not, since the error queue has them, too.
     pub(super) tolerated: Vec<i32>,
     pub(super) tolerated_sends: Vec<i32>,
     pub(super) partial: Option<Partial>,
@@ -116,7 +116,7 @@ impl Served {
         }
     }
 
-    /// The handle that a byte means. D12: what is owed is told by the handle that met it.
+    /// The handle that a byte means. D12: the handle that met an error returns it.
     pub(super) fn pick(&self, clone: usize, owed: &VecDeque<Owed>) -> usize {
         if let Some(owed) = owed.front() {
             return owed.clone;
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Ends the case: what is owed is told, and what waits is received.
+    /// Ends the case: deferred errors are returned, and waiting datagrams received.
     pub(super) fn finish(mut self) {
         self.kernel().clear();
         for socket in 0..2 {
@@ -259,7 +259,11 @@ impl World {
             self.finish_sends(socket);
         }
         let kernel = lock(&self.kernel);
-        assert_eq!([0, 1].map(|socket| kernel.deferred(socket)), [None; 2], "errors never told");
+        assert_eq!(
+            [0, 1].map(|socket| kernel.deferred(socket)),
+            [None; 2],
+            "deferred errors are lost"
+        );
     }
 }
 

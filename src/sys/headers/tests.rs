@@ -46,7 +46,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
             assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);
             assert_eq!((hdr.msg_iovlen, hdr.msg_flags), (1, 0));
             assert!(!hdr.msg_name.is_null() && !hdr.msg_control.is_null());
-            // As a kernel leaves them that had little to tell.
+            // As a kernel leaves them after a short message.
             (hdr.msg_namelen, hdr.msg_controllen, hdr.msg_flags) = (16, 0, !0);
         }
     }

@@ -1,5 +1,5 @@
 //! This crate: `SendMsg`s made once and `send_batch`; received by `recv_batch` into borrowed
-//! messages, or by `recv_into` into an owned `RecvBatch`; and the latter with `Offload` on both
+//! messages, or by `recv_into` into a `RecvBatch`; and the latter with `Offload` on both
 //! sockets, which are otherwise used in the same way.
 
 use std::hint::black_box;
@@ -186,7 +186,7 @@ impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUE
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
-        // What is the same for all datagrams of a coalesced message is looked at once.
+        // Metadata is shared by all datagrams of a coalesced message, and read once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 
 /// A way to move the datagrams of a load.
 pub trait Peer: Sized {
-    /// Whether it can tell ECN bits and destination.
+    /// Whether it can receive ECN bits and destination.
     const HAS_METADATA: bool = true;
 
     fn new(load: &Load, wire: Wire) -> io::Result<Self>;

@@ -1,4 +1,4 @@
-//! What dig is told.
+//! The answers that dig gets.
 
 use std::net::IpAddr;
 

@@ -84,7 +84,7 @@ fn slow_upstream(far: &Far) -> SlowUpstream {
     SlowUpstream { addr, arrived }
 }
 
-/// Told by an upstream at which nothing arrives, and sent by `release`.
+/// Reported by an upstream that receives nothing, and sent by `release`.
 const NOTHING: u32 = u32::MAX;
 
 impl SlowUpstream {
@@ -227,7 +227,7 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
     });
 }
 
-/// What a router says of a datagram is told to the send of a later one, which it does not concern.
+/// An ICMP error about one datagram is returned by the send of a later, unrelated one.
 #[test]
 fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     let name = "an_upstream_that_cannot_be_reached_costs_no_other_datagram";
@@ -246,11 +246,11 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
         }
         let upstream = "10.77.9.1:9".parse().expect("an address");
         let mut setting = Setting::new(upstream, &[]);
-        // Two batches at a time: the first has its errors told to the sends of the second.
+        // Two batches at a time: sends of the second return the errors of the first.
         setting.send_by(130, 1..1000);
         let (line, counted) = setting.end();
         assert_eq!(counted, [1000, 1000, 0], "{line}");
-        assert!(number(&line, "errors") > 0, "it was told of none: {line}");
+        assert!(number(&line, "errors") > 0, "no error was reported: {line}");
     });
 }
 
