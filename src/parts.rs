@@ -22,7 +22,7 @@ impl<'a> Parts<'a> {
 
     /// The first `len` bytes of several buffers, or all of them if they hold less.
     pub(crate) fn many(buffers: &'a [IoSliceMut<'a>], len: usize) -> Self {
-        let len = len.min(buffers.iter().map(|buffer| buffer.len()).sum());
+        let len = len.min(capacity(buffers));
         let mut parts = Self { head: &[], rest: buffers, len };
         parts.find_head();
         parts
@@ -91,6 +91,11 @@ impl<'a> Parts<'a> {
     pub(crate) fn slices(self) -> Slices<'a> {
         Slices { parts: self }
     }
+}
+
+/// Bytes that buffers hold. These do not overlap, but a sum of lengths saturates wherever it is made.
+pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
+    buffers.iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len()))
 }
 
 /// The bytes of a received message or datagram, one slice for each buffer that it lies in.

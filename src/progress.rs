@@ -103,21 +103,19 @@ impl<'s> Progress<'s> {
             None => Ok(()),
             Some(error) if self.count == 0 => Err(error),
             Some(error) => {
-                if step.told_once || would_be_lost(self.direction, &error) {
+                if self.would_be_lost(step.told_once, &error) {
                     pending::keep(self.socket, self.direction, &error);
                 }
                 Ok(())
             }
         }
     }
-}
 
-/// Whether an error would not be met again by who calls again with the messages that are left.
-fn would_be_lost(direction: Direction, error: &io::Error) -> bool {
-    match direction {
-        Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,
-        // "Connection refused" is about a datagram sent before, and the kernel tells it once. Any
-        // other error that is not told once is about the message at hand, which will meet it again.
-        Direction::Send => error.kind() == io::ErrorKind::ConnectionRefused,
+    /// Whether an error would not be met again by who calls again with the messages that are left.
+    fn would_be_lost(&self, told_once: bool, error: &io::Error) -> bool {
+        match self.direction {
+            Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,
+            Direction::Send => told_once,
+        }
     }
 }

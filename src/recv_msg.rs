@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use crate::ancillary::ControlRoom;
 use crate::message::{self, Meta, Received, Truncation};
-use crate::parts::{Parts, Slices};
+use crate::parts::{self, Parts, Slices};
 use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 use crate::{ControlBuf, ControlMessages, Datagrams, RecvMeta, SendMsg};
 
@@ -380,7 +380,7 @@ impl<'a> RecvMsg<'a> {
     pub(crate) fn capacity(&self) -> usize {
         match &self.room {
             RecvSpace::Plain(buffer) => buffer.len(),
-            RecvSpace::Full { .. } => self.buffers().iter().map(|buffer| buffer.len()).sum(),
+            RecvSpace::Full { .. } => parts::capacity(self.buffers()),
         }
     }
 

@@ -206,13 +206,11 @@ pub trait BatchSocket {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
         on_error: &mut dyn FnMut(usize, io::Error),
     ) -> io::Result<usize> {
-        // As many as a GSO batch has at most, and still little to have on the stack.
-        const STEP: usize = 64;
         let mut msgs = msgs.fuse();
         let mut handled = 0;
-        let mut offer = STEP;
+        let mut offer = Offer::new();
         loop {
-            let mut step = [SendMsg::new(&[]); STEP];
+            let mut step = [SendMsg::new(&[]); Offer::MOST];
             let mut count = 0;
             for (slot, msg) in step.iter_mut().zip(&mut msgs) {
                 *slot = msg;
@@ -223,31 +221,67 @@ pub trait BatchSocket {
             }
             let mut left = &step[..count];
             while !left.is_empty() {
-                let offered = &left[..offer.min(left.len())];
-                let done = match self.send_batch(offered) {
+                let offered = offer.of(left);
+                match self.send_batch(offered) {
                     // Nothing sent and no error: an implementation that will not go on.
                     Ok(0) => return Ok(handled),
-                    // After a short count the next message is about to fail.
-                    Ok(sent) if sent < offered.len() => {
-                        offer = 1;
-                        sent
-                    }
-                    Ok(_) => {
-                        offer = (2 * offer).min(STEP);
-                        offered.len()
-                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return if handled == 0 { Err(error) } else { Ok(handled) };
                     }
-                    Err(error) => {
-                        // The next one often fails, too. Offered alone, it costs what `send_to` does.
-                        offer = 1;
-                        on_error(handled, error);
-                        1
+                    result => {
+                        let done = offer.answered(offered.len(), result, |error| {
+                            on_error(handled, error);
+                        });
+                        handled += done;
+                        left = &left[done..];
                     }
-                };
-                handled += done;
-                left = &left[done..];
+                }
+            }
+        }
+    }
+}
+
+/// How many messages a send that goes on past errors offers at a time: one after an error, since the
+/// next one often fails, too, and costs alone what `send_to` does; then twice as many each time.
+pub(crate) struct Offer {
+    count: usize,
+}
+
+impl Offer {
+    /// As many as a GSO batch has at most, and still little to have on the stack.
+    const MOST: usize = 64;
+
+    pub(crate) const fn new() -> Self {
+        Self { count: Self::MOST }
+    }
+
+    /// The first of these messages.
+    pub(crate) fn of<'s, 'm>(&self, msgs: &'s [SendMsg<'m>]) -> &'s [SendMsg<'m>] {
+        &msgs[..self.count.min(msgs.len())]
+    }
+
+    /// Learns from the result of a send of `offered` messages. Gives the number of messages dealt with:
+    /// those that were sent, or the one that failed.
+    pub(crate) fn answered(
+        &mut self,
+        offered: usize,
+        result: io::Result<usize>,
+        failed: impl FnOnce(io::Error),
+    ) -> usize {
+        match result {
+            Ok(sent) if sent >= offered => {
+                self.count = (2 * self.count).min(Self::MOST);
+                offered
+            }
+            // After a short count the next message is about to fail.
+            Ok(sent) => {
+                self.count = 1;
+                sent
+            }
+            Err(error) => {
+                self.count = 1;
+                failed(error);
+                1
             }
         }
     }

@@ -65,11 +65,9 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let mut fates = stop_at(backend, headers.len(), at, code);
             let split = count > 1 && is_split(code);
             let rejected = cause.filter(|_| count > 1);
-            let hidden = backend == Backend::Mmsg && count == 1;
-            if at > 0 && !hidden && !split && code != libc::ECONNREFUSED {
-                // After a count the caller is not told. The system keeps it and says it again.
-                let left = headers.len() - at;
-                fates.push((send_call(backend, left), Fate::Fail(code)));
+            if at > 0 && !split && code != libc::ECONNREFUSED {
+                // After a count the caller is not told. The system says it again.
+                fates.push((next_call(backend, way, headers.len(), at), Fate::Fail(code)));
             }
             fault::script(fates);
             let failed = send_all(&net, way, msgs);
@@ -264,12 +262,12 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
             assert!(net.near.set_gso(true));
             let mut fates = vec![(Call::SendMsg, Fate::Fail(refusal))];
             fates.extend(cut_send(backend, 5, k, code));
-            // The next call: what the kernel hid, and all but "refused", is met again.
-            let hidden = backend == Backend::Mmsg || code != libc::ECONNREFUSED;
-            let batch_again = cause == Cause::Size && 5 - k > 1;
-            if hidden {
+            // The next call meets it again, unless it is told once. It offers a batch of what is left,
+            // or one message, or those one by one.
+            let batch_again = cause == Cause::Size && 5 - k > 1 && way != Way::Each;
+            if code != libc::ECONNREFUSED {
                 let left = if batch_again { 1 } else { 5 - k };
-                fates.push((send_call(backend, left), Fate::Fail(code)));
+                fates.push((next_call(backend, way, left, 0), Fate::Fail(code)));
                 let split = (send_call(backend, 5 - k), Fate::Fail(code));
                 fates.extend((batch_again && is_split(code)).then_some(split));
             }
@@ -300,13 +298,11 @@ fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
         for k in 0..5 {
             // The batch, and datagram k by itself, as often as it is offered.
             let mut fates = stop_at(backend, 2, 0, code);
-            fates.extend(cut_send(backend, 5, k, code));
-            if k == 0 && backend == Backend::Mmsg {
-                *fates.last_mut().unwrap() = (Call::SendMmsg, Fate::Fail(code));
-            } else if k > 0 {
-                // The next call: a batch of what is left, with the other one behind it.
-                let single = k == 4;
-                fates.push((send_call(backend, 2), Fate::Fail(code)));
+            fates.extend(stop_at(backend, 5, k, code));
+            if k > 0 {
+                // The next call: a batch of what is left, with the other one behind it, or one message.
+                let single = k == 4 || way == Way::Each;
+                fates.push((next_call(backend, way, 2, 0), Fate::Fail(code)));
                 let split = (send_call(backend, 5 - k), Fate::Fail(code));
                 fates.extend((!single).then_some(split));
             }

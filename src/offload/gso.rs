@@ -38,7 +38,8 @@ impl<S: AsSocket> Offload<S> {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         arena.reserve(msgs.size_hint().0.max(ITER_STEP))?;
-        let mut call = Call::begin(self, usize::MAX)?;
+        let progress = Progress::begin_iter(sys::borrow(&self.socket), msgs)?;
+        let mut call = Call::new(self, progress);
         call.send(arena, &mut Source::new(msgs))?;
         Ok(call.progress.count)
     }
@@ -71,12 +72,16 @@ struct Call<'c, S> {
 
 impl<'c, S: AsSocket> Call<'c, S> {
     fn begin(offload: &'c Offload<S>, most: usize) -> io::Result<Self> {
+        let progress = Progress::begin(sys::borrow(&offload.socket), Direction::Send, most)?;
+        Ok(Self::new(offload, progress))
+    }
+
+    fn new(offload: &'c Offload<S>, progress: Progress<'c>) -> Self {
         let socket = sys::borrow(&offload.socket);
-        let progress = Progress::begin(socket, Direction::Send, most)?;
         // A GSO batch has one time of sending, and each datagram is to have its own.
         let gso = offload.gso() && !ancillary::reports_send_times(socket);
         let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
-        Ok(Self { offload, socket, progress, limits })
+        Self { offload, socket, progress, limits }
     }
 
     /// Sends messages until there are no more or the call is over.
@@ -98,7 +103,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         while at < wired.len() {
             let sent = self.take_partial(wired, at);
             if sent > 0 || self.is_rejected(wired.batch(at)) {
-                self.send_segments(wired, at, sent).1?;
+                self.send_segments(wired, at, sent).result?;
                 at += 1;
             } else {
                 let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired.batch(*i)));
@@ -153,7 +158,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let segmented = wired.batch(at).is_segmented();
         match step.error {
             Some(error) if segmented && may_be_the_batch(&error) => {
-                self.send_rejected(wired, at, &error)?;
+                self.send_rejected(wired, at, &error, step.told_once)?;
                 Ok(step.count + 1)
             }
             error => {
@@ -163,23 +168,21 @@ impl<'c, S: AsSocket> Call<'c, S> {
         }
     }
 
-    /// Sends the datagrams of a batch that was rejected. If the first of them goes, it was the batch
-    /// that was rejected, not what is in it.
+    /// Sends the datagrams of a batch that met an error. If the first of them goes, the error was not
+    /// about what is in the batch.
     fn send_rejected(
         &mut self,
         wired: &mut WiredBatches<'_>,
         at: usize,
         error: &io::Error,
+        told_once: bool,
     ) -> io::Result<()> {
-        let (sent, result) = self.send_segments(wired, at, 0);
+        let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
+        let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
-            _ if sent == 0 => {}
-            Some(rejection) => self.note_rejection(rejection, wired.batch(at)),
-            // On a connected socket it may be about a datagram sent before, and is told once.
-            None if !wired.has_dest(at) && sys::is_from_network(error) => {
-                pending::keep(self.socket, Direction::Send, error);
-            }
-            None => {}
+            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired.batch(at)),
+            None if told_once && !theirs => pending::keep(self.socket, Direction::Send, error),
+            _ => {}
         }
         result
     }
@@ -199,14 +202,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
         }
     }
 
-    /// Sends the datagrams of a batch one by one, from number `first` on. Also gives the number of
-    /// those that were sent.
-    fn send_segments(
-        &mut self,
-        wired: &mut WiredBatches<'_>,
-        at: usize,
-        first: usize,
-    ) -> (usize, io::Result<()>) {
+    /// Sends the datagrams of a batch one by one, from number `first` on.
+    fn send_segments(&mut self, wired: &mut WiredBatches<'_>, at: usize, first: usize) -> Sent {
         let batch = *wired.batch(at);
         let mut sent = first;
         let step = loop {
@@ -217,23 +214,64 @@ impl<'c, S: AsSocket> Call<'c, S> {
             sent += step.count;
             if !batch.is_callers() {
                 // Each is a message.
-                return (sent, self.progress.add(offered, step));
+                let errno = errno(&step);
+                return Sent { datagrams: sent, errno, result: self.progress.add(offered, step) };
             }
-            // There may be more of them than headers.
-            if sent == batch.datagrams() || step.count == 0 || step.error.is_some() {
+            if sent == batch.datagrams() || step.count == 0 {
                 break step;
+            }
+            match &step.error {
+                // About a datagram sent before: it waits for the next call, and the message goes on.
+                Some(error) if is_refusal(error) => {
+                    pending::keep(self.socket, Direction::Send, error);
+                }
+                Some(_) => break step,
+                // There may be more of them than headers.
+                None => {}
             }
         };
         let count = usize::from(sent == batch.datagrams());
-        if count == 0 && sent > 0 {
+        if count == 0 && sent > 0 && self.leaves_to_caller(&step) {
             self.offload.partial.keep(batch.segment, &wired.memory(at), sent);
         }
-        (sent - first, self.progress.add(1, Step { count, ..step }))
+        let errno = errno(&step);
+        let result = self.progress.add(1, Step { count, ..step });
+        Sent { datagrams: sent - first, errno, result }
     }
+
+    /// Whether a message that was not completed is still the caller's to send. Otherwise the error is
+    /// told of it: that is its outcome, and a message like it is another one.
+    fn leaves_to_caller(&self, step: &Step) -> bool {
+        let fails = |error: &io::Error| !is_would_block(error) && !is_refusal(error);
+        self.progress.count > 0 || !step.error.as_ref().is_some_and(fails)
+    }
+}
+
+/// What became of a batch whose datagrams were sent one by one.
+struct Sent {
+    /// Datagrams that have left.
+    datagrams: usize,
+    /// The number of the error that stopped them.
+    errno: Option<i32>,
+    /// Of the whole call.
+    result: io::Result<()>,
+}
+
+fn errno(step: &Step) -> Option<i32> {
+    step.error.as_ref().and_then(io::Error::raw_os_error)
+}
+
+fn is_would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Whether an error is about a datagram sent before and no other.
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 /// Whether a batch that met this error is sent as its datagrams. Not if the socket takes nothing now,
 /// nor for the error of a datagram sent before, which the first of them would have.
 fn may_be_the_batch(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused)
+    !is_would_block(error) && !is_refusal(error)
 }

@@ -56,11 +56,12 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// A message with a [segment size](crate::SendMeta::segment_size) of its own passes through. It is
 /// segmented in user space if the kernel rejects it or GSO is off, and stays one message: it has been
-/// sent when its last datagram has. If one of its datagrams fails, or the socket takes no more for now,
-/// the message has that error (`WouldBlock`, a blocking socket's write timeout included), though the
-/// datagrams before it have left. Offer the same message again, and it goes on from there: by another
-/// call, thread or future, until 32 more messages have been left half-sent. Nothing blocks that would
-/// not without this.
+/// sent when its last datagram has. If one of its datagrams fails, the message has failed with that
+/// error, though the datagrams before it have left; offered again, it is sent from its beginning. If the
+/// socket takes no more for now (`WouldBlock`, a blocking socket's write timeout included), or the call
+/// ends with a count, the message is still to be sent: offer it again, and it goes on from where it was,
+/// by another call, thread or future, until 32 more messages have been left half-sent. Nothing blocks
+/// that would not without this.
 ///
 /// # The don't-fragment bit
 ///

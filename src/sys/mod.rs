@@ -18,8 +18,8 @@
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `send_plain`, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
-//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `is_from_network`,
-//!   `conflicting_option` and `reports_send_times`, for sends with GSO.
+//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `conflicting_option`
+//!   and `reports_send_times`, for sends with GSO.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
@@ -72,8 +72,8 @@ pub(crate) use self::{
     headers::{Headers, Singles, Slots, WiredBatches},
     unix::{
         AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option,
-        has_segmentation, is_from_network, raw, reports_send_times, segmentation_rejected,
-        send_plain, socket_cookie,
+        has_segmentation, raw, reports_send_times, segmentation_rejected, send_plain,
+        socket_cookie,
     },
 };
 
@@ -102,9 +102,9 @@ mod windows;
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, is_from_network,
-    option, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
-    set_transmit_clock, socket_addr, socket_cookie,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, option, raw,
+    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -134,7 +134,8 @@ pub(crate) struct Step {
     pub(crate) count: usize,
     /// What met the message after them, if the system said so.
     pub(crate) error: Option<io::Error>,
-    /// Whether the error of a send may be about an earlier datagram, which the system tells once.
+    /// Whether the error of a send is about an earlier datagram, as far as can be known: the system
+    /// tells it once, and the message at hand does not meet it again.
     pub(crate) told_once: bool,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,

@@ -17,7 +17,7 @@ use super::fault::{self, Call};
 use super::fds;
 use super::headers::{RecvHeaders, SendHeaders};
 use super::retry::retry;
-use super::unix::{Tried, is_from_network, retry_unrelated_icmp_error};
+use super::unix::{Tried, retry_unrelated_icmp_error, send_stopped};
 use crate::progress::Direction;
 
 /// Receives message by message until one is not there; only the first is waited for.
@@ -65,8 +65,7 @@ fn send_from(
         let has_dest = wired.has_dest(i);
         let send = || send_one(socket, wired, i, flags | wait);
         if let Err(error) = retry_unrelated_icmp_error(socket, has_dest, tried, send) {
-            let told_once = !has_dest && is_from_network(&error);
-            return Step { told_once, ..Step::stopped(i, error).after(i + 1 - first) };
+            return send_stopped(socket, has_dest, i, error).after(i + 1 - first);
         }
         tried = Tried::No;
     }

@@ -68,7 +68,7 @@ pub(super) fn send(
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
             Ok(count) => Step::moved(count),
             Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
-            Err(error) => Step::stopped(0, error),
+            Err(error) => send_stopped(socket, has_dest, 0, error),
         };
     }
     let _ = backend;
@@ -138,9 +138,27 @@ fn may_be_unrelated(
         && has_room_for_report(socket)
 }
 
+/// A send that ended before message number `count`; `has_dest` says whether that one has a destination
+/// of its own.
+#[cold]
+pub(super) fn send_stopped(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    count: usize,
+    error: io::Error,
+) -> Step {
+    // A message that is too long for its path meets `EMSGSIZE` itself, also if an ICMP message said so
+    // first.
+    let from_peer =
+        !has_dest && is_from_network(&error) && error.raw_os_error() != Some(numbers::EMSGSIZE);
+    let told_once = from_peer || error.kind() == io::ErrorKind::ConnectionRefused;
+    // Other sockets have no ICMP errors: theirs are about the message at hand.
+    Step { told_once: told_once && is_inet(socket), ..Step::stopped(count, error) }
+}
+
 /// Whether an error is one of those that ICMP messages are turned into.
 #[cold]
-pub(crate) fn is_from_network(error: &io::Error) -> bool {
+pub(super) fn is_from_network(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
 }
 

@@ -80,7 +80,7 @@ impl Headers {
         let mut sent = 0;
         for msg in msgs.take(self.capacity) {
             if let Err(error) = send_one(socket, &msg) {
-                return (sent + 1, Step::stopped(sent, error));
+                return (sent + 1, send_stopped(sent, error));
             }
             sent += 1;
         }
@@ -159,14 +159,10 @@ impl WiredBatches<'_> {
         None
     }
 
-    pub(crate) fn has_dest(&self, _: usize) -> bool {
-        self.msg.is_some_and(|msg| msg.dest().is_some())
-    }
-
     pub(crate) fn send(&mut self, _: Backend, socket: BorrowedSocket<'_>, _: Range<usize>) -> Step {
         match self.msg.map_or(Ok(()), |msg| send_one(socket, &msg)) {
             Ok(()) => Step::moved(1),
-            Err(error) => Step::stopped(0, error),
+            Err(error) => send_stopped(0, error),
         }
     }
 
@@ -193,6 +189,13 @@ pub(crate) fn send_plain(
 ) -> io::Result<()> {
     let msg = SendMsg::new(data);
     send_one(socket, &dest.map_or(msg, |dest| msg.with_dest(*dest)))
+}
+
+/// A send that ended before message number `count`.
+fn send_stopped(count: usize, error: io::Error) -> Step {
+    // "Connection refused" is about a datagram sent before.
+    let told_once = error.kind() == io::ErrorKind::ConnectionRefused;
+    Step { told_once, ..Step::stopped(count, error) }
 }
 
 fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
@@ -442,8 +445,4 @@ pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
 
 pub(crate) fn segmentation_rejected(_: &io::Error) -> Option<Rejection> {
     None
-}
-
-pub(crate) fn is_from_network(_: &io::Error) -> bool {
-    false
 }

@@ -16,6 +16,7 @@ use std::task::{Context, Poll, ready};
 
 use ::tokio::net::UdpSocket;
 
+use crate::socket::Offer;
 use crate::sys::AsSocket;
 use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
@@ -231,12 +232,12 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         Self: Sized,
     {
         async move {
-            let mut done = 0;
+            let (mut done, mut offer) = (0, Offer::new());
             while done < msgs.len() {
-                let left = &msgs[done..];
-                let sent = wait::send(self.tokio_socket(), || self.send_batch(left)).await?;
+                let offered = offer.of(&msgs[done..]);
+                let sent = wait::send(self.tokio_socket(), || self.send_batch(offered)).await?;
                 refuse_nothing(&sent)?;
-                done += dealt_with(sent, |error| on_error(done, error));
+                done += offer.answered(offered.len(), sent, |error| on_error(done, error));
             }
             Ok(())
         }
@@ -319,10 +320,13 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         done: &mut usize,
         on_error: &mut dyn FnMut(usize, io::Error),
     ) -> Poll<io::Result<()>> {
+        let mut offer = Offer::new();
         while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
-            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.send_batch(left)))?;
+            let offered = offer.of(left);
+            let send = || self.send_batch(offered);
+            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, send))?;
             refuse_nothing(&sent)?;
-            *done += dealt_with(sent, |error| on_error(*done, error));
+            *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
         }
         Poll::Ready(Ok(()))
     }
@@ -332,14 +336,6 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
 /// asking it again would have no end.
 fn refuse_nothing(sent: &io::Result<usize>) -> io::Result<()> {
     if matches!(sent, Ok(0)) { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
-}
-
-/// How many messages a send has dealt with: those that it sent, or the one that it failed by.
-fn dealt_with(sent: io::Result<usize>, failed: impl FnOnce(io::Error)) -> usize {
-    sent.unwrap_or_else(|error| {
-        failed(error);
-        1
-    })
 }
 
 impl AsyncBatchSocket for UdpSocket {

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 use tokio::net::UdpSocket;
@@ -267,5 +268,68 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
         assert_eq!(sent.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
         let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue)).await;
         assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
+    });
+}
+
+/// Rejects what is bad, counts what it is offered, and says too much of what it takes.
+struct Counting {
+    socket: UdpSocket,
+    extra: usize,
+    offered: AtomicUsize,
+}
+
+/// A payload that it rejects.
+const BAD: &[u8] = b"bad";
+
+impl BatchSocket for Counting {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        self.offered.fetch_add(msgs.len(), Ordering::Relaxed);
+        match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
+            Some(0) => Err(std::io::ErrorKind::InvalidInput.into()),
+            Some(good) => Ok(good),
+            None => Ok(msgs.len().saturating_add(self.extra)),
+        }
+    }
+}
+
+impl AsyncBatchSocket for Counting {
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+}
+
+/// All, none, every other one, every hundredth, and only the first are bad.
+#[test]
+fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
+    const N: usize = 4_096;
+    run(async {
+        let mut double = Counting { socket: udp().0, extra: 0, offered: 0.into() };
+        let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
+        for (bad, extra) in cases.into_iter().flatten() {
+            double.extra = extra;
+            let is_bad = |i: &usize| i % bad == 0 && bad < usize::MAX;
+            let payload = |i| if is_bad(&i) { BAD } else { b"good" };
+            let msgs: Vec<_> = (0..N).map(|i| SendMsg::new(payload(i))).collect();
+            let expected: Vec<_> = (0..N).filter(is_bad).collect();
+
+            let mut failed = Vec::new();
+            let sent = double.send_each_async(&msgs, |i, _| failed.push(i)).await;
+            sent.expect("the others are taken");
+            assert_eq!(failed, expected);
+            let offered = std::mem::take(double.offered.get_mut());
+            assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
+
+            let (mut failed, mut done) = (Vec::new(), 0);
+            let note = &mut |i, _| failed.push(i);
+            let sent = poll_fn(|cx| double.poll_send_each(cx, &msgs, &mut done, note)).await;
+            sent.expect("the others are taken");
+            assert_eq!((done, failed), (N, expected));
+            let offered = std::mem::take(double.offered.get_mut());
+            assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
+        }
     });
 }

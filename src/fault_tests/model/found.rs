@@ -36,7 +36,6 @@ fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
 
 /// Each is about another datagram that was sent before.
 #[test]
-#[ignore = "of several refusals that meet one message segmented in user space, one is told"]
 fn m1_every_refusal_within_a_message_is_heard() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.select().unwrap();
@@ -46,7 +45,6 @@ fn m1_every_refusal_within_a_message_is_heard() {
 }
 
 #[test]
-#[ignore = "a refusal is lost if the message that it meets fails"]
 fn m1_a_refusal_within_a_message_that_fails_is_heard() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.select().unwrap();
@@ -77,7 +75,6 @@ fn m2_an_iterator_without_messages_hears_of_no_error() {
 }
 
 #[test]
-#[ignore = "Offload takes the deferred error before it looks for a message"]
 fn m2_an_iterator_without_messages_hears_of_no_error_from_offload() {
     let Some(net) = Net::new() else { return };
     net.near.set_gso(false);

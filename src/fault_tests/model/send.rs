@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::judge::{Context, Said, errno};
 use super::messages::{Msg, lend, make};
-use super::ops::{Batch, Kind, Sending, Shape};
+use super::ops::{Batch, Sending, Shape};
 use super::world::{End, World, under};
 use crate::fault_tests::addr;
 use crate::{BatchSocketExt, MmsgBuf, SendQueue};
@@ -20,13 +20,6 @@ impl World {
         again: bool,
         thread: bool,
     ) {
-        // M2: an iterator without messages takes what is owed from an `Offload`.
-        let served = &self.sockets[socket];
-        let owes = !served.owed_sends.is_empty() || !served.tolerated_sends.is_empty();
-        let offload = served.kind != Kind::Plain;
-        if way == Sending::Iter && msgs.is_empty() && owes && offload {
-            return;
-        }
         let mut left = msgs;
         for tries in 0.. {
             assert!(tries < 400 + 2 * msgs.len(), "no call gets on with {left:?}");

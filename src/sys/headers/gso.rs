@@ -368,11 +368,6 @@ impl WiredBatches<'_> {
         self.unsendable
     }
 
-    /// Whether header `i` has a destination of its own.
-    pub(crate) fn has_dest(&self, i: usize) -> bool {
-        self.headers.has_dest(i)
-    }
-
     /// Sends headers as they are. The step is of headers.
     pub(crate) fn send(
         &mut self,

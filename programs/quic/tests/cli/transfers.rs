@@ -68,7 +68,7 @@ fn ecn_and_offload_are_at_work_both_ways() {
             // Longer GSO batches than quinn makes, and no more calls.
             assert!(kernel("in GSO batches ") / kernel(", GSO batches ") >= 2, "{sender:?}");
             assert!(kernel("system calls ") <= sender.get("sent: ", "calls "), "{sender:?}");
-            assert_eq!(kernel("refused "), 0, "{sender:?}");
+            assert_eq!(kernel("rejected "), 0, "{sender:?}");
         }
         // All that was sent has arrived, but what came when the receiver had closed.
         let sent = sender.get("sent: ", "datagrams ");
