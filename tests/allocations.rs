@@ -79,7 +79,7 @@ impl<'a> Receiver<'a> {
         Self { batch: RecvBatch::new(msgs.len(), 16), msgs, calls: [0; 2] }
     }
 
-    /// Receives `count` messages, by calls that may allocate nothing if `check` says so.
+    /// Receives `count` messages; with `check`, the calls may allocate nothing.
     fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
         let mut taken = 0;
         while taken < count {

@@ -1,5 +1,5 @@
 //! Every type of socket, given to every function that takes one: none of them may take what waits
-//! there, hang, or say what is not so.
+//! there, hang, or give a wrong answer.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;

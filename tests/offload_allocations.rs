@@ -63,7 +63,7 @@ fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> 
     (0..MOST).map(one).collect()
 }
 
-/// Receives by calls of either type, and checks all messages if `check` says so.
+/// Receives by calls of either type, and with `check` checks all messages.
 struct Receiver<'a> {
     msgs: Vec<RecvMsg<'a>>,
     batch: RecvBatch,

@@ -1,4 +1,4 @@
-//! What arrives through `Offload` is what arrives without it: for any sequence of sends, datagram
+//! A socket with `Offload` receives what one without it receives: for any sequence of sends, datagram
 //! for datagram, in order per destination, by both backends, to receivers with GRO and without.
 #![cfg(unix)]
 

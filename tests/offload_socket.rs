@@ -182,7 +182,7 @@ fn d6_each_datagram_has_a_time_of_sending() {
     ask(&before);
     let Some(after) = with_gso(name) else { return };
     ask(after.get_ref());
-    // Another's numbers do not begin before it is asked, and its GSO stays.
+    // Another socket's numbers begin only when it is asked for them, and its GSO stays.
     let without = with_gso(name).expect("as above");
     for near in [Offload::new(before).expect("a UDP socket"), after] {
         let data = numbered(11, 100);

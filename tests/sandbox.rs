@@ -52,7 +52,7 @@ fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     assert!(output.status.success() && said.contains(DONE), "{said}\n{complaint}");
 }
 
-/// Sends batches in every way and receives in every way; all of it arrives, in order.
+/// Sends batches in every way and receives in every way; all is received, in order.
 fn exchange(near: &UdpSocket, far: &UdpSocket) {
     let data: Vec<_> = (0..BATCH as u32).map(u32::to_be_bytes).collect();
     let to = sockets::addr(far);

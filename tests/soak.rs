@@ -153,7 +153,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
             assert!(server.await.expect_err("it was aborted").is_cancelled(), "a server failed");
         }
     });
-    // Who waits for a task may hear of its end before the runtime has put it away.
+    // A joined task may still be in the runtime for a moment.
     let end = Instant::now() + LOST;
     while runtime.metrics().num_alive_tasks() > 0 {
         assert!(Instant::now() < end, "tasks are left");

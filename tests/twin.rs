@@ -1,4 +1,4 @@
-//! Batches against a naive twin: the same datagrams sent and received singly with std.
+//! Batches against a naive twin: the same datagrams sent and received one at a time with std.
 //!
 //! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
 //! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.

@@ -235,7 +235,7 @@ fn offered(call: Call, left: usize) -> usize {
 }
 
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides what stopped it, so sendmsg is asked, too, and gives `errno`.
+/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and gives `errno`.
 fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
         Call::SendMmsg => {

@@ -122,7 +122,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     let data = numbers(0..ALL as u32);
     for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
         crate::clear_pool();
-        // A stream holds back who sends too fast, so that all of it arrives.
+        // A stream blocks a sender that is too fast, so that nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();

@@ -267,7 +267,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
-/// Errors of other datagrams without end: the call that does not wait has one all the same.
+/// Endless errors of other datagrams: a non-blocking call still ends.
 #[test]
 fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
     for backend in BACKENDS {

@@ -371,7 +371,7 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
         crate::clear_pool();
         let step = if way == Sending::Flush { 256 } else { MOST };
         let steps = MOST / step;
-        // A stream holds back who sends too fast, so that all of it arrives.
+        // A stream blocks a sender that is too fast, so that nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();

@@ -18,9 +18,9 @@ use socket2::{Domain, Socket, Type};
 /// After this long a blocking call gives up, and the test fails: a net for what would hang.
 pub const NET: Duration = Duration::from_secs(60);
 
-/// Says that a test, or a part of it, is not run here and why, past the capture of the harness.
+/// Prints that a test, or a part of it, is skipped and why, past the capture of the harness.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
-    // A test that is skipped and cannot say so is no failure.
+    // A skipped test that cannot print is no failure.
     let _ = io::stderr().lock().write_all(format!("skipped: {test}: {reason}\n").as_bytes());
 }
 
@@ -123,7 +123,7 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     taken
 }
 
-/// What happened, where to and who says so.
+/// The event, its destination and its reporter.
 pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
     (report.event, report.dest, report.reporter)
 }

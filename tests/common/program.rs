@@ -57,10 +57,10 @@ pub fn find(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Says what is not tested here and why, past the capture of the test harness.
+/// Prints what is not tested here and why, past the capture of the test harness.
 pub fn skip(what: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {what}: {reason}\n");
-    // Who is skipped and cannot say so is no failure.
+    // A skipped test that cannot print is no failure.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 

@@ -105,7 +105,7 @@ fn prepared(socket: UdpSocket) -> UdpSocket {
     socket
 }
 
-/// Waits until all that this thread has sent on loopback has arrived.
+/// Waits until all that this thread has sent on loopback is delivered.
 ///
 /// The kernel delivers a loopback datagram before the send returns, or, under load, a little later
 /// but in order. So when a last one is there, all are.
@@ -117,7 +117,7 @@ pub fn settle() {
 }
 
 /// Waits until the system has an error for what was sent by this socket, in which nothing
-/// else waits. (Linux says so by POLLERR, others by POLLIN.)
+/// else waits. (Linux reports POLLERR, others POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsFd) {
     let fd = socket.as_fd().as_raw_fd();

@@ -45,7 +45,7 @@ fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
                 assert!(once(receive.as_mut()).await.is_none(), "each error is returned once");
                 tokio::task::yield_now().await;
             }
-            // Who comes later hears of the reports as well.
+            // A task that comes later sees the reports as well.
             let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
             assert_eq!(drained.expect("no error"), 2);
         });

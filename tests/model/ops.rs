@@ -31,7 +31,7 @@ pub struct Config {
     pub threads: usize,
 }
 
-/// Who does what.
+/// An operation: on which socket, by which thread and handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub thread: usize,
@@ -87,7 +87,7 @@ pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
     pub scattered: bool,
-    /// Whether a datagram's own length is asked for.
+    /// Whether to request a datagram's full length.
     pub full_len: bool,
 }
 

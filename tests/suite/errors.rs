@@ -1,4 +1,4 @@
-//! Errors: which message they belong to, their numbers, and what is sent all the same.
+//! Errors: which message they belong to, their numbers, and what is still sent.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -1,5 +1,5 @@
-//! ICMP errors about datagrams that were sent: who hears of them, how often, and what is sent all the
-//! same.
+//! ICMP errors about datagrams that were sent: which calls return them, how often, and what is still
+//! sent.
 
 use std::io;
 use std::net::UdpSocket;
@@ -31,7 +31,7 @@ fn drain(socket: &UdpSocket, is_expected: impl Fn(&Report) -> bool) -> usize {
     count
 }
 
-/// Waits until what was sent has arrived, and then until the answers have.
+/// Waits until all datagrams are delivered, and then all answers.
 fn settle() {
     crate::common::sockets::settle();
     crate::common::sockets::settle();

@@ -182,7 +182,7 @@ fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
         let mut msgs = recv_msgs(&mut memory);
         msgs[place] = RecvMsg::scatter(&mut buffers);
         assert_eq!(code(far.recv_batch(&mut msgs)), libc::EMSGSIZE);
-        // Nobody else hears of it, and nothing is lost.
+        // No other call returns it, and nothing is lost.
         send(&far, &near, b"innocent");
         assert_eq!(payloads(&near, 1), [b"innocent"]);
         assert_eq!(payloads(&far, 2), [b"one", b"two"]);

@@ -99,7 +99,7 @@ fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
     (0..count).map(|_| socket(addr, true, WAIT)).collect()
 }
 
-/// A socket with its options set, before anybody hears of it.
+/// A socket with its options set, before its address is printed.
 enum Ready {
     Std(UdpSocket),
     Batch(UdpSocket),

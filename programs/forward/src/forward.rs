@@ -1,4 +1,4 @@
-//! The loop: receive from whoever is ready, a batch in turn, then send.
+//! The loop: receive a batch from each ready socket in turn, then send.
 
 use std::collections::VecDeque;
 use std::io;
@@ -86,7 +86,7 @@ impl Forwarder {
         let mut batch = RecvBatch::for_trains(BATCH);
         while self.wait(&mut events)? {
             let now = Instant::now();
-            // Those that were ready before this turn; who is ready still gets in line again.
+            // Sockets that were ready before this turn; those still ready get in line again.
             for _ in 0..self.ready.len() {
                 let Some(token) = self.ready.pop_front() else { break };
                 if self.receive(token, &mut batch, now)? {

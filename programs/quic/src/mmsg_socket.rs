@@ -128,7 +128,7 @@ impl AsyncUdpSocket for MmsgSocket {
                     // It was shut down, and gives nothing for ever.
                     0 => Err(io::ErrorKind::NotConnected.into()),
                     // A batch that is not full ended where nothing was left. What has come since
-                    // is a new event, so readiness can be cleared without another call to hear of it.
+                    // is a new event, so readiness can be cleared without another call.
                     n if n < capacity => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }

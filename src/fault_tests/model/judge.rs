@@ -184,14 +184,14 @@ impl World {
             }
             unreturned = Some(errno);
             // The message is the caller's, who meets the error again if it stays; or it was a GSO
-            // batch's and the datagrams were sent singly.
+            // batch's and the datagrams were sent unsegmented.
             let all_well = left || any_returned || context.gso || reported || context.each;
             assert!(all_well, "an error is lost: {what}");
         }
         unreturned
     }
 
-    /// Compares what arrived with what the caller knows; `before` datagrams of the first message
+    /// Compares the datagrams received with what the caller knows; `before` datagrams of the first
     /// have come before. Gives how many have now left of the first message that is still the caller's,
     /// and how many datagrams have left in this call.
     fn compare(

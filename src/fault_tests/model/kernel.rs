@@ -32,7 +32,7 @@ pub(super) enum Answer {
     Short,
     /// The caller's error.
     Failed(i32),
-    /// An error that says something about the call, not about a message.
+    /// An error about the call, not about a message.
     NotTheCall,
     Interrupted,
     /// The question whether multi-message calls are permitted.
@@ -199,7 +199,7 @@ impl Kernel {
     }
 }
 
-/// What the next system call does not meet again, and nobody needs to hear of.
+/// Errors that the next system call does not meet again, and that no caller needs.
 pub(super) const TRANSIENT: [i32; 2] = [libc::EINTR, libc::EAGAIN];
 
 fn failed(errno: i32) -> (Fate, Answer) {

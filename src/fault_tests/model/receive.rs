@@ -32,7 +32,7 @@ impl From<Datagram<'_>> for Got {
 type Received = io::Result<Vec<Vec<Got>>>;
 
 impl World {
-    /// Puts datagrams into a socket: singly, or as GSO batches, which a socket with GRO gets
+    /// Puts datagrams into a socket: unsegmented, or as GSO batches, which a socket with GRO gets
     /// whole.
     pub(super) fn fill(&mut self, socket: usize, batch: Batch) {
         const MOST: usize = 200;

@@ -254,7 +254,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     });
 }
 
-/// On loopback: nobody waits for who does not receive.
+/// On loopback an upstream that does not receive delays nobody.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
     on_one_cpu();

@@ -1,4 +1,4 @@
-//! Files arrive as they are, and by the means that they are meant to.
+//! Files are transferred unchanged, with ECN and offload in use.
 
 use crate::kit::{Figures, Folder, PAIRS, client, get, serve};
 use crate::running::{loopbacks, skip};
