@@ -142,7 +142,7 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     let mut queue = SendQueue::new(1 << 12);
     queue.push(&msg).expect("there is space");
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
-    assert_eq!(StandIn(meta).send_iter([msg; 40]).expect("they are taken"), 40);
+    assert_eq!(StandIn(meta).send_iter([msg; 40].into_iter()).expect("they are taken"), 40);
 
     // A real receive then forgets the stand-in's metadata.
     let socket = udp4();

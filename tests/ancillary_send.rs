@@ -233,7 +233,7 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
         assert_eq!(arena.send(from, &[good, good, good, bad]).expect("three are good"), 3);
     }
     check(from.send_iter([bad, good]));
-    assert_eq!(from.send_iter([good, good, bad, good]).expect("two are good"), 2);
+    assert_eq!(from.send_iter([good, good, bad, good].into_iter()).expect("two are good"), 2);
 
     let mut failed = Vec::new();
     let done = from.send_each([bad, good, bad, bad, good], |index, error| {

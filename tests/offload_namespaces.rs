@@ -7,10 +7,13 @@ mod common;
 #[path = "common/veth.rs"]
 mod veth;
 
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
+use common::linux::set_option;
 use common::{NET, numbered, skip};
 use mmsg::{Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
+use socket2::{Domain, Protocol, Socket, Type};
 use veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
 
 /// Whichever the process has.
@@ -208,5 +211,69 @@ fn r4_a_coalesced_message_is_split_without_a_control_buffer() {
             came.extend(datagrams.map(|datagram| datagram.data().to_vec()));
         }
         assert_eq!(came, payloads);
+    });
+}
+
+/// A socket that sees each IPv4 packet as it comes to the far end.
+fn tap(far: &Far) -> io::Result<Socket> {
+    // packet(7): the protocol is in network byte order, and packets begin with the IP header.
+    let protocol = Protocol::from(i32::from((libc::ETH_P_IP as u16).to_be()));
+    let tap = far.enter(|| Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol)))?;
+    tap.set_read_timeout(Some(NET))?;
+    Ok(tap)
+}
+
+/// The don't-fragment bit of each packet to `port`, until these have brought `bytes` bytes. A GSO batch
+/// that was not segmented on its way is one packet.
+fn dont_fragment_bits(mut tap: &Socket, port: u16, mut bytes: usize) -> Vec<bool> {
+    let (mut bits, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while bytes > 0 {
+        let len = tap.read(&mut buffer).expect("what was sent comes by");
+        // RFC 791, section 3.1: nobody here sends IP options. RFC 768 for the rest.
+        let (ip, udp) = buffer[..len].split_at(20);
+        if i32::from(ip[9]) == libc::IPPROTO_UDP && udp[2..4] == port.to_be_bytes() {
+            bits.push(ip[6] & 0x40 != 0);
+            bytes = bytes.checked_sub(udp.len() - 8).expect("nothing else is sent there");
+        }
+    }
+    bits
+}
+
+#[test]
+fn d28_the_dont_fragment_bit_is_as_documented() {
+    let name = "d28_the_dont_fragment_bit_is_as_documented";
+    with_far_end(name, |far| {
+        // For each setting the bit of single datagrams, of a batch that fits the MTU of 1,500 as a whole,
+        // and of one that does not. A new namespace has the kernel's default.
+        let cases = [
+            (None, [true, true, false]),
+            (Some(libc::IP_PMTUDISC_WANT), [true, true, false]),
+            (Some(libc::IP_PMTUDISC_PROBE), [true; 3]),
+            (Some(libc::IP_PMTUDISC_DO), [true; 3]),
+            (Some(libc::IP_PMTUDISC_DONT), [false; 3]),
+        ];
+        for (setting, expected) in cases {
+            let Some((near, receiver)) = pair(name, &far, false) else { return };
+            if let Some(value) = setting {
+                set_option(near.get_ref(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value)
+                    .expect("a UDP socket");
+            }
+            let tap = match tap(&far) {
+                Ok(tap) => tap,
+                Err(error) => return skip(name, format_args!("no packet socket: {error}")),
+            };
+            let to = at(FAR, &receiver);
+            let ways = [(false, 16, 1_200), (true, 4, 300), (true, 16, 1_200)];
+            for ((gso, count, len), expected) in ways.into_iter().zip(expected) {
+                near.set_gso(gso);
+                let before = near.counters().sent_trains;
+                let payloads = numbered(count, len);
+                assert_eq!(near.send_batch(&msgs(to, &payloads)).expect("it is up"), count);
+                assert_eq!(near.counters().sent_trains - before, u64::from(gso));
+                let bits = dont_fragment_bits(&tap, to.port(), count * len);
+                assert_eq!(bits, vec![expected; bits.len()], "{setting:?}, {count} of {len}");
+                assert_eq!(receive(&receiver, count), payloads);
+            }
+        }
     });
 }

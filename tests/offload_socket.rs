@@ -209,6 +209,42 @@ fn d6_each_datagram_has_a_time_of_sending() {
     assert_eq!(without.counters().sent_trains, 2);
 }
 
+/// `Offload` has no such method: its own would come before this one, and give something else than `()`.
+trait GetMut {
+    fn get_mut(&mut self) {}
+}
+
+impl<S> GetMut for Offload<S> {}
+
+/// A socket that is put under the state of another sends other datagrams, or none.
+#[test]
+fn d17_what_is_known_of_a_socket_is_not_taken_for_another_s() {
+    let name = "d17_what_is_known_of_a_socket_is_not_taken_for_another_s";
+    let Some(mut first) = with_gso(name) else { return };
+    let () = first.get_mut();
+    let far = udp4();
+    let data = numbered(3, 100);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&far), data)).collect();
+    // The wrapper of each socket begins anew, whatever was set on the other and has been sent by it.
+    first.set_gso(false);
+    assert_eq!(first.send_batch(&msgs).expect("loopback takes it"), 3);
+    let second = with_gso(name).expect("as above");
+    assert_eq!((first.gso(), second.gso()), (false, true));
+    let again = Offload::new(first.into_inner()).expect("a UDP socket");
+    assert!(again.gso());
+    assert_eq!((again.counters().sent, again.counters().send_calls), (0, 0));
+
+    // A socket that segments for itself does not come under it, and is sent to as it is.
+    let own = again.into_inner();
+    set_option(&own, SOL_UDP, UDP_SEGMENT, 100).expect("the kernel has GSO");
+    let error = Offload::new(&own).expect_err("it would send other datagrams");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(second.send_batch(&msgs).expect("loopback takes it"), 3);
+    assert_eq!(own.send_batch(&msgs).expect("loopback takes it"), 3);
+    assert_eq!(payloads(&far, 9), [&data[..], &data, &data].concat());
+    assert_eq!((second.counters().sent, second.counters().sent_trains), (3, 1));
+}
+
 #[test]
 fn d20_gathered_messages_go_as_one_batch() {
     let Some(near) = with_gso("d20_gathered_messages_go_as_one_batch") else { return };

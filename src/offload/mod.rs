@@ -163,7 +163,15 @@ impl<S> Offload<S> {
         self.counters.snapshot()
     }
 
-    /// The socket itself: for its options, or to wait until it is ready.
+    /// The socket itself: for its options, or to wait until it is ready. It cannot be exchanged for
+    /// another one, since what is known of it would be wrong then:
+    ///
+    /// ```compile_fail,E0594
+    /// use std::net::UdpSocket;
+    /// let offload = mmsg::Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
+    /// *offload.get_ref() = UdpSocket::bind("127.0.0.1:0")?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.socket

@@ -27,9 +27,9 @@ fn no_messages_are_no_call() {
     // A system call would return ECONNREFUSED.
     assert_eq!(socket.recv_batch(&mut []).expect("no call"), 0);
     assert_eq!(socket.send_batch(&[]).expect("no call"), 0);
-    let nothing: [SendMsg<'_>; 0] = [];
-    assert_eq!(socket.send_iter(nothing).expect("no call"), 0);
-    assert_eq!(socket.send_each(nothing, |_, _| panic!("no message")).expect("no call"), 0);
+    let none: [SendMsg<'_>; 0] = [];
+    assert_eq!(socket.send_iter(none).expect("no call"), 0);
+    assert_eq!(socket.send_each(none, |_, _| panic!("no message")).expect("no call"), 0);
     assert_eq!(socket.flush(&mut SendQueue::new(1_000)).expect("no call"), 0);
     let reported = socket.recv_batch(&mut recv_msgs(&mut memory(1, 1)));
     assert_eq!(crate::common::code(reported), libc::ECONNREFUSED);

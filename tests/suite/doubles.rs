@@ -160,7 +160,7 @@ fn a_double_sends_from_an_iterator() {
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
     assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
-    assert!(would_block(double.send_iter(messages(&data[40..]))));
+    assert!(would_block(double.send_iter(messages(&data[40..]).into_iter())));
     assert_eq!(double.sent.take(), data[..40]);
 }
 
@@ -228,7 +228,7 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     let mut queue = SendQueue::new(1_000);
     queue.push(&SendMsg::new(b"data")).expect("there is space");
     let none = |_, _| panic!("nothing failed");
-    assert_eq!(Stubborn.send_each(&messages(&data), none).expect("no error"), 0);
+    assert_eq!(Stubborn.send_each(messages(&data), none).expect("no error"), 0);
     assert_eq!(Stubborn.send_iter(messages(&data)).expect("no error"), 0);
     assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
     assert_eq!(queue.len(), 1);

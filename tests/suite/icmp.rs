@@ -89,7 +89,7 @@ fn d5_send_each_reports_a_peer_that_is_gone() {
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let msgs = [SendMsg::new(b"hello?"); 8];
     let mut refused = 0;
-    let done = socket.send_each(&msgs, |_, error: std::io::Error| {
+    let done = socket.send_each(msgs, |_, error: std::io::Error| {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         refused += 1;
     });

@@ -63,9 +63,9 @@ fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
     assert_eq!(socket.send_batch(&msgs).unwrap(), 1);
     fault::finish();
     assert_eq!(socket.send_iter(&[] as &[SendMsg<'_>]).unwrap(), 0);
-    let next = socket.send_iter(&mut msgs[1..].iter().copied());
+    let next = socket.send_iter(msgs[1..].iter().copied());
     assert_eq!(errno(next), libc::ECONNREFUSED);
-    assert_eq!(socket.send_iter(&mut msgs[1..].iter().copied()).unwrap(), 1);
+    assert_eq!(socket.send_iter(msgs[1..].iter().copied()).unwrap(), 1);
 }
 
 #[test]
