@@ -31,7 +31,7 @@ struct Wire {
     far: UdpSocket,
     to: SocketAddr,
     /// Datagrams that may wait at `far`.
-    room: usize,
+    capacity: usize,
 }
 
 impl Wire {
@@ -40,10 +40,10 @@ impl Wire {
         let to = far.local_addr()?;
         let socket = socket2::SockRef::from(&far);
         socket.set_recv_buffer_size(1024 * CHARGE)?;
-        let room = socket.recv_buffer_size()? / CHARGE;
+        let capacity = socket.recv_buffer_size()? / CHARGE;
         // A datagram that was lost ends the benchmark instead of stopping it.
         far.set_read_timeout(Some(Duration::from_secs(10)))?;
-        Ok(Self { near, far, to, room })
+        Ok(Self { near, far, to, capacity })
     }
 }
 
@@ -120,7 +120,7 @@ fn main() {
             for way in WAYS {
                 // Anew for each: with GRO on, a receive by std would be of several datagrams.
                 let wire = Wire::new().expect("two loopback sockets");
-                if batch > wire.room {
+                if batch > wire.capacity {
                     continue;
                 }
                 group.throughput(Throughput::Elements(batch as u64));
@@ -150,7 +150,7 @@ fn queues(criterion: &mut Criterion) {
         let mut queue = SendQueue::new(1 << 30);
         group.bench_function(BenchmarkId::new("push and flush", length), |b| {
             b.iter(|| {
-                (0..length).for_each(|_| queue.push(&msg).expect("there is room"));
+                (0..length).for_each(|_| queue.push(&msg).expect("there is space"));
                 while !queue.is_empty() {
                     wire.near.flush(&mut queue).expect("loopback takes them");
                 }

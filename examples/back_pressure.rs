@@ -55,7 +55,7 @@ fn main() -> std::io::Result<()> {
             _ => {}
         }
     }
-    // A burst's memory is not kept for good.
+    // A burst's memory is released again.
     queue.shrink_to_fit();
     println!("{received} received in order, {} wait", queue.len());
     Ok(())

@@ -4,7 +4,7 @@
 //! cargo run --release --example metadata
 //! ```
 //!
-//! A server on all addresses prints ECN, destination and time of arrival of a datagram, and replies
+//! A server on all addresses prints ECN, destination and receive time of a datagram, and replies
 //! from the address that the datagram was sent to, with ECN bits of its own.
 
 use std::net::{Ipv4Addr, UdpSocket};

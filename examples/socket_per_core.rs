@@ -21,12 +21,12 @@ fn main() -> std::io::Result<()> {
         let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None)?;
         socket.set_reuse_port(true)?;
         socket.bind(&addr.into())?;
-        // Looks from time to time whether to stop.
+        // Checks from time to time whether to stop.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         Ok(socket.into())
     }
 
-    /// Echoes until told to stop, and returns how many datagrams came.
+    /// Echoes until `stop` is set, and returns the number of datagrams received.
     fn serve(socket: &UdpSocket, stop: &AtomicBool) -> usize {
         let mut batch = RecvBatch::new(64, 1500);
         let mut received = 0;

@@ -1,6 +1,6 @@
 //! No call allocates once the thread has made one of the same size.
 //!
-//! Every single call is looked at, by an allocator that counts for each thread on its own.
+//! Every single call is measured, by an allocator that counts for each thread.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -31,7 +31,7 @@ fn emulated() -> bool {
     env::var("CROSS_RUN").is_ok_and(|run| run == "guest")
 }
 
-/// Calls of each kind, on each backend, with each family, direct and `dyn`.
+/// Calls of each type, on each backend, with each family, direct and `dyn`.
 fn calls() -> usize {
     if emulated() { 300 } else { 10_000 }
 }
@@ -65,11 +65,11 @@ fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Receives by calls of either kind.
+/// Receives by calls of either type.
 struct Receiver<'a> {
     msgs: Vec<RecvMsg<'a>>,
     batch: RecvBatch,
-    /// Calls of each kind.
+    /// Calls of each type.
     calls: [usize; 2],
 }
 
@@ -79,7 +79,7 @@ impl<'a> Receiver<'a> {
         Self { batch: RecvBatch::new(msgs.len(), 16), msgs, calls: [0; 2] }
     }
 
-    /// Receives `count` messages, by calls that may allocate nothing if `check` says so.
+    /// Receives `count` messages; with `check`, the calls may allocate nothing.
     fn take<S: BatchSocket + ?Sized>(&mut self, socket: &S, count: usize, into: bool, check: bool) {
         let mut taken = 0;
         while taken < count {
@@ -141,7 +141,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
     let mut receiver = Receiver::new(&mut memory);
     let mut queue = SendQueue::new(1 << 20);
     for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
-        // Twice for each kind of receive: a queue has two stages, which take turns.
+        // Twice for each type of receive: a queue has two stages, which take turns.
         for i in 0..4 {
             let sent = way.send(near, &msgs, &mut queue).expect("loopback takes it");
             receiver.take(far, sent, i % 2 == 0, false);
@@ -164,8 +164,8 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
 
 /// Both backends, direct and through `&dyn BatchSocket`.
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
-    let room = sockets::has_room_for(far, most(), "batches of more than 128 messages");
-    let most = if room { most() } else { 128 };
+    let enough = sockets::has_space_for(far, most(), "batches of more than 128 messages");
+    let most = if enough { most() } else { 128 };
     for backend in [Backend::Mmsg, Backend::Msg] {
         let _turn = use_backend(backend);
         exchange(near, far, sockets::addr(far), most);
@@ -214,9 +214,9 @@ fn a_full_socket_allocates_nothing() {
     let msgs = [SendMsg::new(&PAYLOAD); 8];
     for backend in [Backend::Mmsg, Backend::Msg] {
         let _turn = use_backend(backend);
-        // Room for the eight, not for a ninth: a push that is refused costs nothing either.
+        // Space for the eight, not for a ninth: a rejected push allocates nothing either.
         let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
-        msgs.iter().for_each(|msg| queue.push(msg).expect("room for eight"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("space for eight"));
         for way in [Way::Batch, Way::Iter, Way::Each] {
             assert!(common::would_block(way.send(&near, &msgs, &mut queue)));
         }
@@ -234,9 +234,9 @@ fn a_full_socket_allocates_nothing() {
     }
 }
 
-/// An error that comes after the first message is kept for the next call, in memory that is there.
+/// An error after the first message is deferred to the next call, in memory that is there.
 #[test]
-fn a_refusing_peer_allocates_nothing() {
+fn connection_refused_allocates_nothing() {
     let (near, refusing) = (sockets::udp4(), sockets::refusing());
     near.connect(sockets::addr(&refusing)).expect("connecting does nothing but remember");
     let msgs = [SendMsg::new(&PAYLOAD); 4];

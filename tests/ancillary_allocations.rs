@@ -73,7 +73,7 @@ fn everything() -> Ancillary {
         | Ancillary::SEND_TIMESTAMP
 }
 
-/// Datagrams and trains from `near` to `far`, with all wishes, in every way to send and receive.
+/// Sends datagrams and GSO batches from `near` to `far`, with all options, in every way.
 fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
     for socket in [near, far] {
         everything().enable(socket).expect("it is a socket");
@@ -85,13 +85,13 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         .with_source(source)
         .with_segment_size(10);
     let mut control = ControlBuf::new();
-    control.push(77, 77, b"unknown").expect("there is room");
+    control.push(77, 77, b"unknown").expect("there is space");
     let plain = SendMsg::to(to, &[7; 25]).with_meta(meta);
     let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
     let msgs = msgs.as_flattened();
     let mut memory = vec![[0; 64]; BATCH];
     let mut controls = vec![ControlBuf::new(); BATCH];
-    let mut room: Vec<_> = memory
+    let mut recv_msgs: Vec<_> = memory
         .iter_mut()
         .zip(&mut controls)
         .map(|(buffer, control)| RecvMsg::new(buffer).with_control(control))
@@ -107,7 +107,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
             1 => free(warm, "send", || arenas[round / 4 % 2].send(near, msgs)),
             2 => free(warm, "send_iter", || near.send_iter(msgs.iter().copied())),
             _ => free(warm, "push and flush", || {
-                msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+                msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
                 near.flush(&mut queue)
             }),
         };
@@ -124,13 +124,13 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
                 batch.messages().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
             }),
             1 => free(warm, "recv_batch", || {
-                assert_eq!(far.recv_batch(&mut room).expect("they are there"), BATCH);
-                room.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+                assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), BATCH);
+                recv_msgs.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
             }),
             _ => free(warm, "recv", || {
-                let n = arenas[round / 3 % 2].recv(far, &mut room);
+                let n = arenas[round / 3 % 2].recv(far, &mut recv_msgs);
                 assert_eq!(n.expect("they are there"), BATCH);
-                room.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+                recv_msgs.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
             }),
         }
         assert_eq!(taken, BATCH);
@@ -150,7 +150,7 @@ fn everything_turned_on_allocates_nothing() {
 }
 
 #[test]
-fn a_refused_datagram_allocates_nothing() {
+fn an_error_report_allocates_nothing() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     Ancillary::ERRORS.enable(&from).expect("it is a socket");
     let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::descriptors::{Watched, pass};
-use common::recv::{memory, room};
+use common::recv::{memory, recv_msgs};
 use mmsg::{Backend, BatchSocket, ControlBuf, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
 
 /// Chosen by the test.
@@ -44,9 +44,9 @@ impl Receiver {
         let Self { socket, offload, batch, accepting, fds, arena } = self;
         let mut memory = memory(ROUND, 16);
         match way {
-            0 => assert_eq!(socket.recv_batch(&mut room(&mut memory)).expect("there"), ROUND),
+            0 => assert_eq!(socket.recv_batch(&mut recv_msgs(&mut memory)).expect("there"), ROUND),
             1 => assert_eq!(socket.recv_into(batch).expect("there"), ROUND),
-            2 => assert_eq!(offload.recv_batch(&mut room(&mut memory)).expect("there"), ROUND),
+            2 => assert_eq!(offload.recv_batch(&mut recv_msgs(&mut memory)).expect("there"), ROUND),
             3 => {
                 let mut batch = RecvBatch::for_gro(ROUND);
                 assert_eq!(offload.recv_into(&mut batch).expect("there"), ROUND);
@@ -59,7 +59,7 @@ impl Receiver {
             }
             5 => {
                 let mut controls: [ControlBuf; ROUND] = Default::default();
-                let msgs = room(&mut memory).into_iter().zip(&mut controls);
+                let msgs = recv_msgs(&mut memory).into_iter().zip(&mut controls);
                 let mut msgs: Vec<_> = msgs.map(|(m, control)| m.with_control(control)).collect();
                 assert_eq!(arena.recv(socket, &mut msgs).expect("there"), ROUND);
             }

@@ -1,4 +1,4 @@
-//! The error queue on loopback: refused datagrams and stamps of sending.
+//! The error queue on loopback: ICMP errors and send timestamps.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ancillary_common::receive::{one, payloads};
 use ancillary_common::{
-    NET, addr, ask, at, dual_stack, in_error, refusing, reports, told, udp4, udp6,
+    NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
@@ -20,13 +20,13 @@ use mmsg::{
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 
-/// A sender that is told of errors, an open destination and one that refuses; each on IPv4, on
+/// A sender with `ERRORS` on, an open destination and a closed one; each on IPv4, on
 /// IPv6, and on IPv4 by a dual-stack socket.
 struct Setting {
     from: UdpSocket,
     open: UdpSocket,
     to_open: SocketAddr,
-    /// Kept so that nobody else gets the port.
+    /// Held so that nobody else gets the port.
     _closed: UdpSocket,
     to_closed: SocketAddr,
 }
@@ -59,40 +59,40 @@ impl Setting {
         SendMsg::to(self.to_closed, b"bad")
     }
 
-    /// Sends a datagram that is refused, and waits until that is known.
-    fn be_refused(&self) {
+    /// Sends a datagram to the closed port, and waits for the error.
+    fn provoke_error(&self) {
         assert_eq!(self.from.send_batch(&[self.bad()]).expect("it is taken"), 1);
         assert!(in_error(&self.from, NET));
     }
 
-    /// Takes `count` reports, and checks that each names the destination that refused.
+    /// Takes `count` reports, and checks that each names the closed destination.
     #[track_caller]
     fn check_reports(&self, count: usize) {
         let expected = (Event::Refused, Some(self.to_closed), Some(self.to_closed.ip()));
         for report in reports(&self.from, count) {
-            assert_eq!((told(&report), report.errno), (expected, libc::ECONNREFUSED));
+            assert_eq!((summary(&report), report.errno), (expected, libc::ECONNREFUSED));
         }
         assert!(!in_error(&self.from, Duration::ZERO), "there are more than {count}");
     }
 }
 
 #[test]
-fn e1_a_refused_datagram_fails_nobody_elses() {
+fn e1_an_icmp_error_fails_no_other_datagram() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         for backend in BACKENDS {
             let mut arena = MmsgBuf::with_backend(backend);
             for count in [1, 2, 5] {
-                setting.be_refused();
+                setting.provoke_error();
                 let msgs = vec![setting.good(); count];
                 assert_eq!(arena.send(from, &msgs).expect("these are innocent"), count);
                 assert_eq!(payloads(open, count), vec![b"good"; count]);
                 setting.check_reports(1);
             }
         }
-        setting.be_refused();
+        setting.provoke_error();
         assert_eq!(from.send_batch(&[setting.good()]).expect("it is innocent"), 1);
-        setting.be_refused();
+        setting.provoke_error();
         let mut good = [setting.good(); 3].into_iter();
         assert_eq!(from.send_iter(&mut good).expect("these are innocent"), 3);
         assert_eq!(payloads(open, 4), [b"good"; 4]);
@@ -101,7 +101,7 @@ fn e1_a_refused_datagram_fails_nobody_elses() {
 }
 
 #[test]
-fn e1_good_and_refused_datagrams_in_one_batch() {
+fn e1_a_batch_may_mix_open_and_closed_ports() {
     for setting in settings() {
         let Setting { from, open, .. } = &setting;
         let (good, bad) = (setting.good(), setting.bad());
@@ -110,7 +110,7 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
             let mut arena = MmsgBuf::with_backend(backend);
             let mut sent = 0;
             while sent < msgs.len() {
-                // The refusal may come between two messages; no call fails for it.
+                // The error may come between two messages; no call fails for it.
                 sent += arena.send(from, &msgs[sent..]).expect("each of them is taken");
             }
             assert_eq!(payloads(open, 4), [b"good"; 4]);
@@ -122,7 +122,7 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
         setting.check_reports(4);
 
         let mut queue = SendQueue::new(1 << 16);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         while !queue.is_empty() {
             assert!(from.flush(&mut queue).expect("each of them is taken") > 0);
         }
@@ -135,9 +135,9 @@ fn e1_good_and_refused_datagrams_in_one_batch() {
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 const RECEIVES: [Receive; 4] = [
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
-    |socket| lent(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 1),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Mmsg), 4),
+    |socket| recv_msgs(socket, &mut MmsgBuf::with_backend(Backend::Msg), 4),
     |socket| {
         let mut batch = RecvBatch::new(4, 16);
         socket.recv_into(&mut batch)?;
@@ -145,8 +145,8 @@ const RECEIVES: [Receive; 4] = [
     },
 ];
 
-fn lent(socket: &UdpSocket, arena: &mut MmsgBuf, room: usize) -> io::Result<Vec<Vec<u8>>> {
-    let mut memory = vec![[0; 16]; room];
+fn recv_msgs(socket: &UdpSocket, arena: &mut MmsgBuf, capacity: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = vec![[0; 16]; capacity];
     let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
     let count = arena.recv(socket, &mut msgs)?;
     Ok(msgs[..count].iter().map(|msg| msg.data().to_vec()).collect())
@@ -159,18 +159,18 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
         let to_from = at(&loopback_of(open), from);
         for receive in RECEIVES {
             from.set_nonblocking(true).expect("it can");
-            setting.be_refused();
+            setting.provoke_error();
             let nothing = receive(from).expect_err("nothing is there");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
 
             // The report is where it belongs, and what comes is received past it.
-            setting.be_refused();
+            setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(2);
 
             from.set_nonblocking(false).expect("it can");
-            setting.be_refused();
+            setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
             setting.check_reports(1);
@@ -221,22 +221,22 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
     }
 }
 
-/// An error whose report found no room in the error queue is told nowhere else.
+/// An error whose report found no space in the error queue is reported nowhere else.
 #[test]
-fn d34_an_error_that_is_not_in_the_queue_is_told_by_the_receive_that_meets_it() {
+fn d34_a_receive_returns_an_error_that_is_not_in_the_queue() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.set_nonblocking(true).expect("it can");
         for receive in RECEIVES {
-            // Every other one is told of the one before, and is not sent.
+            // Every other send returns the error of the one before.
             for _ in 0..1_000 {
                 let _ = from.send_to(b"bad", to_closed);
             }
             while from.send_to(b"bad", to_closed).is_err() {}
             assert!(in_error(from, NET));
-            let told = receive(from).expect_err("its report was dropped");
-            assert_eq!(told.raw_os_error(), Some(libc::ECONNREFUSED));
-            let nothing = receive(from).expect_err("told once");
+            let reported = receive(from).expect_err("its report was dropped");
+            assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
+            let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             drain(from);
         }
@@ -248,7 +248,7 @@ fn drain(socket: &UdpSocket) {
 }
 
 #[test]
-fn d34_a_connected_socket_is_told_of_its_peer_once_by_a_receive() {
+fn d34_a_receive_returns_a_connected_peers_error_once() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.connect(to_closed).expect("connecting does nothing but remember");
@@ -259,7 +259,7 @@ fn d34_a_connected_socket_is_told_of_its_peer_once_by_a_receive() {
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
             from.set_nonblocking(true).expect("it can");
-            let nothing = receive(from).expect_err("told once");
+            let nothing = receive(from).expect_err("returned once");
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
             from.set_nonblocking(false).expect("it can");
         }
@@ -279,14 +279,14 @@ fn e1_an_error_of_the_datagram_itself_is_not_hidden() {
         for backend in BACKENDS {
             let error = MmsgBuf::with_backend(backend).send(from, &msgs).expect_err("too long");
             assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-            let mut room = [Report::EMPTY; 8];
-            let _ = drain_errors(from, &mut room).expect("it is a socket");
+            let mut report_buf = [Report::EMPTY; 8];
+            let _ = drain_errors(from, &mut report_buf).expect("it is a socket");
         }
     }
 }
 
 #[test]
-fn e1_nothing_is_told_unless_asked_for() {
+fn e1_reports_are_off_unless_asked_for() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     for _ in 0..3 {
         let msgs = [SendMsg::to(addr(&closed), b"bad"), SendMsg::to(addr(&open), b"good")];
@@ -302,15 +302,15 @@ fn e2_a_drained_queue_ends_the_error() {
         let epoll = Epoll::of(&setting.from);
         assert!(!epoll.in_error());
         for _ in 0..5 {
-            setting.be_refused();
+            setting.provoke_error();
         }
         assert!(epoll.in_error());
-        // The error that waits for the next call was told by then, so this is of the queue alone.
+        // Takes the socket's pending error, so that only the queue is left.
         let _ = setting.from.take_error().expect("it is a socket");
         assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
-        let mut room = [Report::EMPTY; 2];
+        let mut report_buf = [Report::EMPTY; 2];
         let taken: Vec<_> = (0..4)
-            .map(|_| drain_errors(&setting.from, &mut room).expect("it is a socket"))
+            .map(|_| drain_errors(&setting.from, &mut report_buf).expect("it is a socket"))
             .collect();
         assert_eq!(taken, [2, 2, 1, 0]);
         let _ = setting.from.take_error().expect("it is a socket");
@@ -323,13 +323,13 @@ fn e2_draining_alone_ends_the_error() {
     for setting in settings() {
         for more_than_a_step in [1, 8, 9, 16, 20] {
             for _ in 0..more_than_a_step {
-                setting.be_refused();
+                setting.provoke_error();
             }
-            let mut room = [Report::EMPTY; 32];
-            let taken = drain_errors(&setting.from, &mut room).expect("it is a socket");
+            let mut report_buf = [Report::EMPTY; 32];
+            let taken = drain_errors(&setting.from, &mut report_buf).expect("it is a socket");
             assert_eq!(taken, more_than_a_step);
             assert!(!in_error(&setting.from, Duration::ZERO));
-            assert_eq!(room[taken..], [Report::EMPTY; 32][taken..]);
+            assert_eq!(report_buf[taken..], [Report::EMPTY; 32][taken..]);
             // And the socket is as good as new.
             assert_eq!(setting.from.send_batch(&[setting.good()]).expect("it is taken"), 1);
             assert_eq!(one(&setting.open).data, b"good");
@@ -355,14 +355,14 @@ impl Epoll {
 
     fn in_error(&self) -> bool {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for one event, which outlives the call.
+        // SAFETY: space for one event, which outlives the call.
         let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 0) };
         found == 1 && event.events & libc::EPOLLERR as u32 != 0
     }
 }
 
 #[test]
-fn send_stamps_come_with_the_number_of_the_datagram_and_a_time() {
+fn send_timestamps_carry_a_number_and_a_time() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
         // Datagrams from before are not counted.
         from.send_to(b"before", addr(&to)).expect("it is taken");
@@ -397,7 +397,7 @@ fn send_stamps_come_with_the_number_of_the_datagram_and_a_time() {
 }
 
 #[test]
-fn stamps_and_refusals_come_together() {
+fn timestamps_and_errors_come_together() {
     for setting in settings() {
         ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
         let msgs = [setting.bad(), setting.good()];
@@ -413,7 +413,7 @@ fn stamps_and_refusals_come_together() {
                 event => panic!("{event:?}"),
             })
             .collect();
-        let seen: (Event, _, Option<IpAddr>) = told(others[0]);
+        let seen: (Event, _, Option<IpAddr>) = summary(others[0]);
         assert_eq!(ids, [0, 1]);
         assert_eq!(seen, (Event::Refused, Some(setting.to_closed), Some(setting.to_closed.ip())));
     }

@@ -1,4 +1,4 @@
-//! Which options a socket takes, what turning them off leaves, and who tells it without a kernel.
+//! Which options a socket takes, what turning them off leaves, and metadata of a stand-in.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -17,7 +17,7 @@ use mmsg::{
 };
 
 #[test]
-fn options_say_what_was_taken_and_can_be_asked_for_again() {
+fn enable_returns_what_is_on_and_can_be_repeated() {
     let both = Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT | Ancillary::ORIGINAL_DEST;
     let any = Ancillary::TIMESTAMP
         | Ancillary::HARDWARE_TIMESTAMP
@@ -50,7 +50,7 @@ fn options_say_what_was_taken_and_can_be_asked_for_again() {
 }
 
 #[test]
-fn what_was_turned_off_is_not_told_and_what_was_not_still_is() {
+fn disabled_metadata_is_absent_and_the_rest_still_comes() {
     let (from, to) = (udp4(), dual_stack());
     let dest = at("127.0.0.1", &to);
     ask(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
@@ -69,14 +69,14 @@ fn what_was_turned_off_is_not_told_and_what_was_not_still_is() {
 }
 
 #[test]
-fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
+fn send_and_receive_timestamps_are_turned_off_apart() {
     let (hardware, sending) = (Ancillary::HARDWARE_TIMESTAMP, Ancillary::SEND_TIMESTAMP);
     let flags = |socket: &UdpSocket| {
         get_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as libc::c_uint
     };
-    let alone = |wish: Ancillary| {
+    let alone = |option: Ancillary| {
         let socket = udp4();
-        ask(&socket, wish);
+        ask(&socket, option);
         flags(&socket)
     };
     let (of_hardware, of_sending) = (alone(hardware), alone(sending));
@@ -88,8 +88,8 @@ fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
         socket.send_batch(&[SendMsg::to(addr(&socket), b"data")]).expect("it is taken");
         one(&socket);
         let stamped = in_error(&socket, Duration::ZERO);
-        let mut room = [Report::EMPTY; 4];
-        assert_eq!(drain_errors(&socket, &mut room).expect("a socket"), usize::from(stamped));
+        let mut report_buf = [Report::EMPTY; 4];
+        assert_eq!(drain_errors(&socket, &mut report_buf).expect("a socket"), usize::from(stamped));
         stamped
     };
     ask(&socket, hardware | sending);
@@ -112,7 +112,7 @@ fn stamps_of_sending_and_of_receiving_are_turned_off_apart() {
 }
 
 #[test]
-fn a_stand_in_for_a_socket_tells_what_it_likes() {
+fn a_stand_in_for_a_socket_may_give_any_metadata() {
     struct StandIn(RecvMeta);
     impl BatchSocket for StandIn {
         fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> std::io::Result<usize> {
@@ -140,11 +140,11 @@ fn a_stand_in_for_a_socket_tells_what_it_likes() {
     assert_eq!(batch.iter().filter(|datagram| datagram.meta() == meta).count(), 9);
     let msg = SendMsg::new(b"data").with_meta(SendMeta::new().with_tos(1));
     let mut queue = SendQueue::new(1 << 12);
-    queue.push(&msg).expect("there is room");
+    queue.push(&msg).expect("there is space");
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
     assert_eq!(StandIn(meta).send_iter([msg; 40].into_iter()).expect("they are taken"), 40);
 
-    // A real receive then forgets what a stand-in had told.
+    // A real receive then forgets the stand-in's metadata.
     let socket = udp4();
     socket.send_to(b"data", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_batch(&mut msgs).expect("it is there"), 1);

@@ -1,4 +1,4 @@
-//! What the kernel tells about received messages, on loopback, by every way to receive.
+//! Metadata of received messages, on loopback, by every way to receive.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -11,7 +11,7 @@ use ancillary_common::{addr, any6, ask, at, bind, dual_stack, set_option, skip, 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
 use socket2::SockRef;
 
-/// All that is told beside received messages.
+/// All metadata of received messages.
 const RECEIVING: [Ancillary; 10] = [
     Ancillary::DEST,
     Ancillary::TOS,
@@ -28,7 +28,7 @@ const RECEIVING: [Ancillary; 10] = [
 /// That, and what fills the error queue.
 fn everything() -> Ancillary {
     let others = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
-    RECEIVING.into_iter().fold(others, |all, wish| all | wish)
+    RECEIVING.into_iter().fold(others, |all, option| all | option)
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -41,7 +41,7 @@ fn loopback() -> u32 {
     unsafe { libc::if_nametoindex(c"lo".as_ptr()) }
 }
 
-/// Whether the process may be told the marks of packets: some kernels want a capability for it.
+/// Whether the process may see the marks of packets: some kernels want a capability for it.
 fn may_see_marks(test: &str) -> bool {
     let taken = Ancillary::MARK.enable(&udp4()).expect("it is a socket");
     if taken.is_empty() {
@@ -58,8 +58,8 @@ fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
 /// Loses datagrams in a small receive buffer, empties it, and gives how many were lost.
 fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
     const SENT: u32 = 400;
-    let room = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
-    assert!(room < SENT as usize * 256, "{room} bytes are too many for this test");
+    let capacity = SockRef::from(full).recv_buffer_size().expect("its receive buffer");
+    assert!(capacity < SENT as usize * 256, "{capacity} bytes are too many for this test");
     for _ in 0..SENT {
         from.send_to(&[0; 100], to).expect("loopback takes it");
     }
@@ -72,7 +72,7 @@ fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
 }
 
 #[test]
-fn nothing_asked_for_is_nothing_told() {
+fn metadata_is_empty_unless_asked_for() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
         let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
         for way in Way::ALL {
@@ -85,7 +85,7 @@ fn nothing_asked_for_is_nothing_told() {
 }
 
 #[test]
-fn each_wish_fills_its_fields_and_no_other() {
+fn each_option_fills_its_fields_and_no_other() {
     let here = SystemTime::UNIX_EPOCH;
     let full = |to: SocketAddr| {
         let mut full = RecvMeta::default();
@@ -97,14 +97,16 @@ fn each_wish_fills_its_fields_and_no_other() {
     };
     for bind in [udp4, udp6] {
         let from = bind();
-        for wish in RECEIVING {
-            if wish == Ancillary::MARK && !may_see_marks("each_wish_fills_its_fields") {
+        for option in RECEIVING {
+            if option == Ancillary::MARK
+                && !may_see_marks("each_option_fills_its_fields_and_no_other")
+            {
                 continue;
             }
             let to = bind();
             let full = full(addr(&to));
             let mut expected = RecvMeta::default();
-            match wish {
+            match option {
                 Ancillary::DEST => {
                     (expected.destination, expected.interface) = (full.destination, full.interface);
                     expected.local = full.local;
@@ -114,24 +116,24 @@ fn each_wish_fills_its_fields_and_no_other() {
                 Ancillary::TIMESTAMP => expected.timestamp = full.timestamp,
                 Ancillary::ORIGINAL_DEST => expected.original_dest = full.original_dest,
                 Ancillary::MARK => expected.mark = full.mark,
-                // Stamps of devices, trains, losses and path MTUs: not told where there are none.
+                // Device timestamps, segment sizes, losses and path MTUs: absent here.
                 _ => {}
             }
-            wish.enable(&to).expect("it is a socket");
+            option.enable(&to).expect("it is a socket");
             for way in Way::ALL {
                 send(&from, addr(&to), b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
                 let mut got = way.receive(&to, 1).remove(0);
                 got.meta.timestamp = got.meta.timestamp.map(|_| here);
-                assert_eq!(got.meta, expected, "{wish:?} {way:?}");
+                assert_eq!(got.meta, expected, "{option:?} {way:?}");
             }
-            // And turned off again, it tells nothing.
+            // Turned off again, it fills nothing.
             assert_eq!(
-                wish.disable(&to).expect("it is a socket"),
-                wish.enable(&to).expect("again")
+                option.disable(&to).expect("it is a socket"),
+                option.enable(&to).expect("again")
             );
-            wish.disable(&to).expect("it is a socket");
+            option.disable(&to).expect("it is a socket");
             send(&from, addr(&to), b"data", SendMeta::new());
-            assert_eq!(one(&to).meta, RecvMeta::default(), "{wish:?}");
+            assert_eq!(one(&to).meta, RecvMeta::default(), "{option:?}");
         }
     }
 }
@@ -156,12 +158,12 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         let got = way.receive(receiver, 2);
         let after = SystemTime::now();
 
-        let train = Got { raw: Vec::new(), ..got[0].clone() };
-        assert!(!train.control_truncated && !train.truncated, "{way:?} {train:?}");
-        assert_eq!(train.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
-        assert!(train.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
-        assert_eq!(train.data, payload);
-        let stamp = train.meta.timestamp.expect("asked for");
+        let message = Got { raw: Vec::new(), ..got[0].clone() };
+        assert!(!message.control_truncated && !message.truncated, "{way:?} {message:?}");
+        assert_eq!(message.addr.map(|a| a.ip().to_canonical()), Some(addr(from).ip()));
+        assert!(message.datagrams.iter().map(Vec::as_slice).eq(payload.chunks(100)));
+        assert_eq!(message.data, payload);
+        let stamp = message.meta.timestamp.expect("asked for");
         assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         let mut expected = RecvMeta::default();
         expected.destination = Some(told_as);
@@ -173,7 +175,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         expected.dropped = Some(lost);
         expected.original_dest = Some(to);
         expected.mark = seen.then_some(mark);
-        assert_eq!(train.meta, expected, "{way:?}");
+        assert_eq!(message.meta, expected, "{way:?}");
 
         assert_eq!(got[1].datagrams, [b"single"]);
         assert_eq!((got[1].meta.segment_size, got[1].meta.ecn()), (None, Some(Ecn::Ce)));
@@ -182,7 +184,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
 }
 
 #[test]
-fn r6_everything_turned_on_at_once_is_told_whole() {
+fn r6_all_metadata_of_ipv4_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     let taken = everything().enable(&receiver).expect("it is a socket");
@@ -191,7 +193,7 @@ fn r6_everything_turned_on_at_once_is_told_whole() {
 }
 
 #[test]
-fn r6_everything_turned_on_at_once_is_told_whole_of_ipv6() {
+fn r6_all_metadata_of_ipv6_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
     everything().enable(&receiver).expect("it is a socket");
@@ -232,7 +234,7 @@ fn a_timestamp_lies_between_two_looks_at_the_clock() {
 }
 
 #[test]
-fn r4_a_train_is_split_without_room_of_the_callers_for_control_messages() {
+fn r4_a_coalesced_message_is_split_without_a_control_buffer_of_the_caller() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (udp4(), dual_stack())] {
         let dest = if addr(&from).is_ipv4() { at("127.0.0.1", &to) } else { addr(&to) };
         ask(&to, Ancillary::GRO);
@@ -255,7 +257,7 @@ fn r5_the_segment_size_comes_as_a_c_int() {
     ask(&to, Ancillary::GRO);
     for backend in [mmsg::Backend::Mmsg, mmsg::Backend::Msg] {
         send(&from, addr(&to), &[7; 700], SendMeta::new().with_segment_size(300));
-        let got = Way::LentRaw(backend).receive(&to, 1).remove(0);
+        let got = Way::MsgsRaw(backend).receive(&to, 1).remove(0);
         let (_, _, int) = &got.raw[0];
         assert_eq!((got.raw.len(), &int[..]), (1, &300i32.to_ne_bytes()[..]));
         assert_eq!(got.meta.segment_size, Some(300));
@@ -283,7 +285,7 @@ fn a_path_mtu_comes_as_a_message_of_its_own() {
 }
 
 #[test]
-fn the_destination_is_the_one_that_was_asked_among_several() {
+fn the_destination_is_the_local_address_that_was_used() {
     let to = bind(([0, 0, 0, 0], 0));
     ask(&to, Ancillary::DEST);
     let from = udp4();
@@ -297,7 +299,10 @@ fn the_destination_is_the_one_that_was_asked_among_several() {
             );
         }
         let got = way.receive(&to, 3);
-        let told: Vec<_> = got.iter().map(|got| got.meta.destination).collect();
-        assert_eq!(told, ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|text| Some(ip(text))));
+        let destinations: Vec<_> = got.iter().map(|got| got.meta.destination).collect();
+        assert_eq!(
+            destinations,
+            ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|text| Some(ip(text)))
+        );
     }
 }

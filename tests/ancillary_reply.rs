@@ -29,7 +29,7 @@ fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
 /// A socket, and the form that an IPv4 address has there.
 type Server = (UdpSocket, fn(&str) -> IpAddr);
 
-/// Sockets on every address, IPv4 alone and of both families, that are told the destination.
+/// Sockets on every address, IPv4 alone and of both families, with `DEST` on.
 fn servers() -> [Server; 2] {
     let servers: [Server; 2] = [
         (bind((Ipv4Addr::UNSPECIFIED, 0)), ip),
@@ -55,7 +55,7 @@ fn d32_a_reply_to_a_directed_broadcast_leaves_from_this_hosts_own_address() {
 }
 
 #[test]
-fn d32_of_a_datagram_to_this_host_both_addresses_are_the_same() {
+fn d32_a_unicast_datagram_has_the_same_destination_and_local_address() {
     for (server, seen) in servers() {
         let client = udp4();
         for text in ["127.0.0.1", "127.0.0.7"] {
@@ -95,8 +95,8 @@ fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
         }
         client.send_to(b"who is there?", (group, addr(&server).port())).expect("it is taken");
         let got = one(&server);
-        let told = (got.meta.destination, got.meta.local);
-        assert_eq!(told, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
+        let addresses = (got.meta.destination, got.meta.local);
+        assert_eq!(addresses, (Some(seen("239.255.7.9")), Some(seen("127.0.0.1"))));
         answer(&server, &got, &client, "127.0.0.1");
     }
 }
@@ -148,7 +148,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         answer(&server, &got, &client, own);
     }
 
-    // IPv6 has no broadcast, and of a multicast group it tells no other address.
+    // IPv6 has no broadcast, and gives no other address for a multicast group.
     let (client, server) = (near.bind("[fd09:1::1]:0"), far.bind("[::]:0"));
     ask(&server, Ancillary::DEST);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);
@@ -171,7 +171,7 @@ fn socket_index(name: &str) -> u32 {
 }
 
 #[test]
-fn d25_what_was_queued_before_it_was_asked_for_has_no_interface_0() {
+fn d25_a_datagram_queued_before_dest_was_on_has_no_interface() {
     let sockets = [(udp4(), false), (dual_stack(), true)];
     for (server, mapped) in sockets {
         let client = udp4();

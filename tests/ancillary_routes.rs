@@ -1,4 +1,4 @@
-//! What a router tells, and what it changes: in network namespaces of the test's own.
+//! What a router reports, and what it changes: in network namespaces of the test's own.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ancillary_common::net::{Host, Route, warm_up};
 use ancillary_common::receive::{Way, one, payloads};
-use ancillary_common::{addr, ask, in_error, reports, set_option, told};
+use ancillary_common::{addr, ask, in_error, reports, set_option, summary};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, MmsgBuf, SendMeta, SendMsg,
 };
@@ -145,8 +145,8 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
 }
 
 #[test]
-fn a_broadcast_leaves_by_the_interface_that_was_chosen() {
-    let name = "a_broadcast_leaves_by_the_interface_that_was_chosen";
+fn a_broadcast_leaves_by_the_chosen_interface() {
+    let name = "a_broadcast_leaves_by_the_chosen_interface";
     let up = |device: &str, number: u8| {
         let net = &device[1..];
         vec![
@@ -181,7 +181,7 @@ fn a_broadcast_leaves_by_the_interface_that_was_chosen() {
 }
 
 #[test]
-fn hops_are_what_the_route_left_and_congestion_bits_what_was_sent() {
+fn the_hop_limit_is_decremented_and_ecn_is_kept() {
     let Some(route) = Route::new("hops_are_what_the_route_left") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
@@ -219,16 +219,16 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         assert_eq!(arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect("unknown yet"), 1);
         let report = reports(&from, 1)[0];
         let expected = (Event::TooBig { mtu: 1280 }, Some(dest), Some(ip(family.router)));
-        assert_eq!((told(&report), report.errno), (expected, libc::EMSGSIZE));
+        assert_eq!((summary(&report), report.errno), (expected, libc::EMSGSIZE));
 
-        // Now that it is known, the host itself refuses; the datagram is not innocent.
+        // Now that the MTU is known, the host itself rejects the datagram.
         let error = arena.send(&from, &[SendMsg::to(dest, &too_big)]).expect_err("too big");
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
         let own = reports(&from, 1);
         assert!(own.len() <= 2, "{own:?}");
         for report in own {
             assert_eq!((report.event, report.reporter), (Event::TooBig { mtu: 1280 }, None));
-            // Of IPv4, Linux tells the port that the socket is connected to, here none.
+            // For IPv4, Linux gives the port that the socket is connected to, here none.
             let port = if dest.is_ipv4() { 0 } else { dest.port() };
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);
@@ -259,7 +259,7 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
             assert_eq!(sent.expect("it is taken"), 1);
             let report = reports(&from, 1)[0];
             let expected = (Event::TimeExceeded, plain.dest(), Some(ip(family.router)));
-            assert_eq!((told(&report), report.errno), (expected, libc::EHOSTUNREACH));
+            assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
         }
         // One hop more is enough.
         let enough = plain.with_meta(SendMeta::new().with_hop_limit(2));
@@ -269,8 +269,8 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
 }
 
 #[test]
-fn where_the_router_knows_no_way_is_unreachable() {
-    let Some(route) = Route::new("where_the_router_knows_no_way_is_unreachable") else { return };
+fn a_router_without_a_route_reports_unreachable() {
+    let Some(route) = Route::new("a_router_without_a_route_reports_unreachable") else { return };
     for family in [V4, V6] {
         let (from, to) = (route.client.bind(family.client), route.server.bind(family.any));
         ask(&from, Ancillary::ERRORS);
@@ -286,7 +286,7 @@ fn where_the_router_knows_no_way_is_unreachable() {
             assert_eq!(payloads(&to, 1), [b"good"]);
             for report in reports(&from, 2) {
                 let expected = (Event::Unreachable, Some(nowhere), Some(ip(family.router)));
-                assert_eq!((told(&report), report.errno), (expected, libc::ENETUNREACH));
+                assert_eq!((summary(&report), report.errno), (expected, libc::ENETUNREACH));
             }
         }
     }
@@ -309,15 +309,17 @@ fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
             assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
             assert_eq!(payloads(&to, 3), [b"good"; 3]);
             let expected = (Event::Refused, Some(refused), Some(refused.ip()));
-            assert_eq!(told(&reports(&from, 1)[0]), expected);
+            assert_eq!(summary(&reports(&from, 1)[0]), expected);
             assert!(!in_error(&from, Duration::ZERO));
         }
     }
 }
 
 #[test]
-fn a_dual_stack_socket_is_told_of_both_families() {
-    let Some(route) = Route::new("a_dual_stack_socket_is_told_of_both_families") else { return };
+fn a_dual_stack_socket_gets_reports_of_both_families() {
+    let Some(route) = Route::new("a_dual_stack_socket_gets_reports_of_both_families") else {
+        return;
+    };
     let from = route.client.within(ancillary_common::dual_stack);
     assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
     ask(&from, Ancillary::ERRORS);
@@ -327,6 +329,6 @@ fn a_dual_stack_socket_is_told_of_both_families() {
         let to = to.parse().expect("an address");
         assert_eq!(from.send_batch(&[SendMsg::to(to, b"lost")]).expect("it is taken"), 1);
         let expected = (Event::Unreachable, Some(to), Some(ip(router)));
-        assert_eq!(told(&reports(&from, 1)[0]), expected);
+        assert_eq!(summary(&reports(&from, 1)[0]), expected);
     }
 }

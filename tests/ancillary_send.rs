@@ -1,4 +1,4 @@
-//! What messages to be sent ask for, seen at the receiver, and what is refused before it is sent.
+//! Per-message options, seen at the receiver, and options rejected before the send.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -59,7 +59,7 @@ fn ecn_and_tos_survive_both_ways() {
 }
 
 #[test]
-fn each_message_of_a_batch_has_its_own_wishes() {
+fn each_message_of_a_batch_has_its_own_options() {
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let plain = SendMsg::to(dest, b"data");
@@ -71,7 +71,7 @@ fn each_message_of_a_batch_has_its_own_wishes() {
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 5);
-            let seen: Vec<_> = Way::Lent(backend)
+            let seen: Vec<_> = Way::Msgs(backend)
                 .receive(&to, 5)
                 .iter()
                 .map(|got| (got.meta.tos.expect("asked"), got.meta.hop_limit.expect("asked")))
@@ -121,7 +121,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         let source = SocketAddr::from(([127, 0, 0, last], addr(&from).port()));
         send(&from, plain.with_meta(SendMeta::new().with_source(source.ip())));
         assert_eq!(one(&to).addr, Some(source));
-        // The IPv4-mapped form of the source, as an IPv6 socket is told it, is good, too.
+        // The IPv4-mapped form of the source, as an IPv6 socket receives it, is good, too.
         let mapped = match source.ip() {
             std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             std::net::IpAddr::V6(ip) => ip,
@@ -129,7 +129,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         send(&from, plain.with_meta(SendMeta::new().with_source(mapped.into())));
         assert_eq!(one(&to).addr, Some(source));
     }
-    // An address of somebody else is the kernel's to refuse.
+    // The kernel rejects an address of somebody else.
     let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(with_source("192.0.2.1"))]);
     assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
 }
@@ -145,7 +145,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
             let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(meta);
             let sent = MmsgBuf::with_backend(backend).send(&from, &[msg, msg]);
             assert_eq!(sent.expect("they are taken"), 2);
-            for got in Way::Owned(backend).receive(&to, 2) {
+            for got in Way::Batch(backend).receive(&to, 2) {
                 assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
                 assert_eq!(got.addr, Some(at("127.0.0.7", &from)));
             }
@@ -155,12 +155,12 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
 
 #[test]
 fn without_a_destination_the_peer_says_which_family_it_is() {
-    let wishes = SendMeta::new().with_tos(0x49).with_hop_limit(21);
+    let options = SendMeta::new().with_tos(0x49).with_hop_limit(21);
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         from.connect(dest).expect("connecting does nothing but remember");
         let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
-        let meta = wishes.with_source(source.parse().expect("an address"));
+        let meta = options.with_source(source.parse().expect("an address"));
         for msg in [SendMsg::new(b"data"), SendMsg::to(dest, b"data")] {
             send(&from, msg.with_meta(meta));
             let got = one(&to);
@@ -184,14 +184,14 @@ fn the_interface_can_be_chosen() {
 }
 
 #[test]
-fn a_payload_of_several_segments_arrives_as_datagrams() {
+fn a_payload_of_several_segments_is_received_as_datagrams() {
     for (from, dest, to) in pairs() {
         let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
         for size in [100u16, 150, 449, 450, 1000] {
             let meta = SendMeta::new().with_segment_size(size).with_ecn(Ecn::Ect0);
             send(&from, SendMsg::to(dest, &payload).with_meta(meta));
             let expected: Vec<_> = payload.chunks(size.into()).collect();
-            assert_eq!(payloads(&to, expected.len()), expected, "cut every {size} bytes");
+            assert_eq!(payloads(&to, expected.len()), expected, "segments of {size} bytes");
         }
     }
 }
@@ -218,9 +218,9 @@ fn now() -> u64 {
         + u64::try_from(time.tv_nsec).expect("below a second")
 }
 
-/// Calls that must refuse `bad` at every place, and send what is before it.
+/// Calls that must reject `bad` at every place, and send what is before it.
 #[track_caller]
-fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
+fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     let check = |result: io::Result<usize>| {
         let error = result.expect_err("it cannot be right");
         assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::InvalidInput, None));
@@ -244,7 +244,7 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
 
     let mut queue = SendQueue::new(1 << 16);
     for msg in [good, bad, good] {
-        queue.push(&msg).expect("there is room");
+        queue.push(&msg).expect("there is space");
     }
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     check(from.flush(&mut queue));
@@ -255,26 +255,26 @@ fn refused(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>
 }
 
 #[test]
-fn what_cannot_be_right_is_refused_before_it_is_sent() {
+fn invalid_options_are_rejected_before_the_send() {
     for (from, dest, to) in pairs() {
         let good = SendMsg::to(dest, b"good");
         let v4 = dest.ip().to_canonical().is_ipv4();
         let wrong = if v4 { ["::1", "2001:db8::1"] } else { ["127.0.0.1", "::ffff:127.0.0.1"] };
         for source in wrong {
-            refused(&from, &to, good, good.with_meta(with_source(source)));
+            assert_rejected(&from, &to, good, good.with_meta(with_source(source)));
         }
         if v4 {
-            refused(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
+            assert_rejected(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
         }
         let mut control = ControlBuf::new();
         let header = control_header();
         let payload = vec![0; CONTROL_SPACE - header];
         control.push(77, 77, &payload).expect("it just fits");
         let meta = SendMeta::new().with_ecn(Ecn::Ce);
-        refused(&from, &to, good, good.with_control(&control).with_meta(meta));
+        assert_rejected(&from, &to, good, good.with_control(&control).with_meta(meta));
         from.connect(dest).expect("connecting does nothing but remember");
         let connected = SendMsg::new(b"good");
-        refused(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
+        assert_rejected(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
     }
 }
 
@@ -285,20 +285,20 @@ fn control_header() -> usize {
 }
 
 #[test]
-fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
+fn m3_raw_messages_of_any_length_are_sent_beside_options() {
     let (from, to) = (udp4(), udp4());
     ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
     for len in 0..=16 {
         // Linux passes over messages of a level that it does not know, so any length will do.
         let mut control = ControlBuf::new();
-        control.push(77, 77, &vec![0xee; len]).expect("there is room");
-        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is room");
+        control.push(77, 77, &vec![0xee; len]).expect("there is space");
+        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
         let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
         let msgs = [msg, msg.with_meta(SendMeta::new().with_hop_limit(5))];
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 2);
-            let got = Way::LentRaw(backend).receive(&to, 2);
+            let got = Way::MsgsRaw(backend).receive(&to, 2);
             let seen: Vec<_> = got.iter().map(|got| (got.meta.tos, got.meta.hop_limit)).collect();
             assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
         }
@@ -306,7 +306,7 @@ fn m3_raw_messages_go_together_with_wishes_whatever_their_lengths() {
 }
 
 #[test]
-fn a_queue_keeps_wishes_with_their_datagrams() {
+fn a_queue_keeps_options_with_their_datagrams() {
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::TOS | Ancillary::HOP_LIMIT);
         let mut queue = SendQueue::new(1 << 16);
@@ -319,7 +319,7 @@ fn a_queue_keeps_wishes_with_their_datagrams() {
                 msg = msg.with_meta(meta);
             }
             let before = queue.bytes();
-            queue.push(&msg).expect("there is room");
+            queue.push(&msg).expect("there is space");
             assert!(queue.bytes() > before);
             let (tos, hops) = if i % 3 > 0 { (4 * i, i + 100) } else { (0, 64) };
             expected.push((data, Some(tos), Some(hops)));
@@ -328,7 +328,7 @@ fn a_queue_keeps_wishes_with_their_datagrams() {
         // One that cannot be sent comes between, so that the flush stops there.
         let wrong = if dest.ip().to_canonical().is_ipv4() { "::1" } else { "127.0.0.1" };
         let bad = SendMsg::to(dest, b"bad").with_meta(with_source(wrong));
-        queue.push(&bad).expect("there is room");
+        queue.push(&bad).expect("there is space");
         assert_eq!(from.flush(&mut queue).expect("ten are good"), 10);
         (10..20).for_each(|i| push(&mut queue, i));
         assert_eq!(queue.len(), 11);
@@ -336,7 +336,7 @@ fn a_queue_keeps_wishes_with_their_datagrams() {
         assert!(from.flush(&mut queue).is_err() && queue.pop_front());
         assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
-        let got = Way::Lent(Backend::Mmsg).receive(&to, 20);
+        let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);
         let seen: Vec<_> =
             got.into_iter().map(|got| (got.data, got.meta.tos, got.meta.hop_limit)).collect();
         assert_eq!(seen, expected);

@@ -1,5 +1,5 @@
-//! Every kind of socket, given to every function that takes one: none of them may take what waits
-//! there, hang, or say what is not so.
+//! Every type of socket, given to every function that takes one: none of them may take what waits
+//! there, hang, or give a wrong answer.
 #![cfg(target_os = "linux")]
 
 mod ancillary_common;
@@ -87,7 +87,7 @@ fn wait(socket: &impl AsFd) {
     assert_eq!(unsafe { libc::poll(&mut look, 1, wait) }, 1, "nothing came");
 }
 
-/// Every kind of socket that this process may make.
+/// Every type of socket that this process may make.
 fn sockets() -> Vec<Waiting> {
     let data = b"data that waits";
     let of = |name, socket: OwnedFd, peer: Option<OwnedFd>| Waiting {
@@ -101,13 +101,13 @@ fn sockets() -> Vec<Waiting> {
     let mut all = Vec::new();
 
     let (a, b) = UnixDatagram::pair().expect("a pair");
-    a.send(data).expect("there is room");
+    a.send(data).expect("there is space");
     all.push(of("Unix datagram", b.into(), Some(a.into())));
     let (mut a, b) = UnixStream::pair().expect("a pair");
-    io::Write::write_all(&mut a, data).expect("there is room");
+    io::Write::write_all(&mut a, data).expect("there is space");
     all.push(of("Unix stream", b.into(), Some(a.into())));
     let (a, b) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair");
-    a.send(data).expect("there is room");
+    a.send(data).expect("there is space");
     all.push(of("Unix seqpacket", b.into(), Some(a.into())));
 
     let udp = udp4();
@@ -119,7 +119,7 @@ fn sockets() -> Vec<Waiting> {
     let to = listener.local_addr().expect("it is bound");
     let mut near = TcpStream::connect(to).expect("it listens");
     let (far, _) = listener.accept().expect("it is connected");
-    io::Write::write_all(&mut near, data).expect("there is room");
+    io::Write::write_all(&mut near, data).expect("there is space");
     wait(&far);
     let tcp = of("TCP", far.into(), Some(near.into()));
     all.push(Waiting { has_error_queue: true, ..tcp });
@@ -203,8 +203,8 @@ fn waits(socket: &OwnedFd) -> bool {
 fn d2_draining_errors_takes_no_data() {
     for waiting in sockets() {
         let (name, before) = (waiting.name, waits(&waiting.socket));
-        let mut room = [Report::EMPTY; 4];
-        let drained = drain_errors(&waiting.socket, &mut room);
+        let mut report_buf = [Report::EMPTY; 4];
+        let drained = drain_errors(&waiting.socket, &mut report_buf);
         match waiting.has_error_queue {
             true => assert_eq!(drained.expect(name), 0, "{name}"),
             false => {
@@ -212,7 +212,7 @@ fn d2_draining_errors_takes_no_data() {
                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
             }
         }
-        assert_eq!(room, [Report::EMPTY; 4], "{name}");
+        assert_eq!(report_buf, [Report::EMPTY; 4], "{name}");
         assert_eq!(waits(&waiting.socket), before, "{name}");
         waiting.check();
     }
@@ -227,7 +227,7 @@ fn d2_nothing_to_drain_into_says_the_same() {
 }
 
 #[test]
-fn d26_what_is_said_to_be_on_is_on_and_nothing_else_is() {
+fn d26_enable_turns_on_what_it_returns_and_nothing_else() {
     for waiting in sockets() {
         let socket = &waiting.socket;
         for (asked, option_name) in ALL {

@@ -10,7 +10,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use mmsg::{Backend, BatchSocket, RecvBatch};
 
-use common::recv::{data_of, memory, room};
+use common::recv::{data_of, memory, recv_msgs};
 use common::sockets::{addr, udp4};
 use common::threads::Call;
 
@@ -51,7 +51,7 @@ fn close_under_a_receiver(into_batch: bool) {
         Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EBADF)),
     }
 
-    // What the crate has kept of an error is not told to the next socket, which has the number.
+    // The next socket with the same number does not get a deferred error.
     let next = udp4();
     sender.send_to(b"hello", addr(&next)).expect("loopback takes it");
     assert_eq!(receive(&next, into_batch).expect("nothing is wrong with it"), [b"hello"]);
@@ -64,7 +64,7 @@ fn receive(socket: &dyn BatchSocket, into_batch: bool) -> std::io::Result<Vec<Ve
         return Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect());
     }
     let mut memory = memory(8, 32);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let count = socket.recv_batch(&mut msgs)?;
     Ok(data_of(&msgs[..count]))
 }

@@ -1,4 +1,4 @@
-//! No call through `Offload` allocates once the thread has made one of the same size: trains, what
+//! No call through `Offload` allocates after the thread's first one of that size: GSO batches, what
 //! is received in them, and what goes again without them.
 #![cfg(target_os = "linux")]
 
@@ -44,8 +44,8 @@ fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs of long and of short messages, of plain ones and of those with a wish, and a single one
-/// here and there: what a batch of trains is made of.
+/// Runs of long and of short messages, of plain ones and of those with options, and a single one
+/// here and there: what becomes several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
     let meta = SendMeta::new().with_ecn(Ecn::Ect0);
     let one = |i: usize| {
@@ -63,7 +63,7 @@ fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> 
     (0..MOST).map(one).collect()
 }
 
-/// Receives by calls of either kind, all of which are looked at if `check` says so.
+/// Receives by calls of either type, and with `check` checks all messages.
 struct Receiver<'a> {
     msgs: Vec<RecvMsg<'a>>,
     batch: RecvBatch,
@@ -130,7 +130,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
     };
     let mut queue = SendQueue::new(1 << 20);
     for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
-        // Twice for each kind of receive: a queue has two stages, which take turns.
+        // Twice for each type of receive: a queue has two stages, which take turns.
         for i in 0..calls() / 4 + 4 {
             let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
             assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
@@ -168,16 +168,16 @@ fn calls_through_offload_allocate_nothing() {
         if near.gso() && far.gro() {
             assert!(sent.sent_batches > 0 && received.received_coalesced > 0);
         } else {
-            skip("trains without allocations", "no offload on this kernel; the rest was looked at");
+            skip("offload without allocations", "no offload on this kernel; the rest was tested");
         }
     });
 }
 
 #[test]
-fn what_goes_again_without_a_train_allocates_nothing() {
+fn sending_again_without_gso_allocates_nothing() {
     let near = offload(sockets::udp4());
     if !near.gso() {
-        return skip("trains that are refused", "no segmentation offload on this kernel");
+        return skip("GSO batches that are rejected", "no segmentation offload on this kernel");
     }
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
@@ -193,7 +193,7 @@ fn what_goes_again_without_a_train_allocates_nothing() {
         let before = near.counters();
         for i in 0..calls() / 50 {
             let send = || near.send_batch(&msgs[i % 2..][..1]);
-            let sent = if i == 0 { send() } else { free("a cut send", send) };
+            let sent = if i == 0 { send() } else { free("a send segmented in user space", send) };
             assert_eq!(sent.expect("loopback takes it"), 1);
             let mut received = 0;
             while received < 200 {

@@ -1,4 +1,4 @@
-//! What arrives through `Offload` is what arrives without it: for any sequence of sends, datagram
+//! A socket with `Offload` receives what one without it receives: for any sequence of sends, datagram
 //! for datagram, in order per destination, by both backends, to receivers with GRO and without.
 #![cfg(unix)]
 
@@ -63,7 +63,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     })
 }
 
-/// Bytes that tell which datagram they belong to.
+/// Bytes that show which datagram they belong to.
 fn payload(index: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (index * 31 + i) as u8).collect()
 }
@@ -138,7 +138,7 @@ fn check(specs: &[Spec], backend: Backend, way: Way) {
             }
             Way::Queue => {
                 let mut queue = SendQueue::new(1 << 20);
-                msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+                msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
                 while !queue.is_empty() {
                     sender.flush(&mut queue).expect("loopback takes it");
                 }
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_arrives_is_what_was_sent(
+    fn received_datagrams_equal_those_sent(
         specs in specs(),
         way in prop::sample::select(&[Way::Slice, Way::Iter, Way::Queue][..]),
     ) {
@@ -189,14 +189,14 @@ fn pair() -> (Offload<UdpSocket>, Offload<UdpSocket>, SocketAddr) {
 fn gso(socket: &Offload<UdpSocket>) -> bool {
     if !socket.gso() {
         // Past the capture of the test harness.
-        let line = "skipped: trains that are sent: no segmentation offload on this kernel\n";
+        let line = "skipped: GSO batches: no segmentation offload on this kernel\n";
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
     socket.gso()
 }
 
 #[test]
-fn s6_runs_break_where_the_kernel_would_cut_wrongly() {
+fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -230,7 +230,7 @@ fn s3_the_socket_option_is_never_set() {
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
     assert_eq!(sender.counters().sent_batches, 1);
-    // A long payload sent past the crate is not cut, so the socket has no segment size.
+    // A long payload sent past the crate stays whole, so the socket has no segment size.
     sender.get_ref().send_to(&[7; 3_000], to).expect("loopback takes it");
     let lens: Vec<_> = receive(&receiver, 3).iter().map(|seen| seen.payload.len()).collect();
     assert_eq!(lens, [3, 3, 3_000]);
@@ -257,19 +257,19 @@ fn s12_both_ways_can_be_switched_while_running() {
 }
 
 #[test]
-fn s13_a_socket_without_offload_is_a_socket_as_any_other() {
+fn s13_a_socket_without_offload_is_a_plain_socket() {
     let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     let (a, b) = (Offload::new(a).expect("a Unix socket"), Offload::new(b).expect("a Unix socket"));
     assert!(!a.gso() && !a.gro());
     let sent = a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]);
-    assert_eq!(sent.expect("there is room"), 2);
+    assert_eq!(sent.expect("there is space"), 2);
     let mut batch = RecvBatch::new(4, 100);
     assert_eq!(b.recv_into(&mut batch).expect("they are there"), 2);
     assert_eq!(b.counters().received, 2);
 }
 
 #[test]
-fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
+fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
@@ -278,7 +278,7 @@ fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
     let meta = SendMeta::new().with_segment_size(300);
     let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(meta)];
     for on in [true, false] {
-        // Without offload the crate cuts it.
+        // Without GSO the crate segments it in user space.
         assert_eq!(sender.set_gso(on), on);
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
         let seen = receive(&receiver, 5);
@@ -292,7 +292,7 @@ fn s4_a_message_with_a_segment_size_of_its_own_passes_through() {
 }
 
 #[test]
-fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
+fn r3_a_short_slot_reports_truncation_and_the_next_message_is_whole() {
     let (sender, receiver, to) = pair();
     if !(gso(&sender) && receiver.gro()) {
         return;
@@ -302,20 +302,23 @@ fn r3_a_train_cut_by_a_short_slot_is_told_and_the_next_is_whole() {
     let mut batch = RecvBatch::new(4, 2_048);
     for _ in 0..2 {
         assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 8);
-        // The socket beneath takes any room; `Offload` itself would not lose any of them.
+        // The socket beneath takes any buffer; `Offload` itself would reject these.
         assert_eq!(receiver.get_ref().recv_into(&mut batch).expect("it is there"), 1);
         let message = batch.messages().next().expect("one message");
         assert!(message.truncated());
         let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
-        let cut = (payloads[2][..48].to_vec(), true);
-        assert_eq!(datagrams, [(payloads[0].clone(), false), (payloads[1].clone(), false), cut]);
+        let truncated = (payloads[2][..48].to_vec(), true);
+        assert_eq!(
+            datagrams,
+            [(payloads[0].clone(), false), (payloads[1].clone(), false), truncated]
+        );
     }
     sender.get_ref().send_to(b"whole", to).expect("loopback takes it");
     assert_eq!(receive(&receiver, 1)[0].payload, b"whole");
 }
 
 #[test]
-fn p4_what_is_on_is_told() {
+fn p4_gso_and_gro_report_what_is_on() {
     let (sender, _, _) = pair();
     let off = Offload::builder().gso(false).gro(false);
     let plain = off.build(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
@@ -324,14 +327,14 @@ fn p4_what_is_on_is_told() {
 }
 
 #[test]
-fn raw_control_messages_go_with_every_datagram_of_a_train() {
+fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     let (sender, receiver, to) = pair();
     if !gso(&sender) {
         return;
     }
     Ancillary::TOS.enable(receiver.get_ref()).expect("it is a UDP socket");
     let mut control = ControlBuf::new();
-    control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is room");
+    control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(sender.counters().sent_batches, 1);

@@ -1,4 +1,4 @@
-//! Trains over devices and routes that will not have them, in network namespaces of the test's own.
+//! GSO over devices and routes that reject it, in network namespaces of the test's own.
 //!
 //! Needs root, or who may make namespaces, and the program `ip`.
 #![cfg(target_os = "linux")]
@@ -25,8 +25,8 @@ fn bound(addr: Ipv4Addr) -> UdpSocket {
     socket
 }
 
-/// A sender at the near end, and a receiver at the far one; `None`, and a word on it, where the
-/// kernel cuts no trains.
+/// A sender at the near end, and a receiver at the far one; `None`, and a printed line, where the
+/// kernel has no GSO.
 fn pair(name: &str, far: &Far, gro: bool) -> Option<(Offload<UdpSocket>, Offload<UdpSocket>)> {
     let near = Offload::new(bound(NEAR)).expect("a UDP socket");
     let receiver = far.enter(|| bound(Ipv4Addr::UNSPECIFIED));
@@ -81,8 +81,8 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
             }
             let counted = near.counters();
             assert_eq!((counted.sent, counted.rejected_size), (96, 0));
-            let refused = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
-            assert_eq!((counted.rejected_unsupported, counted.sent_segments), refused);
+            let fallbacks = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
+            assert_eq!((counted.rejected_unsupported, counted.sent_segments), fallbacks);
         }
     });
 }
@@ -95,12 +95,12 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let (narrow, wide) = (at(FAR_ROUTED, &receiver), at(FAR, &receiver));
-            // By itself such a datagram arrives.
+            // A single datagram of this length is delivered.
             let long = numbered(16, 1_000);
             near.get_ref().send_to(&long[0], narrow).expect("it is sent in fragments");
             assert_eq!(receive(&receiver, 1), long[..1]);
 
-            // Twice in a call: it is tried once. What fits the route goes as a train, and so does
+            // Twice in a call: it is tried once. What fits the route goes with GSO, and so does
             // all that goes elsewhere by the next call.
             let short = numbered(16, 500);
             let more = numbered(16, 1_100);
@@ -126,8 +126,8 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
 }
 
 #[test]
-fn s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut() {
-    let name = "s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut";
+fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
+    let name = "s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space";
     with_far_end(name, |far| {
         ip(&format!("route add {FAR_ROUTED}/32 dev {DEVICE} mtu 600")).expect("a route");
         let Some((near, receiver)) = pair(name, &far, true) else { return };
@@ -135,20 +135,20 @@ fn s4_a_message_with_a_segment_size_that_the_route_does_not_take_is_cut() {
         let meta = mmsg::SendMeta::new().with_segment_size(1_000);
         let msg = SendMsg::to(at(FAR_ROUTED, &receiver), &data).with_meta(meta);
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
-        let pieces: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
-        assert_eq!(receive(&receiver, 8), [pieces.clone(), pieces].concat());
+        let segments: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
+        assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());
         assert_eq!((near.gso(), near.counters().rejected_size), (true, 1));
     });
 }
 
 #[test]
-fn bulk_over_a_device_goes_by_trains_and_all_of_it_arrives() {
-    let name = "bulk_over_a_device_goes_by_trains_and_all_of_it_arrives";
+fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
+    let name = "bulk_over_a_device_uses_gso_batches_and_loses_nothing";
     with_far_end(name, |far| {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let payloads = numbered(5_000, 1_200);
-            // No more at a time than a receiver has room for that nobody reads meanwhile.
+            // No more at a time than a receiver has space for that nobody reads meanwhile.
             for payloads in payloads.chunks(50) {
                 let msgs = msgs(at(FAR, &receiver), payloads);
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);
@@ -164,27 +164,27 @@ fn bulk_over_a_device_goes_by_trains_and_all_of_it_arrives() {
 }
 
 #[test]
-fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
-    let name = "r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole";
+fn r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole() {
+    let name = "r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole";
     with_far_end(name, |far| {
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let payloads = numbered(8, 1_000);
         let msgs = msgs(at(FAR, &receiver), &payloads);
         let mut batch = RecvBatch::new(8, 2_048);
-        // `Offload` itself would refuse such slots.
+        // `Offload` itself would reject such slots.
         let beneath = receiver.get_ref();
         for _ in 0..2 {
             assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 8);
             assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
             if !batch.messages().any(|message| message.truncated()) {
-                return skip(name, "the train was taken apart on its way");
+                return skip(name, "the GSO batch was segmented on its way");
             }
             let whole: Vec<_> = batch.iter().filter(|d| !d.truncated()).collect();
             assert_eq!(whole.iter().map(|d| d.data()).collect::<Vec<_>>(), payloads[..2]);
-            let cut = batch.iter().find(mmsg::Datagram::truncated).expect("the one that was cut");
-            assert_eq!(cut.data(), &payloads[2][..48]);
+            let last = batch.iter().find(mmsg::Datagram::truncated).expect("the truncated one");
+            assert_eq!(last.data(), &payloads[2][..48]);
 
-            // A train that fits is in the same slots as if there had been nothing.
+            // A coalesced message that fits is received whole into the same slots.
             assert_eq!(near.send_batch(&msgs[..2]).expect("the device takes it"), 2);
             assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
             let whole: Vec<_> = batch.iter().map(|d| (d.truncated(), d.data().to_vec())).collect();
@@ -193,10 +193,10 @@ fn r3_a_short_slot_says_that_it_cut_a_train_and_the_next_batch_is_whole() {
     });
 }
 
-/// Who brings no memory for control messages has room for a train's segment size all the same.
+/// A receive without a control buffer still gets the segment size.
 #[test]
-fn r4_a_train_is_taken_apart_without_a_control_buffer() {
-    let name = "r4_a_train_is_taken_apart_without_a_control_buffer";
+fn r4_a_coalesced_message_is_split_without_a_control_buffer() {
+    let name = "r4_a_coalesced_message_is_split_without_a_control_buffer";
     with_far_end(name, |far| {
         let Some((near, receiver)) = pair(name, &far, true) else { return };
         let payloads = numbered(8, 1_000);
@@ -266,10 +266,10 @@ fn d28_the_dont_fragment_bit_is_as_documented() {
             let ways = [(false, 16, 1_200), (true, 4, 300), (true, 16, 1_200)];
             for ((gso, count, len), expected) in ways.into_iter().zip(expected) {
                 near.set_gso(gso);
-                let before = near.counters().sent_trains;
+                let before = near.counters().sent_batches;
                 let payloads = numbered(count, len);
                 assert_eq!(near.send_batch(&msgs(to, &payloads)).expect("it is up"), count);
-                assert_eq!(near.counters().sent_trains - before, u64::from(gso));
+                assert_eq!(near.counters().sent_batches - before, u64::from(gso));
                 let bits = dont_fragment_bits(&tap, to.port(), count * len);
                 assert_eq!(bits, vec![expected; bits.len()], "{setting:?}, {count} of {len}");
                 assert_eq!(receive(&receiver, count), payloads);

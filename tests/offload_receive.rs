@@ -1,4 +1,4 @@
-//! What `Offload` receives: room for what the kernel coalesces, and what is counted.
+//! What `Offload` receives: space for what the kernel coalesces, and what is counted.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 
-use common::recv::{memory, room};
+use common::recv::{memory, recv_msgs};
 use common::sockets::{addr, settle, udp4};
 use common::{numbered, skip};
 use mmsg::{Backend, BatchSocket, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
@@ -37,33 +37,33 @@ fn send(sender: &Offload<UdpSocket>, to: SocketAddr, payloads: &[Vec<u8>]) {
 }
 
 #[track_caller]
-fn check_refused(result: std::io::Result<usize>) {
-    let error = result.expect_err("there is too little room");
+fn check_rejected(result: std::io::Result<usize>) {
+    let error = result.expect_err("there is too little space");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let reason = error.to_string();
     assert!(reason.contains("65527") || reason.contains("65,527"), "{reason}");
 }
 
 #[test]
-fn d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost() {
-    let name = "d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost";
+fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
+    let name = "d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost";
     let Some((sender, receiver, to)) = pair(name) else { return };
     let sent = numbered(40, 1_200);
     send(&sender, to, &sent);
     for slot in [1, 1_500, 2_400, NEEDED - 1] {
-        check_refused(receiver.recv_into(&mut RecvBatch::new(64, slot)));
-        check_refused(receiver.recv_into(&mut RecvBatch::new(1, slot)));
-        check_refused(receiver.recv_into_with(&mut RecvBatch::new(4, slot), RecvFlags::DONT_WAIT));
-        // One message with too little room is enough, wherever it stands.
+        check_rejected(receiver.recv_into(&mut RecvBatch::new(64, slot)));
+        check_rejected(receiver.recv_into(&mut RecvBatch::new(1, slot)));
+        check_rejected(receiver.recv_into_with(&mut RecvBatch::new(4, slot), RecvFlags::DONT_WAIT));
+        // One message with too little space is enough, wherever it stands.
         for short in [0, 1, 2] {
             let mut memory = memory(3, NEEDED);
             memory[short].truncate(slot);
-            check_refused(receiver.recv_batch(&mut room(&mut memory)));
-            check_refused(receiver.recv_batch(&mut room(&mut memory)[short..=short]));
+            check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory)));
+            check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory)[short..=short]));
         }
         let mut parts = [vec![0; slot / 2], vec![], vec![0; slot - slot / 2]];
         let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
-        check_refused(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
+        check_rejected(receiver.recv_batch(&mut [RecvMsg::scatter(&mut buffers)]));
     }
     assert_eq!(receiver.counters().received, 0);
 
@@ -78,8 +78,9 @@ fn d19_too_little_room_for_a_coalesced_message_is_refused_and_nothing_is_lost() 
 }
 
 #[test]
-fn d19_enough_room_in_several_buffers_is_enough() {
-    let Some((sender, receiver, to)) = pair("d19_enough_room_in_several_buffers_is_enough") else {
+fn d19_several_buffers_may_make_up_the_space_for_gro() {
+    let Some((sender, receiver, to)) = pair("d19_several_buffers_may_make_up_the_space_for_gro")
+    else {
         return;
     };
     let sent = numbered(3, 100);
@@ -93,15 +94,15 @@ fn d19_enough_room_in_several_buffers_is_enough() {
 }
 
 #[test]
-fn d19_any_room_will_do_where_nothing_is_coalesced_or_nothing_is_taken() {
-    let name = "d19_any_room_will_do_where_nothing_is_coalesced_or_nothing_is_taken";
+fn d19_any_buffer_will_do_without_gro_and_for_a_peek() {
+    let name = "d19_any_buffer_will_do_without_gro_and_for_a_peek";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
     send(&sender, to, &[b"data".to_vec()]);
     // A peek leaves the message where it is.
     let mut memory = memory(2, 2);
     let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(receiver.recv_batch_with(&mut msgs, flags).expect("it is there"), 1);
     assert_eq!((msgs[0].data(), msgs[0].full_len()), (&b"da"[..], Some(4)));
 
@@ -121,12 +122,12 @@ fn d29_a_peek_is_not_counted_as_received() {
         for _ in 0..2 {
             let peeked = receiver.recv_into_with(&mut batch, RecvFlags::PEEK);
             assert_eq!(peeked.expect("it is there"), 1);
-            let peeked = receiver.recv_batch_with(&mut room(&mut memory), RecvFlags::PEEK);
+            let peeked = receiver.recv_batch_with(&mut recv_msgs(&mut memory), RecvFlags::PEEK);
             assert_eq!(peeked.expect("it is there"), 1);
         }
         let received = match round {
             1 => receiver.recv_into(&mut batch),
-            _ => receiver.recv_batch(&mut room(&mut memory)),
+            _ => receiver.recv_batch(&mut recv_msgs(&mut memory)),
         };
         assert_eq!(received.expect("it is there"), 1);
         let counters = receiver.counters();

@@ -39,11 +39,11 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
     const SIZE: u16 = 10;
     let meta = SendMeta::new().with_segment_size(SIZE);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
-    let mut pieces: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
+    let mut segments: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
     let (mut sent, mut refused, mut buffer) = (0, 0, [0; 64]);
     let mut receive_one = || {
         let len = far.recv(&mut buffer).expect("it was sent");
-        assert_eq!(Some(&buffer[..len]), pieces.pop_front());
+        assert_eq!(Some(&buffer[..len]), segments.pop_front());
     };
     while sent < msgs.len() {
         match near.send_batch(&msgs[sent..]) {
@@ -58,7 +58,7 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
     assert!(refused > 0, "it was never full");
     let left = near.counters().sent as usize - refused;
     (0..left).for_each(|_| receive_one());
-    assert!(pieces.is_empty());
+    assert!(segments.is_empty());
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn d8_a_non_blocking_call_never_blocks_and_no_datagram_is_lost_or_doubled() {
 }
 
 #[test]
-fn d8_a_write_timeout_is_honoured() {
+fn d8_a_send_timeout_is_honoured() {
     let (near, far) = unix_pair();
-    // As short as the kernel's clock can tell.
+    // As short as the kernel's clock resolves.
     near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
     let near = Offload::new(near).expect("a Unix socket");
     let start = Instant::now();
@@ -89,7 +89,7 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     let data = numbered(1, 12_000).concat();
     let mut queue = SendQueue::new(1 << 20);
     let meta = SendMeta::new().with_segment_size(10);
-    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is room");
+    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is space");
     let mut got = Vec::new();
     let mut buffer = [0; 64];
     loop {
@@ -109,15 +109,15 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     assert!(got == data);
 }
 
-/// A firewall that looks at lengths drops a batch of datagrams each of which it lets through.
+/// A firewall that checks lengths drops a batch of datagrams each of which it lets through.
 #[test]
-fn d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not() {
-    let name = "d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not";
+fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
+    let name = "d4_datagrams_pass_a_filter_that_rejects_their_gso_batch";
     in_namespace(name, || {
         let Some(near) = with_gso(name) else { return };
         let far = udp4();
         let to = addr(&far);
-        if let Err(error) = firewall::refuse_longer(1_000) {
+        if let Err(error) = firewall::reject_longer(1_000) {
             return skip(name, format_args!("no firewall rule: {error}"));
         }
         let short = numbered(40, 300);
@@ -126,7 +126,7 @@ fn d4_datagrams_that_a_filter_lets_through_go_where_their_batch_does_not() {
         assert_eq!(near.send_batch(&msgs).expect("each of them passes"), 40);
         assert_eq!(near.send_iter(&msgs).expect("each of them passes"), 40);
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         assert_eq!(near.flush(&mut queue).expect("each of them passes"), 40);
         assert_eq!(payloads(&far, 120), [&short[..], &short, &short].concat());
 
@@ -182,7 +182,7 @@ fn d6_each_datagram_has_a_time_of_sending() {
     ask(&before);
     let Some(after) = with_gso(name) else { return };
     ask(after.get_ref());
-    // Another's numbers do not begin before it is asked, and its GSO stays.
+    // Another socket's numbers begin only when it is asked for them, and its GSO stays.
     let without = with_gso(name).expect("as above");
     for near in [Offload::new(before).expect("a UDP socket"), after] {
         let data = numbered(11, 100);
@@ -273,7 +273,7 @@ fn d20_gathered_messages_go_as_one_batch() {
 
 /// More buffers than the kernel takes in one message, and more than the arena holds at a time.
 #[test]
-fn d20_messages_of_many_buffers_are_taken_as_far_as_they_fit() {
+fn d20_messages_of_many_buffers_are_batched_as_far_as_they_fit() {
     let Some(near) = with_gso("d20_messages_of_many_buffers") else { return };
     let far = udp4();
     for buffers in [1, 3, 15, 16, 17, 100, 511, 512, 513, 1_024] {

@@ -1,6 +1,6 @@
 //! Real sandboxes: seccomp filters that answer for the multi-message calls.
 //!
-//! A filter cannot be taken off again, and the library's choice holds for the process. So each
+//! A filter cannot be removed again, and the library's choice holds for the process. So each
 //! test runs its own binary once more, as a child that lays a filter on the thread of that test.
 #![cfg(target_os = "linux")]
 
@@ -28,7 +28,7 @@ const CANNOT: &str = "no filter can be installed here: ";
 
 const BATCH: usize = 20;
 
-/// Plays the child if this process is one, and else starts it and looks at what it says.
+/// Plays the child if this process is one, and else starts it and checks its output.
 fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     if env::var(CHILD).is_ok_and(|name| name == test) {
         let word = match child() {
@@ -52,7 +52,7 @@ fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     assert!(output.status.success() && said.contains(DONE), "{said}\n{complaint}");
 }
 
-/// Sends batches in every way and receives in every way; all of it arrives, in order.
+/// Sends batches in every way and receives in every way; all is received, in order.
 fn exchange(near: &UdpSocket, far: &UdpSocket) {
     let data: Vec<_> = (0..BATCH as u32).map(u32::to_be_bytes).collect();
     let to = sockets::addr(far);
@@ -75,9 +75,9 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
         let mut received = Vec::new();
         while received.len() < BATCH {
             if way % 2 == 0 {
-                let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-                let count = far.recv_batch(&mut room).expect("something is waiting");
-                received.extend(room[..count].iter().map(|msg| msg.data().to_vec()));
+                let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+                let count = far.recv_batch(&mut recv_msgs).expect("something is waiting");
+                received.extend(recv_msgs[..count].iter().map(|msg| msg.data().to_vec()));
             } else {
                 far.recv_into(&mut batch).expect("something is waiting");
                 received.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
@@ -87,12 +87,13 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
     }
 }
 
-/// A child under a filter that answers `errno` for `calls`: everything works, one by one, for good.
-fn falls_back(test: &str, calls: &'static [seccomp::Refused], errno: i32) {
+/// A child under a filter that answers `errno` for `calls`: everything works by single-message
+/// calls, for good.
+fn falls_back(test: &str, calls: &'static [seccomp::DeniedCall], errno: i32) {
     in_child(test, || {
         let (near, far) = (sockets::udp4(), sockets::udp4());
         assert_eq!(Backend::current(), Backend::Mmsg);
-        seccomp::refuse(calls, errno)?;
+        seccomp::deny(calls, errno)?;
         exchange(&near, &far);
         assert_eq!(Backend::current(), Backend::Msg);
         // The other sockets of the process go the same way from the start.
@@ -136,7 +137,7 @@ fn p2_a_sandbox_that_forbids_recvmmsg_alone() {
 fn p2_a_sandbox_that_allows_the_calls_changes_nothing() {
     in_child("p2_a_sandbox_that_allows_the_calls_changes_nothing", || {
         let (near, far) = (sockets::udp4(), sockets::udp4());
-        seccomp::refuse(&[], libc::EPERM)?;
+        seccomp::deny(&[], libc::EPERM)?;
         exchange(&near, &far);
         assert_eq!(Backend::current(), Backend::Mmsg);
         Ok(())
@@ -158,9 +159,9 @@ fn p2_the_filter_is_in_force() {
     in_child("p2_the_filter_is_in_force", || {
         let socket = sockets::udp4();
         assert_eq!(seccomp::ask(&socket), [Ok(()), Ok(())]);
-        seccomp::refuse(&[SENDMMSG], libc::EPERM)?;
+        seccomp::deny(&[SENDMMSG], libc::EPERM)?;
         assert_eq!(seccomp::ask(&socket), [Ok(()), Err(libc::EPERM)]);
-        seccomp::refuse(&[RECVMMSG], libc::ENOSYS)?;
+        seccomp::deny(&[RECVMMSG], libc::ENOSYS)?;
         assert_eq!(seccomp::ask(&socket), [Err(libc::ENOSYS), Err(libc::EPERM)]);
         Ok(())
     });

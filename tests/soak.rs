@@ -64,13 +64,13 @@ async fn echo(socket: impl AsyncBatchSocket) {
         socket.recv_into_async(&mut batch).await.expect("no error on loopback");
         for datagram in &batch {
             let source = datagram.addr().expect("it has one");
-            queue.push(&SendMsg::to(source, datagram.data())).expect("there is room for a batch");
+            queue.push(&SendMsg::to(source, datagram.data())).expect("there is space for a batch");
         }
         socket.flush_async(&mut queue).await.expect("loopback takes it");
     }
 }
 
-/// Keeps a window of datagrams on their way and checks what comes back, until told to stop.
+/// Keeps a window of datagrams on their way and checks what comes back, until `stop` is set.
 async fn load(
     socket: impl AsyncBatchSocket,
     to: SocketAddr,
@@ -153,7 +153,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
             assert!(server.await.expect_err("it was aborted").is_cancelled(), "a server failed");
         }
     });
-    // Who waits for a task may hear of its end before the runtime has put it away.
+    // A joined task may still be in the runtime for a moment.
     let end = Instant::now() + LOST;
     while runtime.metrics().num_alive_tasks() > 0 {
         assert!(Instant::now() < end, "tasks are left");
@@ -162,7 +162,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
     assert_eq!(descriptors(), open, "descriptors are left");
     let (echoed, lost) =
         (counts.echoed.load(Ordering::Relaxed), counts.lost.load(Ordering::Relaxed));
-    // Loopback drops what a receive buffer has no room for; the windows fit.
+    // Loopback drops what a receive buffer has no space for; the windows fit.
     assert!(echoed > 0 && lost * 1_000 <= echoed, "{lost} lost, {echoed} echoed");
     assert!(grown <= SLACK_KIB, "resident memory has grown by {grown} KiB");
 }

@@ -50,13 +50,13 @@ struct Rounds<'a> {
     msgs: Vec<SendMsg<'a>>,
     queue: SendQueue,
     batch: RecvBatch,
-    room: Vec<RecvMsg<'a>>,
+    recv_msgs: Vec<RecvMsg<'a>>,
 }
 
 impl Rounds<'_> {
-    /// A receive, of one kind or the other, that waits or finds something.
+    /// A receive, of one type or the other, that waits or finds something.
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
-        let Self { near, msgs, batch, room, .. } = self;
+        let Self { near, msgs, batch, recv_msgs, .. } = self;
         let size = 1 + i % MOST;
         let send = || near.send_batch(&msgs[..size]).expect("loopback takes it");
         let waits = i % 3 == 0;
@@ -66,9 +66,9 @@ impl Rounds<'_> {
         let receive = async {
             match i % 4 {
                 0 => far.recv_into_async(batch).await,
-                1 => far.recv_batch_async(room).await,
+                1 => far.recv_batch_async(recv_msgs).await,
                 2 => poll_fn(|cx| far.poll_recv_into(cx, batch)).await,
-                _ => poll_fn(|cx| far.poll_recv_batch(cx, room)).await,
+                _ => poll_fn(|cx| far.poll_recv_batch(cx, recv_msgs)).await,
             }
         };
         let late = async {
@@ -81,11 +81,11 @@ impl Rounds<'_> {
         counts
     }
 
-    /// A send, of one kind or another.
+    /// A send, of one type or another.
     async fn send(&mut self, from: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { msgs, queue, .. } = self;
         let msgs = &msgs[..1 + i % MOST];
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let no_error = |index, error| panic!("{index}: {error}");
         let (sent, counts) = polled(async {
             from.flush_async(queue).await?;
@@ -108,9 +108,9 @@ async fn allocate_nothing(far: &impl AsyncBatchSocket) {
         msgs: vec![SendMsg::to(to, &PAYLOAD); MOST],
         queue: SendQueue::new(1 << 20),
         batch: RecvBatch::new(MOST, 16),
-        room: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
+        recv_msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
     };
-    // The warm-up has every kind and size once, the largest included.
+    // The warm-up has every type and size once, the largest included.
     let warm_up = 12 * MOST;
     for i in 0..warm_up + rounds() {
         let counts = rounds_of.receive(far, i).await;
@@ -141,14 +141,14 @@ fn futures_on_a_socket_allocate_nothing() {
 
 #[test]
 fn futures_through_offload_allocate_nothing() {
-    // Trains would make the count of messages another.
+    // GRO would change the count of messages.
     run(async {
         let far = Offload::builder().gro(false).build(far()).expect("a UDP socket");
         allocate_nothing(&far).await;
     });
 }
 
-/// Once such a socket was told of an error, tokio remembers it until somebody clears it.
+/// Once such a socket met an error, tokio remembers it until somebody clears it.
 #[test]
 fn futures_on_a_socket_that_met_errors_allocate_nothing() {
     run(async {

@@ -1,7 +1,7 @@
-//! Batches against a naive twin: the same datagrams sent and received one by one with std.
+//! Batches against a naive twin: the same datagrams sent and received one at a time with std.
 //!
 //! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
-//! errors, and the same bytes arrive, in the same pieces, from the same sources, in the same order.
+//! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.
 #![cfg(unix)]
 
 mod common;
@@ -42,12 +42,12 @@ struct Round {
 }
 
 /// What became of a round: which datagrams failed and why, and what each receiver got.
-type Outcome = (Vec<(usize, i32)>, [Vec<Arrived>; 2]);
+type Outcome = (Vec<(usize, i32)>, [Vec<Received>; 2]);
 
-/// A received datagram: its bytes buffer by buffer, its source, and its length if that is told.
+/// A received datagram: its bytes by buffer, its source, and its full length if that is known.
 #[derive(Clone, Debug, PartialEq)]
-struct Arrived {
-    pieces: Vec<Vec<u8>>,
+struct Received {
+    slices: Vec<Vec<u8>>,
     truncated: bool,
     from: usize,
     full_len: Option<usize>,
@@ -122,15 +122,20 @@ fn naive(sockets: &Sockets, round: &Round) -> Outcome {
             let (len, from) =
                 sockets.receivers[receiver].recv_from(&mut buffer).expect("it arrives");
             let mut rest = &buffer[..len];
-            let mut pieces = Vec::new();
-            for room in &round.shapes[arrived.len() % round.shapes.len()] {
-                let (piece, more) = rest.split_at(rest.len().min(*room));
-                pieces.extend((!piece.is_empty()).then(|| piece.to_vec()));
+            let mut slices = Vec::new();
+            for capacity in &round.shapes[arrived.len() % round.shapes.len()] {
+                let (slice, more) = rest.split_at(rest.len().min(*capacity));
+                slices.extend((!slice.is_empty()).then(|| slice.to_vec()));
                 rest = more;
             }
             let truncated = !rest.is_empty();
             let full_len = (round.full_len || !truncated).then_some(len);
-            arrived.push(Arrived { pieces, truncated, from: sockets.source(Some(from)), full_len });
+            arrived.push(Received {
+                slices,
+                truncated,
+                from: sockets.source(Some(from)),
+                full_len,
+            });
         }
         arrived
     });
@@ -178,7 +183,7 @@ fn receive(
     round: &Round,
     receiver: usize,
     failed: &[(usize, i32)],
-) -> Vec<Arrived> {
+) -> Vec<Received> {
     let count = expected(round, receiver, failed);
     let flags = if round.full_len { RecvFlags::FULL_LEN } else { RecvFlags::NONE };
     let mut arrived = Vec::new();
@@ -203,8 +208,8 @@ fn receive(
         let socket = &sockets.receivers[receiver];
         let n = arena.recv_with(socket, &mut msgs, flags).expect("they arrive");
         assert!(0 < n && n <= round.offered);
-        arrived.extend(msgs[..n].iter().map(|msg| Arrived {
-            pieces: msg.slices().map(<[u8]>::to_vec).collect(),
+        arrived.extend(msgs[..n].iter().map(|msg| Received {
+            slices: msg.slices().map(<[u8]>::to_vec).collect(),
             truncated: msg.truncated(),
             from: sockets.source(msg.addr()),
             full_len: msg.full_len(),
@@ -238,7 +243,7 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
         2 => socket.send_each(&msgs, |index, error| panic!("message {index}: {error}")),
         _ => {
             let mut queue = SendQueue::new(1 << 20);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
             socket.flush(&mut queue)
         }
     };
@@ -268,7 +273,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn batches_do_what_one_by_one_does(rounds in vec(round(), 1..5)) {
+    fn batches_match_single_messages(rounds in vec(round(), 1..5)) {
         let sockets = Sockets::new();
         // Each arena goes through all rounds: what one leaves behind must not show in the next.
         let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
@@ -282,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn every_way_to_send_does_what_one_by_one_does(
+    fn every_way_to_send_matches_single_messages(
         mut round in round(),
         slot in prop_oneof![1usize..60, Just(2_100)],
     ) {
@@ -291,8 +296,8 @@ proptest! {
         let sockets = Sockets::new();
         let (_, expected) = naive(&sockets, &round);
         let expected = expected.map(|arrived| {
-            let got = |one: &Arrived| Got {
-                data: one.pieces.concat(),
+            let got = |one: &Received| Got {
+                data: one.slices.concat(),
                 from: Some(addr(&sockets.senders[one.from])),
                 truncated: one.truncated,
             };

@@ -31,18 +31,18 @@ fuzz_target!(|data: &[u8]| {
     read(data);
 
     let (mut control, mut pushed, mut rest) = (ControlBuf::new(), Vec::new(), data);
-    while let [kind, len, tail @ ..] = rest {
-        let (level, kind) = KNOWN[usize::from(*kind) % KNOWN.len()];
+    while let [ty, len, tail @ ..] = rest {
+        let (level, ty) = KNOWN[usize::from(*ty) % KNOWN.len()];
         let (payload, tail) = tail.split_at(tail.len().min(usize::from(*len)));
         rest = tail;
         let before = control.as_bytes().len();
-        if control.push(level, kind, payload).is_ok() {
-            pushed.push((level, kind, payload));
+        if control.push(level, ty, payload).is_ok() {
+            pushed.push((level, ty, payload));
         } else {
-            assert_eq!(control.as_bytes().len(), before, "a refused message leaves nothing");
+            assert_eq!(control.as_bytes().len(), before, "a rejected message leaves nothing");
         }
     }
-    let found: Vec<_> = control.messages().map(|m| (m.level, m.kind, m.data)).collect();
+    let found: Vec<_> = control.messages().map(|m| (m.level, m.ty, m.data)).collect();
     assert_eq!(found, pushed);
     read(control.as_bytes());
     // Without its padding, or with less of the last message.

@@ -88,7 +88,7 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
 }
 
 #[test]
-fn p2_a_call_of_several_steps_asks_once() {
+fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     let wire = Wire::new();
     // A receive goes on after its first step of 16.
     wire.fill(0..20);
@@ -189,7 +189,7 @@ fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
 }
 
 #[test]
-fn s10_a_datagram_that_a_firewall_refuses_has_that_error_alone() {
+fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -221,7 +221,7 @@ fn s10_a_datagram_that_a_firewall_refuses_has_that_error_alone() {
 }
 
 #[test]
-fn s10_send_each_goes_past_what_a_firewall_refuses() {
+fn s10_send_each_continues_past_what_a_firewall_rejects() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     Backend::Mmsg.select().unwrap();
@@ -231,12 +231,12 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
     ]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let done = wire.near.send_each(wire.msgs(&data), |index, error| {
-        told.push((index, error.raw_os_error()));
+        reported.push((index, error.raw_os_error()));
     });
     assert_eq!(done.unwrap(), N);
-    assert_eq!(told, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
+    assert_eq!(reported, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
     fault::finish();
     assert_eq!(wire.arrived(), [0, 3]);
     assert_eq!(Backend::current(), Backend::Mmsg);
@@ -245,10 +245,10 @@ fn s10_send_each_goes_past_what_a_firewall_refuses() {
 /// The kernel keeps an asynchronous error at the socket for whoever asks next. To ask whether a
 /// call is permitted must not be that.
 #[test]
-fn s10_the_question_leaves_the_socket_s_own_error_alone() {
+fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let wire = Wire::new();
     Backend::Mmsg.select().unwrap();
-    // Connected to itself, it takes nothing from others, who are told so.
+    // Connected to itself, it rejects datagrams of others, who get ECONNREFUSED.
     let refusing = socket();
     refusing.connect(addr(&refusing)).unwrap();
     wire.near.connect(addr(&refusing)).unwrap();
@@ -259,12 +259,12 @@ fn s10_the_question_leaves_the_socket_s_own_error_alone() {
     let msgs = [SendMsg::new(b"two"), SendMsg::new(b"three")];
     assert_eq!(errno(wire.near.send_batch(&msgs)), libc::EPERM);
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::Permitted, 1)]);
-    let kept = wire.near.take_error().unwrap().expect("the refusal is still there");
-    assert_eq!(kept.raw_os_error(), Some(libc::ECONNREFUSED));
+    let pending = wire.near.take_error().unwrap().expect("ECONNREFUSED is still there");
+    assert_eq!(pending.raw_os_error(), Some(libc::ECONNREFUSED));
 }
 
 #[test]
-fn the_choice_of_backend_decides_about_the_calls() {
+fn the_selected_backend_makes_the_calls() {
     let wire = Wire::new();
     let data = numbers(0..2);
     let msgs = wire.msgs(&data);

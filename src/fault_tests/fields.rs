@@ -1,4 +1,4 @@
-//! What each kind of message to be sent puts into its header, seen by what comes out elsewhere.
+//! What each type of message to be sent puts into its header, seen by what comes out elsewhere.
 //!
 //! One arena for all of them: whatever a message's header does not set anew, the one before it
 //! has left there.
@@ -28,14 +28,14 @@ fn came(socket: &UdpSocket) -> Came {
     (msg.data().to_vec(), msg.addr(), tos)
 }
 
-fn tos(level: i32, kind: i32, value: i32) -> ControlBuf<'static> {
+fn tos(level: i32, ty: i32, value: i32) -> ControlBuf<'static> {
     let mut control = ControlBuf::new();
-    control.push(level, kind, &value.to_ne_bytes()).expect("an int fits");
+    control.push(level, ty, &value.to_ne_bytes()).expect("an int fits");
     control
 }
 
 #[test]
-fn each_kind_of_message_sets_all_of_its_header() {
+fn each_type_of_message_sets_its_whole_header() {
     let (near, far, other) = (socket(), socket(), socket());
     SockRef::from(&far).set_recv_tos_v4(true).unwrap();
     SockRef::from(&other).set_recv_tos_v4(true).unwrap();
@@ -58,7 +58,7 @@ fn each_kind_of_message_sets_all_of_its_header() {
     let from = Some(addr(&near));
     for backend in BACKENDS {
         let mut arena = MmsgBuf::with_backend(backend);
-        // Forwards, backwards and forwards: every slot has had every kind before it.
+        // Forwards, backwards and forwards: every slot has had every type before it.
         for turn in 0..3 {
             let mut order: Vec<_> = msgs.to_vec();
             let mut at_far: Vec<Came> = vec![
@@ -92,7 +92,7 @@ fn each_kind_of_message_sets_all_of_its_header() {
 
 /// The queue keeps a copy of all that a message has.
 #[test]
-fn a_message_leaves_the_queue_with_all_it_had() {
+fn the_queue_sends_every_option_of_a_message() {
     let (near, far, other) = (socket(), socket(), socket());
     SockRef::from(&far).set_recv_tos_v4(true).unwrap();
     near.connect(addr(&other)).unwrap();

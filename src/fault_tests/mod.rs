@@ -1,7 +1,7 @@
-//! The paths that only an unwilling system takes: scripted results of system calls in front of
+//! Error paths: scripted results of system calls in front of
 //! real loopback sockets.
 //!
-//! What arrives is looked at through the standard library, so that what a test sees does not pass
+//! Tests receive through the standard library, so that what a test sees does not pass
 //! through what it tests. Messages are numbered by their payload.
 
 mod backend;
@@ -55,8 +55,8 @@ fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload.try_into().expect("a number has four bytes"))
 }
 
-/// Three sockets on loopback: `near` sends, `far` receives, and `marker` tells that all that was
-/// sent before has arrived, since loopback keeps the order.
+/// Three sockets on loopback: `near` sends, `far` receives, and `marker` shows that all that was
+/// sent before was received, since loopback keeps the order.
 struct Wire {
     near: UdpSocket,
     far: UdpSocket,
@@ -78,7 +78,7 @@ impl Wire {
         numbers.iter().map(|number| SendMsg::to(self.to(), number)).collect()
     }
 
-    /// The numbers of what has come to `far`, all of which is taken off it.
+    /// The numbers of all datagrams that wait at `far`, which are received.
     fn arrived(&self) -> Vec<u32> {
         self.marker.send_to(b"end", self.to()).expect("loopback takes a datagram");
         let mut arrived = Vec::new();
@@ -195,15 +195,15 @@ impl Receiving {
         self
     }
 
-    /// Receives once, with room for `room` messages, and gives their numbers.
-    fn recv(self, socket: &impl crate::sys::AsSocket, room: usize) -> io::Result<Vec<u32>> {
+    /// Receives once, with space for `capacity` messages, and gives their numbers.
+    fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
         if self == Self::Into {
-            let mut batch = RecvBatch::new(room, size_of::<Number>());
+            let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
             assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
             return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
         }
-        let mut memory = vec![Number::default(); room];
+        let mut memory = vec![Number::default(); capacity];
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
@@ -224,9 +224,9 @@ fn send_call(backend: Backend, left: usize) -> Call {
     if backend == Backend::Mmsg && left > 1 { Call::SendMmsg } else { Call::SendMsg }
 }
 
-/// The same for a receive with room for `room`.
-fn recv_call(backend: Backend, room: usize) -> Call {
-    if backend == Backend::Mmsg && room > 1 { Call::RecvMmsg } else { Call::RecvMsg }
+/// The same for a receive with space for `capacity`.
+fn recv_call(backend: Backend, capacity: usize) -> Call {
+    if backend == Backend::Mmsg && capacity > 1 { Call::RecvMmsg } else { Call::RecvMsg }
 }
 
 /// How many of `left` messages such a call offers.
@@ -235,7 +235,7 @@ fn offered(call: Call, left: usize) -> usize {
 }
 
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides what stopped it, so sendmsg is asked, too, and gives `errno`.
+/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and gives `errno`.
 fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
         Call::SendMmsg => {

@@ -1,4 +1,4 @@
-//! Flushes of a queue that the socket takes in pieces, or not at all.
+//! Flushes that the socket takes in parts, or not at all.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn a_flush_cut_at_k_leaves_the_others_where_they_are() {
+fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     const N: usize = 6;
     let wire = Wire::new();
     let data = numbers(0..N as u32);
@@ -50,7 +50,7 @@ fn a_flush_cut_at_k_leaves_the_others_where_they_are() {
 }
 
 #[test]
-fn an_error_is_about_the_front_which_stays_until_it_is_given_up() {
+fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     const N: usize = 4;
     let wire = Wire::new();
     let data = numbers(0..N as u32);
@@ -63,7 +63,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_given_up() {
                 assert_eq!(wire.near.flush(&mut queue).unwrap(), bad);
                 calls();
             }
-            // Twice: told again for as long as it is true.
+            // Twice: returned again for as long as it is true.
             for _ in 0..2 {
                 fault::script([(send_call(backend, N - bad), Fate::Fail(code))]);
                 assert_eq!(errno(wire.near.flush(&mut queue)), code);
@@ -114,7 +114,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
 }
 
 #[test]
-fn a_long_queue_is_cut_in_any_of_its_steps_and_loses_nothing() {
+fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
     // What a flush wires at a time.
     const STEP: usize = 256;
@@ -122,7 +122,7 @@ fn a_long_queue_is_cut_in_any_of_its_steps_and_loses_nothing() {
     let data = numbers(0..ALL as u32);
     for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
         crate::clear_pool();
-        // A stream holds back who sends too fast, so that all of it arrives.
+        // A stream blocks a sender that is too fast, so that nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! Scripts at random, against a naive twin that goes over the system calls that were made.
 //!
 //! The twin knows nothing of steps, headers or arenas. It is given what became of each system
-//! call, and says what the caller must have been told.
+//! call, and computes what the caller must have got.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
 #[derive(Default)]
 struct Twin {
     /// An error that was met after messages had been moved, and that nobody would meet again.
-    kept: Option<i32>,
+    deferred: Option<i32>,
 }
 
 impl Twin {
@@ -49,9 +49,9 @@ impl Twin {
         mut moves: impl FnMut(usize) -> usize,
         is_lost: impl Fn(i32) -> bool,
     ) -> Result<usize, i32> {
-        if let Some(kept) = self.kept.take() {
+        if let Some(deferred) = self.deferred.take() {
             assert_eq!(log, [], "what is known needs no system call");
-            return Err(kept);
+            return Err(deferred);
         }
         let (mut moved, mut error) = (0, None);
         let questions = |made: &LoggedCall| made.call == Call::Permitted;
@@ -78,7 +78,7 @@ impl Twin {
         match error {
             Some(code) if moved == 0 => Err(code),
             Some(code) => {
-                self.kept = Some(code).filter(|code| is_lost(*code));
+                self.deferred = Some(code).filter(|code| is_lost(*code));
                 Ok(moved)
             }
             None => Ok(moved),
@@ -91,10 +91,10 @@ fn number_of_error(result: io::Result<usize>) -> Result<usize, i32> {
 }
 
 proptest! {
-    /// Every message is sent or its error told, never both, in order; and the caller is told what
-    /// the system said.
+    /// Every message is sent or its error reported, never both, in order; and the caller gets what
+    /// the kernel answered.
     #[test]
-    fn a_sender_is_told_what_became_of_each_message(
+    fn each_sent_message_is_reported_with_one_outcome(
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..5,
         n in 0u32..40,
@@ -123,8 +123,8 @@ proptest! {
             }
         }
         fault::script([]);
-        // An error that is left over would be told to the socket's next user.
-        prop_assert_eq!(twin.kept, None);
+        // The socket's next user would get an error that is left over.
+        prop_assert_eq!(twin.deferred, None);
         prop_assert_eq!(wire.arrived(), sent);
     }
 
@@ -152,18 +152,18 @@ proptest! {
             }
         }
         fault::script([]);
-        prop_assert!(failed.is_sorted_by(|a, b| a < b), "told twice or out of order: {:?}", failed);
+        prop_assert!(failed.is_sorted_by(|a, b| a < b), "reported twice or out of order: {:?}", failed);
         let good: Vec<_> = (0..n).filter(|i| !failed.contains(i)).collect();
         prop_assert_eq!(wire.arrived(), good);
     }
 
-    /// Every datagram comes once, in order, and every error that the system told comes too.
+    /// Every datagram comes once, in order, and so does every error of the system.
     #[test]
-    fn a_receiver_is_told_of_every_datagram_and_every_error(
+    fn every_datagram_and_every_error_is_received_once(
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..4,
         n in 0u32..60,
-        rooms in prop::collection::vec(1usize..50, 1..8),
+        capacities in prop::collection::vec(1usize..50, 1..8),
         fates in fates(Call::RecvMmsg, Call::RecvMsg),
     ) {
         let wire = Wire::new();
@@ -173,8 +173,8 @@ proptest! {
         let mut twin = Twin::default();
         let (mut waiting, mut received) = (n as usize, Vec::new());
         fault::script(fates);
-        for room in rooms.into_iter().cycle() {
-            let result = way.recv(&wire.far, room);
+        for capacity in capacities.into_iter().cycle() {
+            let result = way.recv(&wire.far, capacity);
             let log = fault::log();
             let moves = |offered: usize| {
                 let moved = offered.min(waiting);
@@ -194,7 +194,7 @@ proptest! {
             }
         }
         fault::script([]);
-        prop_assert_eq!(twin.kept, None);
+        prop_assert_eq!(twin.deferred, None);
         prop_assert_eq!(received, (0..n).collect::<Vec<_>>());
     }
 }

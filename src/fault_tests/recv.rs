@@ -1,4 +1,4 @@
-//! Receives that are cut short, interrupted, or meet an error.
+//! Receives that end early, are interrupted, or meet an error.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-/// What a growing receive wires first; with more waiting, it looks again.
+/// What a growing receive wires first; with more waiting, it receives again.
 const FIRST_STEP: u32 = 16;
 
 const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
@@ -54,7 +54,7 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert!(made[..4].iter().all(|(made, _)| *made == call), "{made:?}");
         }
     }
-    // Between two messages of a batch that comes one by one.
+    // Between two single-message calls of a batch.
     wire.fill(0..2);
     let (kernel, again) = ((Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, Fate::Fail(libc::EINTR)));
     fault::script([kernel, again, again, kernel]);
@@ -63,7 +63,7 @@ fn an_interrupted_call_is_made_again_however_often() {
 }
 
 #[test]
-fn r10_an_error_before_any_message_is_told_once_and_takes_none_along() {
+fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
     let wire = Wire::new();
     let codes = PLAIN.into_iter().chain([libc::EAGAIN, libc::ECONNREFUSED, libc::EPERM]);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
@@ -73,14 +73,14 @@ fn r10_an_error_before_any_message_is_told_once_and_takes_none_along() {
             fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
             assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
             fault::finish();
-            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "nothing is kept of {code}");
+            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
         }
     }
 }
 
-/// Receives `first` from the full socket in a call that meets `code` after them, and checks who
-/// is told of it: nobody but the next receive on that socket, once.
-fn is_told_by_the_next_receive_alone(
+/// Receives `first` from the full socket in a call that meets `code` after them, and checks that
+/// only the next receive on that socket returns it, once.
+fn only_the_next_receive_returns(
     wire: &Wire,
     mut recv: impl FnMut() -> io::Result<Vec<u32>>,
     first: u32,
@@ -106,7 +106,7 @@ fn is_told_by_the_next_receive_alone(
 }
 
 #[test]
-fn r11_an_error_in_the_second_step_of_a_growing_receive_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_of_the_second_step() {
     let codes = PLAIN.into_iter().chain([libc::ECONNREFUSED, libc::EPERM]);
     for code in codes {
         // A receive into a `RecvBatch` has all its headers in place and does not grow.
@@ -118,14 +118,14 @@ fn r11_an_error_in_the_second_step_of_a_growing_receive_is_told_by_the_next() {
             wire.fill(0..FIRST_STEP + 4);
             fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, Fate::Fail(code))]);
             let recv = || way.recv(&wire.far, 32);
-            is_told_by_the_next_receive_alone(&wire, recv, FIRST_STEP, code);
+            only_the_next_receive_returns(&wire, recv, FIRST_STEP, code);
             assert_eq!(way.recv(&wire.far, 32).unwrap(), [16, 17, 18, 19]);
         }
     }
 }
 
 #[test]
-fn r11_an_error_after_the_kth_of_single_receives_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_after_k_single_receives() {
     for way in Receiving::all(Backend::Msg) {
         way.choose(Backend::Msg);
         for k in 1..4 {
@@ -135,14 +135,14 @@ fn r11_an_error_after_the_kth_of_single_receives_is_told_by_the_next() {
             fates.push((Call::RecvMsg, REFUSED));
             fault::script(fates);
             let recv = || way.recv(&wire.far, 6);
-            is_told_by_the_next_receive_alone(&wire, recv, k as u32, libc::ECONNREFUSED);
+            only_the_next_receive_returns(&wire, recv, k as u32, libc::ECONNREFUSED);
             assert_eq!(way.recv(&wire.far, 6).unwrap(), (k as u32..4).collect::<Vec<_>>());
         }
     }
 }
 
 #[test]
-fn r11_an_error_in_the_second_thousand_of_a_receive_batch_is_told_by_the_next() {
+fn r11_the_next_receive_returns_an_error_of_the_second_thousand() {
     const MOST: usize = 1024;
     Backend::Mmsg.select().unwrap();
     // A stream gives as many messages as are asked for, without as much kernel memory.
@@ -162,7 +162,7 @@ fn r11_an_error_in_the_second_thousand_of_a_receive_batch_is_told_by_the_next() 
 }
 
 #[test]
-fn r11_the_next_receive_may_be_of_any_kind_and_on_any_thread() {
+fn r11_any_receive_on_any_thread_returns_the_deferred_error() {
     for first in Receiving::all(Backend::Msg) {
         for next in Receiving::all(Backend::Msg) {
             let wire = Wire::new();
@@ -171,18 +171,18 @@ fn r11_the_next_receive_may_be_of_any_kind_and_on_any_thread() {
             fault::script([(Call::RecvMsg, Fate::Kernel), (Call::RecvMsg, REFUSED)]);
             assert_eq!(first.recv(&wire.far, 2).unwrap(), [0]);
             fault::finish();
-            let told = thread::scope(|scope| {
+            let reported = thread::scope(|scope| {
                 let there = scope.spawn(|| errno(next.recv(&wire.far, 2)));
-                there.join().expect("it is told")
+                there.join().expect("it ends")
             });
-            assert_eq!(told, libc::ECONNREFUSED, "{first:?} {next:?}");
+            assert_eq!(reported, libc::ECONNREFUSED, "{first:?} {next:?}");
             assert_eq!(next.recv(&wire.far, 2).unwrap(), [1]);
         }
     }
 }
 
 #[test]
-fn nothing_more_to_be_had_is_no_error_to_keep() {
+fn would_block_after_messages_is_not_a_deferred_error() {
     for backend in BACKENDS {
         for way in Receiving::all(backend) {
             way.choose(backend);
@@ -207,7 +207,7 @@ fn nothing_more_to_be_had_is_no_error_to_keep() {
 }
 
 /// Only the first message is waited for: not the others, and not the second step, though the first
-/// came back full. A call that waits would not come back, and the channel tells.
+/// came back full. The channel shows a call that does not return.
 #[test]
 fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
     for backend in BACKENDS {
@@ -231,7 +231,7 @@ fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
 }
 
 #[test]
-fn r1_the_second_thousand_of_a_receive_batch_is_not_waited_for() {
+fn r1_a_receive_does_not_wait_for_the_second_thousand() {
     const MOST: u32 = 1024;
     for backend in BACKENDS {
         let (mut near, far) = UnixStream::pair().expect("a pair");
@@ -257,9 +257,9 @@ fn d24_no_system_call_is_made_for_no_messages() {
             fault::script([]);
             assert!(way.recv(&wire.far, 0).unwrap().is_empty());
             assert!(calls().is_empty());
-            for room in [1, FIRST_STEP as usize, 8 * FIRST_STEP as usize + 1] {
-                fault::script([(recv_call(backend, room), Fate::Fail(libc::EAGAIN))]);
-                assert_eq!(errno(way.recv(&wire.far, room)), libc::EAGAIN);
+            for capacity in [1, FIRST_STEP as usize, 8 * FIRST_STEP as usize + 1] {
+                fault::script([(recv_call(backend, capacity), Fate::Fail(libc::EAGAIN))]);
+                assert_eq!(errno(way.recv(&wire.far, capacity)), libc::EAGAIN);
                 fault::finish();
             }
             assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);
@@ -267,9 +267,9 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
-/// Errors of other datagrams without end: the call that does not wait has one all the same.
+/// Endless errors of other datagrams: a non-blocking call still ends.
 #[test]
-fn d34_a_receive_that_meets_nothing_but_errors_of_others_ends() {
+fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
     for backend in BACKENDS {
         for way in Receiving::all(backend) {
             way.choose(backend);

@@ -1,4 +1,4 @@
-//! Sends that are cut short, interrupted or refused.
+//! Sends that end early, are interrupted, or meet an error.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -49,7 +49,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 
 /// The multi-message call may have waited for it as long as the socket's timeout allows.
 #[test]
-fn d5_the_message_that_sendmmsg_stopped_at_is_not_waited_for() {
+fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
     near.set_write_timeout(Some(NET)).expect("a timeout");
     near.set_nonblocking(true).expect("it can");
@@ -64,9 +64,9 @@ fn d5_the_message_that_sendmmsg_stopped_at_is_not_waited_for() {
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::SendMsg, 1)]);
 }
 
-/// What stopped it may be over, or have been an error that is told once and about none of these.
+/// The cause may be over, or have been an error about an earlier datagram, which is reported once.
 #[test]
-fn d31_what_stopped_sendmmsg_is_asked_of_the_message_it_stopped_at() {
+fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -83,9 +83,9 @@ fn d31_what_stopped_sendmmsg_is_asked_of_the_message_it_stopped_at() {
     }
 }
 
-/// To a connected socket's peer, such errors are about datagrams sent before, and told once.
+/// On a connected socket, ICMP errors are about earlier datagrams, and are reported once.
 #[test]
-fn d5_an_icmp_error_met_after_the_kth_message_is_told_by_the_next_send_alone() {
+fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let wire = Wire::new();
     wire.near.connect(wire.to()).unwrap();
     let data = numbers(0..N as u32);
@@ -109,7 +109,7 @@ fn d5_an_icmp_error_met_after_the_kth_message_is_told_by_the_next_send_alone() {
 }
 
 #[test]
-fn any_error_at_any_position_is_told_of_its_message() {
+fn any_error_at_any_position_is_reported_for_its_message() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -158,7 +158,7 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert_eq!(calls(), [(call, offered); 4]);
             assert!(wire.arrived().is_empty());
         }
-        // Between the messages of a batch that goes one by one.
+        // Between the single-message calls of a batch.
         let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
         fates.extend(interrupted(Call::SendMsg));
         fault::script(fates);
@@ -169,7 +169,7 @@ fn an_interrupted_call_is_made_again_however_often() {
 }
 
 #[test]
-fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
+fn a_socket_that_fills_up_gives_a_count_and_no_error() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -180,7 +180,7 @@ fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
                 fault::script(cut_send(backend, N, k, libc::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
                 calls();
-                // Nothing is kept of it: the next call asks the system, and that says it again.
+                // `WouldBlock` is not deferred: the next call meets it again.
                 fault::script([(send_call(backend, N - k), Fate::Fail(libc::EAGAIN))]);
                 let error = way.send(&wire.near, &msgs[k..]).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
@@ -192,7 +192,7 @@ fn a_socket_that_takes_no_more_is_not_an_error_once_it_took_some() {
 }
 
 #[test]
-fn send_each_waits_for_nobody() {
+fn send_each_does_not_block() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -249,12 +249,12 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
             msgs[first] = msgs[first].with_dest(broadcast);
             msgs[second] = msgs[second].with_dest(other_family);
             let codes = [(first, libc::EACCES), (second, libc::EAFNOSUPPORT)];
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let done = wire.near.send_each(&msgs, |index, error| {
-                told.push((index, error.raw_os_error().expect("the system's")));
+                reported.push((index, error.raw_os_error().expect("the system's")));
             });
             assert_eq!(done.unwrap(), N);
-            assert_eq!(told, codes, "{backend:?}");
+            assert_eq!(reported, codes, "{backend:?}");
             let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
             assert_eq!(wire.arrived(), good.collect::<Vec<_>>());
         }
@@ -282,7 +282,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
         assert!(calls.len() <= ALL + 16, "{backend:?}: {} calls", calls.len());
         assert!(offered <= 2 * ALL, "{backend:?}: {offered} headers");
 
-        // One that fails does not make the others go one by one.
+        // One that fails does not make the others single-message calls.
         let data = numbers(0..64);
         let mut msgs = wire.msgs(&data);
         msgs[0] = SendMsg::to(nowhere, b"bad");
@@ -296,10 +296,10 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
     }
 }
 
-/// Such an error is about a datagram sent before, and the kernel tells it once. Between single
+/// Such an error is about a datagram sent before, and the kernel reports it once. Between single
 /// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
 #[test]
-fn s8_a_refusal_met_after_the_kth_single_send_is_told_by_the_next_send_alone() {
+fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
@@ -327,9 +327,9 @@ fn s8_a_refusal_met_after_the_kth_single_send_is_told_by_the_next_send_alone() {
     }
 }
 
-/// As [`any_error_at_any_position_is_told_of_its_message`], but one that means something to those
-/// who would spin, wait or give up: nothing of the kind happens.
-fn is_returned_as_what_it_is(code: i32) {
+/// As [`any_error_at_any_position_is_reported_for_its_message`], for an error that
+/// invites to spin, wait or give up: the library does neither.
+fn is_returned_unchanged(code: i32) {
     let wire = Wire::new();
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
@@ -351,27 +351,27 @@ fn is_returned_as_what_it_is(code: i32) {
 
 #[test]
 fn s9_no_buffer_space_is_not_would_block() {
-    is_returned_as_what_it_is(libc::ENOBUFS);
+    is_returned_unchanged(libc::ENOBUFS);
 }
 
 #[test]
-fn s11_an_unreachable_network_is_told_and_not_fatal() {
-    is_returned_as_what_it_is(libc::ENETUNREACH);
+fn s11_an_unreachable_network_is_returned_and_not_fatal() {
+    is_returned_unchanged(libc::ENETUNREACH);
 }
 
 #[test]
-fn s8_a_batch_is_cut_at_1024_and_an_error_in_the_second_part_loses_nothing() {
+fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     const MOST: usize = 1024;
     const ALL: usize = 1030;
     let data = numbers(0..ALL as u32);
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
     for way in Sending::all(Backend::Mmsg) {
         way.choose(Backend::Mmsg);
-        // A flush goes in smaller steps, unless it is lent an arena that has room for more.
+        // A flush goes in smaller steps, unless the pool has an arena with capacity for more.
         crate::clear_pool();
         let step = if way == Sending::Flush { 256 } else { MOST };
         let steps = MOST / step;
-        // A stream holds back who sends too fast, so that all of it arrives.
+        // A stream blocks a sender that is too fast, so that nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();

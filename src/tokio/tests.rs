@@ -1,4 +1,4 @@
-//! Errors that an earlier call has kept, which no kernel can be made to leave at will.
+//! Deferred errors of an earlier call, which no kernel can be made to leave at will.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -15,7 +15,7 @@ use crate::{
     AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, engine::deferred_error, sys,
 };
 
-/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no room.
+/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no space.
 fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -32,9 +32,9 @@ fn keep(socket: &UdpSocket, direction: Direction) {
     deferred_error::defer(sys::borrow(socket), direction, &error);
 }
 
-/// The future's first poll tells the error; it cannot have waited for anything.
+/// The future's first poll returns the error; it cannot have waited for anything.
 #[track_caller]
-fn tells_at_once<T>(future: impl Future<Output = io::Result<T>>) {
+fn returns_at_once<T>(future: impl Future<Output = io::Result<T>>) {
     let mut cx = std::task::Context::from_waker(Waker::noop());
     match pin!(future).poll(&mut cx) {
         Poll::Ready(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
@@ -45,45 +45,45 @@ fn tells_at_once<T>(future: impl Future<Output = io::Result<T>>) {
 
 async fn waits<T>(future: impl Future<Output = io::Result<T>>) {
     let limited = ::tokio::time::timeout(Duration::from_millis(1), future).await;
-    assert!(limited.is_err(), "it was told once");
+    assert!(limited.is_err(), "it is returned once");
 }
 
 #[test]
-fn r10_an_error_kept_of_a_receive_does_not_wait_for_a_datagram() {
+fn r10_a_receive_returns_its_deferred_error_without_waiting() {
     with_idle_socket(async |socket| {
         let mut batch = RecvBatch::new(2, 16);
         let mut memory = [0; 16];
         let mut msgs = [RecvMsg::new(&mut memory)];
         keep(&socket, Direction::Receive);
-        tells_at_once(socket.recv_into_async(&mut batch));
+        returns_at_once(socket.recv_into_async(&mut batch));
         waits(socket.recv_into_async(&mut batch)).await;
         keep(&socket, Direction::Receive);
-        tells_at_once(socket.recv_batch_async(&mut msgs));
+        returns_at_once(socket.recv_batch_async(&mut msgs));
         waits(socket.recv_batch_async(&mut msgs)).await;
         keep(&socket, Direction::Receive);
-        tells_at_once(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)));
+        returns_at_once(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)));
         waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await;
         keep(&socket, Direction::Receive);
-        tells_at_once(poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)));
+        returns_at_once(poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)));
     });
 }
 
 #[test]
-fn r10_an_error_kept_of_a_send_does_not_wait_for_room() {
+fn r10_a_send_returns_its_deferred_error_without_waiting() {
     with_idle_socket(async |socket| {
         let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two")];
         let mut queue = SendQueue::new(1_000);
-        queue.push(&msgs[0]).expect("there is room");
+        queue.push(&msgs[0]).expect("there is space");
         keep(&socket, Direction::Send);
-        tells_at_once(socket.send_batch_async(&msgs));
+        returns_at_once(socket.send_batch_async(&msgs));
         waits(socket.send_batch_async(&msgs)).await;
         keep(&socket, Direction::Send);
-        tells_at_once(socket.flush_async(&mut queue));
+        returns_at_once(socket.flush_async(&mut queue));
         assert_eq!(queue.len(), 1);
         keep(&socket, Direction::Send);
-        tells_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
+        returns_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
         keep(&socket, Direction::Send);
-        tells_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue)));
+        returns_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue)));
 
         // An error of a message, for those that go on past it.
         keep(&socket, Direction::Send);

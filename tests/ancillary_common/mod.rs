@@ -18,9 +18,9 @@ use socket2::{Domain, Socket, Type};
 /// After this long a blocking call gives up, and the test fails: a net for what would hang.
 pub const NET: Duration = Duration::from_secs(60);
 
-/// Says that a test, or a part of it, is not run here and why, past the capture of the harness.
+/// Prints that a test, or a part of it, is skipped and why, past the capture of the harness.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
-    // A test that is skipped and cannot say so is no failure.
+    // A skipped test that cannot print is no failure.
     let _ = io::stderr().lock().write_all(format!("skipped: {test}: {reason}\n").as_bytes());
 }
 
@@ -53,7 +53,7 @@ pub fn dual_stack() -> UdpSocket {
     any6(false)
 }
 
-/// A socket that what others send to is refused by: it is connected to itself.
+/// A socket whose senders get ECONNREFUSED: it is connected to itself.
 pub fn refusing(ip: impl Into<std::net::IpAddr>) -> UdpSocket {
     let socket = bind((ip.into(), 0));
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -76,7 +76,7 @@ pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), addr(socket).port())
 }
 
-/// Asks for all of these; fails the test if the platform refuses one.
+/// Asks for all of these; fails the test if the platform lacks one.
 #[track_caller]
 pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
@@ -116,14 +116,14 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     let mut taken = Vec::new();
     while taken.len() < count {
         assert!(in_error(socket, NET), "{} of {count} came: {taken:?}", taken.len());
-        let mut room = [Report::EMPTY; 4];
-        let n = drain_errors(socket, &mut room).expect("it is a socket");
-        taken.extend_from_slice(&room[..n]);
+        let mut reports = [Report::EMPTY; 4];
+        let n = drain_errors(socket, &mut reports).expect("it is a socket");
+        taken.extend_from_slice(&reports[..n]);
     }
     taken
 }
 
-/// What happened, where to and who says so.
-pub fn told(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
+/// The event, its destination and its reporter.
+pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
     (report.event, report.dest, report.reporter)
 }

@@ -131,7 +131,7 @@ impl Route {
         client.cable("c", &router, "r0");
         router.cable("r1", &server, "s");
         for (host, device) in [(&client, "c"), (&router, "r0"), (&router, "r1"), (&server, "s")] {
-            // A question to a neighbour whose device was not up yet is asked again soon.
+            // The kernel soon repeats a neighbour request that met a device not yet up.
             for family in ["ipv4", "ipv6"] {
                 host.set(&format!("{family}/neigh/{device}/retrans_time_ms"), "20");
             }

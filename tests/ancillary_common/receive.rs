@@ -1,4 +1,4 @@
-//! Every way to receive, and what came, owned, so that the ways can be compared.
+//! Every way to receive, with copies of what was received, to compare the ways.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use mmsg::{
     Backend, BatchSocket, ControlBuf, ControlMessages, MmsgBuf, RecvBatch, RecvMeta, RecvMsg,
 };
 
-/// A received message with all that was told about it.
+/// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Got {
     pub data: Vec<u8>,
@@ -16,29 +16,29 @@ pub struct Got {
     pub truncated: bool,
     pub control_truncated: bool,
     pub datagrams: Vec<Vec<u8>>,
-    /// Level, type and length of each control message; empty where they were not kept.
+    /// Level, type and length of each control message; empty without a `ControlBuf`.
     pub raw: Vec<(i32, i32, Vec<u8>)>,
 }
 
 /// A way to receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// `RecvMsg`s without room of their own for control messages.
-    Lent(Backend),
+    /// `RecvMsg`s without space of their own for control messages.
+    Msgs(Backend),
     /// `RecvMsg`s with a `ControlBuf` each.
-    LentRaw(Backend),
+    MsgsRaw(Backend),
     /// A `RecvBatch`.
-    Owned(Backend),
+    Batch(Backend),
 }
 
 impl Way {
     pub const ALL: [Self; 6] = [
-        Self::Lent(Backend::Mmsg),
-        Self::Lent(Backend::Msg),
-        Self::LentRaw(Backend::Mmsg),
-        Self::LentRaw(Backend::Msg),
-        Self::Owned(Backend::Mmsg),
-        Self::Owned(Backend::Msg),
+        Self::Msgs(Backend::Mmsg),
+        Self::Msgs(Backend::Msg),
+        Self::MsgsRaw(Backend::Mmsg),
+        Self::MsgsRaw(Backend::Msg),
+        Self::Batch(Backend::Mmsg),
+        Self::Batch(Backend::Msg),
     ];
 
     /// Receives `count` messages of up to 65,535 bytes.
@@ -46,25 +46,30 @@ impl Way {
     pub fn receive(self, socket: &UdpSocket, count: usize) -> Vec<Got> {
         let mut got = Vec::new();
         while got.len() < count {
-            // More room than there are messages, so that unused slots are part of the test.
+            // More space than there are messages, so that unused slots are part of the test.
             got.extend(self.once(socket, count - got.len() + 3));
         }
         assert_eq!(got.len(), count, "{self:?}: more came than were sent");
         got
     }
 
-    fn once(self, socket: &UdpSocket, room: usize) -> Vec<Got> {
+    fn once(self, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
         match self {
-            Self::Lent(backend) => lent(backend, socket, room, false),
-            Self::LentRaw(backend) => lent(backend, socket, room, true),
-            Self::Owned(backend) => owned(backend, socket, room),
+            Self::Msgs(backend) => recv_msgs(backend, socket, capacity, false),
+            Self::MsgsRaw(backend) => recv_msgs(backend, socket, capacity, true),
+            Self::Batch(backend) => recv_batch(backend, socket, capacity),
         }
     }
 }
 
-fn lent(backend: Backend, socket: &UdpSocket, room: usize, with_control: bool) -> Vec<Got> {
-    let mut memory = vec![vec![0; 65_535]; room];
-    let mut controls = vec![ControlBuf::new(); room];
+fn recv_msgs(
+    backend: Backend,
+    socket: &UdpSocket,
+    capacity: usize,
+    with_control: bool,
+) -> Vec<Got> {
+    let mut memory = vec![vec![0; 65_535]; capacity];
+    let mut controls = vec![ControlBuf::new(); capacity];
     let mut msgs: Vec<_> = memory
         .iter_mut()
         .zip(&mut controls)
@@ -83,18 +88,18 @@ fn lent(backend: Backend, socket: &UdpSocket, room: usize, with_control: bool) -
             truncated: msg.truncated(),
             control_truncated: msg.control_truncated(),
             datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
-            raw: owned_raw(msg.control_messages()),
+            raw: copy_raw(msg.control_messages()),
         }
     };
     msgs[..n].iter().map(got).collect()
 }
 
-fn owned(backend: Backend, socket: &UdpSocket, room: usize) -> Vec<Got> {
+fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
     // The backend of a `RecvBatch` is the process's: one test at a time may choose it.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     backend.select().expect("Linux has both");
-    let mut batch = RecvBatch::new(room, 65_535);
+    let mut batch = RecvBatch::new(capacity, 65_535);
     socket.recv_into(&mut batch).expect("a message comes");
     let got = |msg: mmsg::Message<'_>| {
         assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
@@ -105,25 +110,25 @@ fn owned(backend: Backend, socket: &UdpSocket, room: usize) -> Vec<Got> {
             truncated: msg.truncated(),
             control_truncated: msg.control_truncated(),
             datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
-            raw: owned_raw(msg.control_messages()),
+            raw: copy_raw(msg.control_messages()),
         }
     };
     batch.messages().map(got).collect()
 }
 
-fn owned_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
+fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
     messages.map(|message| (message.level, message.ty, message.data.to_vec())).collect()
 }
 
 /// Receives one message.
 #[track_caller]
 pub fn one(socket: &UdpSocket) -> Got {
-    Way::Owned(Backend::Mmsg).receive(socket, 1).remove(0)
+    Way::Batch(Backend::Mmsg).receive(socket, 1).remove(0)
 }
 
 /// The payloads of the next `count` messages.
 #[track_caller]
 pub fn payloads(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
-    let got = Way::Lent(Backend::Mmsg).receive(socket, count);
+    let got = Way::Msgs(Backend::Mmsg).receive(socket, count);
     got.into_iter().map(|got| got.data).collect()
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A pipe whose writing end is passed around: once every copy of it is closed, a read says so.
+/// A pipe whose writing end is passed around: a read ends once every copy of it is closed.
 pub struct Watched {
     writer: OwnedFd,
     reader: OwnedFd,
@@ -21,7 +21,7 @@ impl Watched {
         Self { writer, reader }
     }
 
-    /// Whether a descriptor is a copy of the writing end: what is written to it arrives.
+    /// Whether a descriptor is a copy of the writing end: what is written to it can be read.
     pub fn is_copy(&self, fd: BorrowedFd<'_>) -> bool {
         // SAFETY: one byte, which outlives the call.
         let written = unsafe { libc::write(fd.as_raw_fd(), b"x".as_ptr().cast(), 1) };
@@ -66,7 +66,7 @@ pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     let bytes = (count * size_of::<i32>()) as libc::c_uint;
-    // SAFETY: the macros write within `control`, which has room for MOST descriptors; the header
+    // SAFETY: the macros write within `control`, which has space for MOST descriptors; the header
     // describes the memory above, all of which outlives the call.
     let sent = unsafe {
         if count > 0 {

@@ -21,18 +21,18 @@ const ACK: u16 = 4;
 /// NLA_F_NESTED.
 const NESTED: u16 = 1 << 15;
 
-/// Has the network namespace of this thread refuse UDP datagrams over IPv4 to `port`.
-pub fn refuse_port(port: u16) -> io::Result<()> {
-    refuse(&expressions(2, EQUAL, port))
+/// Has the network namespace of this thread reject UDP datagrams over IPv4 to `port`.
+pub fn reject_port(port: u16) -> io::Result<()> {
+    reject(&expressions(2, EQUAL, port))
 }
 
-/// Has it refuse those of which header and payload together are longer than `len` bytes. The kernel asks
+/// Has it reject those of which header and payload together are longer than `len` bytes. The kernel asks
 /// for a GSO batch as a whole.
-pub fn refuse_longer(len: u16) -> io::Result<()> {
-    refuse(&expressions(4, GREATER, len))
+pub fn reject_longer(len: u16) -> io::Result<()> {
+    reject(&expressions(4, GREATER, len))
 }
 
-fn refuse(expressions: &[Vec<u8>]) -> io::Result<()> {
+fn reject(expressions: &[Vec<u8>]) -> io::Result<()> {
     let table = text(1, "mmsg-test");
     let hook = nested(4, &[number(1, libc::NF_INET_LOCAL_OUT as u32), number(2, 0)]);
     let chain = [text(1, "mmsg-test"), text(3, "output"), hook, text(7, "filter")].concat();
@@ -54,7 +54,7 @@ const GREATER: u32 = 4;
 /// Is it UDP, how does the field at `offset` of its header compare to `value`, then drop.
 fn expressions(offset: u32, comparison: u32, value: u16) -> Vec<Vec<u8>> {
     let expression = |name: &str, parts: &[Vec<u8>]| nested(1, &[text(1, name), nested(2, parts)]);
-    let data = |kind, bytes: &[u8]| nested(kind, &[attribute(1, bytes)]);
+    let data = |ty, bytes: &[u8]| nested(ty, &[attribute(1, bytes)]);
     // Register 1 takes 16 bytes; NFT_META_L4PROTO is 16; the transport header is base 2.
     let protocol = [number(2, 16), number(1, 1)];
     let field = [number(1, 1), number(2, 2), number(3, offset), number(4, 2)];
@@ -71,9 +71,9 @@ fn expressions(offset: u32, comparison: u32, value: u16) -> Vec<Vec<u8>> {
 
 /// A netlink message: its header and nfnetlink's in this machine's byte order, but for the resource
 /// of the latter.
-fn message(kind: u16, flags: u16, sequence: u32, resource: u16, body: &[u8]) -> Vec<u8> {
+fn message(ty: u16, flags: u16, sequence: u32, resource: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = (20 + body.len() as u32).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(ty.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
     bytes.extend(sequence.to_ne_bytes());
     bytes.extend(0u32.to_ne_bytes());
@@ -84,25 +84,25 @@ fn message(kind: u16, flags: u16, sequence: u32, resource: u16, body: &[u8]) -> 
     bytes
 }
 
-fn attribute(kind: u16, data: &[u8]) -> Vec<u8> {
+fn attribute(ty: u16, data: &[u8]) -> Vec<u8> {
     let mut bytes = (4 + data.len() as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(ty.to_ne_bytes());
     bytes.extend(data);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }
 
-fn nested(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
-    attribute(kind | NESTED, &parts.concat())
+fn nested(ty: u16, parts: &[Vec<u8>]) -> Vec<u8> {
+    attribute(ty | NESTED, &parts.concat())
 }
 
 /// nftables has its numbers in network byte order.
-fn number(kind: u16, value: u32) -> Vec<u8> {
-    attribute(kind, &value.to_be_bytes())
+fn number(ty: u16, value: u32) -> Vec<u8> {
+    attribute(ty, &value.to_be_bytes())
 }
 
-fn text(kind: u16, value: &str) -> Vec<u8> {
-    attribute(kind, &[value.as_bytes(), &[0]].concat())
+fn text(ty: u16, value: &str) -> Vec<u8> {
+    attribute(ty, &[value.as_bytes(), &[0]].concat())
 }
 
 /// Sends the transaction and reads the kernel's answer: an error number, negative, or zero.

@@ -12,7 +12,7 @@ pub const SOL_UDP: i32 = libc::IPPROTO_UDP;
 /// Segmentation of what is sent: the length of a segment as an unsigned 16-bit number
 /// (include/uapi/linux/udp.h).
 pub const UDP_SEGMENT: i32 = 103;
-/// Trains on receive (as above).
+/// GRO: coalesced messages (as above).
 pub const UDP_GRO: i32 = 104;
 
 /// Sets a socket option that is one int.

@@ -34,7 +34,7 @@ pub fn choose_backend() {
     static CHOSEN: Once = Once::new();
     let Some(backend) = crate::BACKEND else { return };
     CHOSEN.call_once(|| backend.select().expect("this platform has the backend"));
-    // Chosen once and looked at each time: no call of any test may have changed it by itself.
+    // Chosen once and checked each time: no call may have changed it by itself.
     assert_eq!(Backend::current(), backend, "some call has switched the backend");
 }
 

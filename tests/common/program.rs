@@ -1,4 +1,4 @@
-//! An example as a running program: started, written to, looked at and stopped.
+//! An example as a running program: started, written to, read from and stopped.
 
 // Every test binary uses another part of it.
 #![allow(dead_code)]
@@ -57,16 +57,16 @@ pub fn find(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Says what is not tested here and why, past the capture of the test harness.
+/// Prints what is not tested here and why, past the capture of the test harness.
 pub fn skip(what: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {what}: {reason}\n");
-    // Who is skipped and cannot say so is no failure.
+    // A skipped test that cannot print is no failure.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
 /// moment, whoever does that (signal(7)); it is made again then.
-#[allow(dead_code)] // Not every program is tested by datagrams one by one.
+#[allow(dead_code)] // Not every program is tested by single datagrams.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {

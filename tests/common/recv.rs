@@ -52,7 +52,7 @@ pub fn memory(count: usize, len: usize) -> Vec<Vec<u8>> {
 }
 
 /// A message for each buffer.
-pub fn room(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
+pub fn recv_msgs(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
     memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
 }
 

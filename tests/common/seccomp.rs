@@ -1,4 +1,4 @@
-//! A seccomp filter that refuses some system calls of the calling thread, as a sandbox does.
+//! A seccomp filter that denies some system calls of the calling thread, as a sandbox does.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,14 +8,14 @@ use libc::{c_ulong, sock_filter, sock_fprog};
 
 /// A call of the C library, and the system calls by which it may reach the kernel.
 #[derive(Clone, Copy)]
-pub struct Refused {
+pub struct DeniedCall {
     numbers: &'static [libc::c_long],
     /// Its number as the first argument of `socketcall` (include/uapi/linux/net.h), by which older
     /// architectures make socket calls.
     socketcall: u32,
 }
 
-pub const RECVMMSG: Refused = Refused {
+pub const RECVMMSG: DeniedCall = DeniedCall {
     numbers: &[
         libc::SYS_recvmmsg,
         // recvmmsg_time64, which a 32-bit C library tries first. One number for all architectures
@@ -26,7 +26,7 @@ pub const RECVMMSG: Refused = Refused {
     socketcall: 19,
 };
 
-pub const SENDMMSG: Refused = Refused { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
+pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
 #[cfg(any(target_arch = "x86", target_arch = "s390x"))]
 const SOCKETCALL: Option<libc::c_long> = Some(libc::SYS_socketcall);
@@ -39,29 +39,29 @@ const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
 
 /// From now on, this thread's calls of `calls` fail with `errno`, and all others are made.
 ///
-/// The architecture that the number is for is not looked at: this program makes the calls of one.
+/// The filter does not check the architecture: this program makes the calls of one.
 ///
 /// # Errors
 ///
 /// Where the system lets this thread install no filter.
-pub fn refuse(calls: &[Refused], errno: i32) -> io::Result<()> {
+pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
     let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
     let answer = |with| statement(libc::BPF_RET | libc::BPF_K, with);
-    let refusal = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
+    let denial = answer(libc::SECCOMP_RET_ERRNO | errno as u32);
     let is = |value| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value);
     // Goes over the next statement if the one loaded is not `value`.
     let if_is = |value| sock_filter { jf: 1, ..is(value) };
 
     let mut program = vec![load(NUMBER)];
     for number in calls.iter().flat_map(|call| call.numbers) {
-        program.extend([if_is(*number as u32), refusal]);
+        program.extend([if_is(*number as u32), denial]);
     }
     if let Some(number) = SOCKETCALL {
         // Any other call goes to the end, past what follows.
         let rest = 1 + 2 * calls.len() as u8;
         program.extend([sock_filter { jf: rest, ..is(number as u32) }, load(FIRST_ARGUMENT)]);
         for call in calls {
-            program.extend([if_is(call.socketcall), refusal]);
+            program.extend([if_is(call.socketcall), denial]);
         }
     }
     program.push(answer(libc::SECCOMP_RET_ALLOW));

@@ -1,4 +1,4 @@
-//! Sockets on loopback, bound, with room for large batches and a net below blocking receives.
+//! Sockets on loopback, bound, with space for large batches and a net below blocking receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,8 +8,8 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::{NET, choose_backend, skip};
 
-/// Wanted room for waiting datagrams: 2,000 small ones count some 2 MB with their overhead.
-const ROOM: usize = 8 << 20;
+/// Wanted space for waiting datagrams: 2,000 small ones count some 2 MB with their overhead.
+const BUFFER_BYTES: usize = 8 << 20;
 
 /// A blocking UDP socket on the IPv4 loopback address.
 pub fn udp4() -> UdpSocket {
@@ -73,35 +73,39 @@ pub fn addr(socket: &UdpSocket) -> SocketAddr {
 }
 
 /// Whether `datagrams` small ones can wait in the socket at once; a word on it if not.
-pub fn has_room_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
-    let room = SockRef::from(socket).recv_buffer_size().expect("its receive buffer");
+pub fn has_space_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
+    let capacity = SockRef::from(socket).recv_buffer_size().expect("its receive buffer");
     // A small datagram counts about 768 bytes with the kernel's own structures around it.
-    let enough = room / 1024 >= datagrams;
+    let enough = capacity / 1024 >= datagrams;
     if !enough {
-        skip(test, format_args!("{datagrams} datagrams do not fit a buffer of {room} bytes"));
+        skip(test, format_args!("{datagrams} datagrams do not fit a buffer of {capacity} bytes"));
     }
     enough
 }
 
-/// Gives the socket the room and the net.
+/// Gives the socket the space and the net.
 fn prepared(socket: UdpSocket) -> UdpSocket {
     let handle = SockRef::from(&socket);
-    // Beyond the system's limit only root gets; a test that cannot do without asks has_room_for.
+    // Beyond the system's limit only root gets; a test that cannot do without asks has_space_for.
     #[cfg(target_os = "linux")]
-    let forced =
-        super::linux::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM as i32)
-            .is_ok();
+    let forced = super::linux::set_option(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        BUFFER_BYTES as i32,
+    )
+    .is_ok();
     #[cfg(not(target_os = "linux"))]
     let forced = false;
     if !forced {
-        let _ = handle.set_recv_buffer_size(ROOM);
+        let _ = handle.set_recv_buffer_size(BUFFER_BYTES);
     }
     socket.set_read_timeout(Some(NET)).expect("a timeout");
     socket.set_write_timeout(Some(NET)).expect("a timeout");
     socket
 }
 
-/// Waits until all that this thread has sent on loopback has arrived.
+/// Waits until all that this thread has sent on loopback is delivered.
 ///
 /// The kernel delivers a loopback datagram before the send returns, or, under load, a little later
 /// but in order. So when a last one is there, all are.
@@ -112,8 +116,8 @@ pub fn settle() {
     marker.recv(&mut [0; 4]).expect("loopback brings it");
 }
 
-/// Waits until the system has an error to tell about what was sent by this socket, in which nothing
-/// else waits. (Linux says so by POLLERR, others by POLLIN.)
+/// Waits until the system has an error for what was sent by this socket, in which nothing
+/// else waits. (Linux reports POLLERR, others POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsFd) {
     let fd = socket.as_fd().as_raw_fd();

@@ -13,8 +13,8 @@ pub struct Call<R> {
 }
 
 impl<R: Send + 'static> Call<R> {
-    /// Makes the call and returns when its thread sleeps in it, as far as the system tells: what
-    /// then happens to the socket happens under a blocked call. (Where the system does not tell,
+    /// Makes the call and returns when its thread sleeps in it, as far as the system shows: what
+    /// then happens to the socket happens under a blocked call. (Where the system does not show it,
     /// it may also happen before the call; the results are the same.)
     pub fn blocked(call: impl FnOnce() -> R + Send + 'static) -> Self {
         let (tell_id, id) = mpsc::channel();

@@ -80,8 +80,8 @@ pub fn ip(arguments: &str) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("ip {arguments}: {}", told.trim())))
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("ip {arguments}: {}", message.trim())))
 }
 
 /// Has the device leave checksums to the kernel: what `ethtool -K DEVICE tx off` does.

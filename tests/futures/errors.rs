@@ -1,4 +1,4 @@
-//! Errors: each is told once, to a call that waits as well, and none leaves a task spinning.
+//! Errors: each is returned once, by a call that waits as well, and none leaves a task spinning.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use super::{once, run, udp};
 use crate::common::sockets::{addr, refusing, wait_for_error};
 
-/// A socket whose peer refuses everything, and that peer.
+/// A socket whose peer answers ECONNREFUSED, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
@@ -18,11 +18,11 @@ async fn refused() -> (UdpSocket, std::net::UdpSocket) {
 }
 
 #[track_caller]
-fn assert_refused<T: std::fmt::Debug>(result: io::Result<T>) {
+fn assert_connection_refused<T: std::fmt::Debug>(result: io::Result<T>) {
     assert_eq!(result.expect_err("it was refused").kind(), ErrorKind::ConnectionRefused);
 }
 
-/// Whether a future has nothing to tell, for as long as it takes the runtime to hear of what there is.
+/// Whether a future stays pending while the runtime handles all events.
 async fn waits<F: Future>(future: F) -> bool {
     let mut future = pin!(future);
     for _ in 0..50 {
@@ -35,14 +35,14 @@ async fn waits<F: Future>(future: F) -> bool {
 }
 
 #[test]
-fn r10_an_error_is_told_once_and_then_the_receiver_waits() {
+fn r10_a_receive_returns_an_error_once_and_then_waits() {
     run(async {
         let (socket, _peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
         for _ in 0..3 {
             // Before anybody waits, and while somebody does.
             socket.send_batch_async(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
-            assert_refused(socket.recv_into_async(&mut batch).await);
+            assert_connection_refused(socket.recv_into_async(&mut batch).await);
             assert!(waits(socket.recv_into_async(&mut batch)).await);
 
             let send = async {
@@ -51,14 +51,14 @@ fn r10_an_error_is_told_once_and_then_the_receiver_waits() {
             };
             let (received, sent) = tokio::join!(socket.recv_into_async(&mut batch), send);
             assert_eq!(sent.expect("loopback takes it"), 1);
-            assert_refused(received);
+            assert_connection_refused(received);
             assert!(waits(socket.recv_into_async(&mut batch)).await);
         }
     });
 }
 
 #[test]
-fn r10_a_poll_tells_an_error_once() {
+fn r10_a_poll_returns_an_error_once() {
     run(async {
         let (socket, peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
@@ -69,7 +69,7 @@ fn r10_a_poll_tells_an_error_once() {
             peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
             peer.send(b"hello").expect("loopback takes it");
             peer.connect(addr(&peer)).expect("it can");
-            assert_refused(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await);
+            assert_connection_refused(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await);
             let received = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await;
             assert_eq!(received.expect("the datagram is not lost"), 1);
             assert!(waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await);
@@ -78,12 +78,12 @@ fn r10_a_poll_tells_an_error_once() {
 }
 
 #[test]
-fn r10_a_send_tells_an_error_once_and_goes_on() {
+fn r10_a_send_returns_an_error_once_and_goes_on() {
     run(async {
         let (socket, peer) = refused().await;
         socket.send(b"lost").await.expect("loopback takes it");
         wait_for_error(&socket);
-        assert_refused(socket.send_batch_async(&[SendMsg::new(b"next")]).await);
+        assert_connection_refused(socket.send_batch_async(&[SendMsg::new(b"next")]).await);
         peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
         let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
         assert_eq!(socket.send_batch_async(&msgs).await.expect("it is taken"), 2);

@@ -82,7 +82,7 @@ fn a_busy_sender_leaves_others_their_turn() {
         })
         .await;
         beside_another(async || {
-            queue.push(&msgs[0]).expect("there is room");
+            queue.push(&msgs[0]).expect("there is space");
             from.flush_async(&mut queue).await.expect("loopback takes it");
         })
         .await;
@@ -141,7 +141,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
                 }
                 ip(&format!("neigh replace {ABSENT} lladdr 02:00:00:00:00:03 dev near0"))
                     .expect("it is found");
-                send.await.expect("there is room again");
+                send.await.expect("there is space again");
                 ip(&format!("neigh del {ABSENT} dev near0")).expect("it is lost again");
             }
         });

@@ -40,7 +40,7 @@ fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
     UdpSocket::from_std(socket).expect("in a runtime")
 }
 
-/// Two ends whose sender is told that there is no room: a UDP socket on loopback hardly ever is. As
+/// Two ends whose sender meets a full buffer, which a UDP socket on loopback hardly ever does. As
 /// far as tokio goes, a pair of Unix sockets is as good.
 fn narrow() -> (UdpSocket, UdpSocket) {
     let (a, b) = sockets::unix_pair();

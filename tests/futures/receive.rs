@@ -8,7 +8,7 @@ use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::SockRef;
 
 use super::{once, run, udp};
-use crate::common::recv::{data_of, memory, room};
+use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::{settle, udp4};
 use crate::common::{NET, numbered};
 
@@ -17,7 +17,7 @@ fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
     batch.iter().map(|datagram| datagram.data().to_vec()).collect()
 }
 
-/// Every kind of receive on `to`, to which `from` sends.
+/// Every type of receive on `to`, to which `from` sends.
 async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
     let addr = to.tokio_socket().local_addr().expect("it is bound");
     let payloads = numbered(5, 20);
@@ -25,9 +25,9 @@ async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
         payloads.iter().for_each(|data| drop(from.send_to(data, addr)));
         settle();
     };
-    // As much room as an `Offload` asks for.
+    // As much space as an `Offload` asks for.
     let mut memory = memory(8, 65_535);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let mut batch = RecvBatch::new(8, 65_535);
 
     assert_eq!(to.recv_batch_async(&mut []).await.expect("nothing is asked for"), 0);
@@ -55,7 +55,7 @@ fn every_receive_waits_and_then_takes_all_that_is_there() {
 }
 
 #[test]
-fn a_short_receive_does_not_say_that_nothing_more_comes() {
+fn a_short_receive_keeps_readiness() {
     run(async {
         let ((to, addr), from) = (udp(), udp4());
         let payloads = numbered(9, 8);

@@ -12,7 +12,7 @@ use super::cpu::{RUNTIMES, WATCHED, run};
 use super::{once, udp};
 use crate::common::sockets::{addr, refusing};
 
-/// A socket with `ERRORS` on whose peer refuses everything, and that peer.
+/// A socket with `ERRORS` on whose peer answers ECONNREFUSED, and that peer.
 async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
@@ -20,7 +20,7 @@ async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     (socket, peer)
 }
 
-/// Sends a datagram that is refused, past tokio.
+/// Sends a datagram that meets ECONNREFUSED, past tokio.
 fn provoke(socket: &UdpSocket) {
     SockRef::from(socket).send(b"lost").expect("the error was taken before");
 }
@@ -30,22 +30,22 @@ fn reports(socket: &UdpSocket) -> usize {
 }
 
 #[test]
-fn d21_a_receive_leaves_the_readiness_of_errors_to_who_waits_for_it() {
+fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
             for _ in 0..2 {
                 provoke(&socket);
-                socket.ready(Interest::ERROR).await.expect("it is told");
+                socket.ready(Interest::ERROR).await.expect("it is reported");
                 socket.recv_into_async(&mut batch).await.expect_err("it was refused");
             }
             let mut receive = pin!(socket.recv_into_async(&mut batch));
             for _ in 0..50 {
-                assert!(once(receive.as_mut()).await.is_none(), "each error is told once");
+                assert!(once(receive.as_mut()).await.is_none(), "each error is returned once");
                 tokio::task::yield_now().await;
             }
-            // Who comes later hears of the reports as well.
+            // A task that comes later sees the reports as well.
             let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
             assert_eq!(drained.expect("no error"), 2);
         });
@@ -65,7 +65,7 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
         assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
         // And a new one is heard of.
         provoke(&socket);
-        socket.ready(Interest::ERROR).await.expect("it is told");
+        socket.ready(Interest::ERROR).await.expect("it is reported");
         assert_eq!(reports(&socket), 1);
     });
 }
@@ -77,7 +77,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
             let (socket, peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
             for round in 1..=3 {
-                // An error comes while it waits, and is told although nobody drains the queue.
+                // An error comes while it waits, and is returned although nobody drains the queue.
                 {
                     let mut receive = pin!(socket.recv_into_async(&mut batch));
                     assert!(once(receive.as_mut()).await.is_none());
@@ -101,7 +101,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
 }
 
 #[test]
-fn e2_a_receiver_beside_an_undrained_error_queue_hears_of_a_shutdown() {
+fn e2_a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
     for workers in RUNTIMES {
         run(workers, async |_| {
             let (socket, _peer) = reporting().await;

@@ -1,4 +1,4 @@
-//! Sends: that they wait for room, go on from where they were, and lose nothing when dropped.
+//! Sends: that they wait for space, go on from where they were, and lose nothing when dropped.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,7 +21,7 @@ fn msgs(payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
 
 fn queue(payloads: &[Vec<u8>]) -> SendQueue {
     let mut queue = SendQueue::new(1 << 20);
-    payloads.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is room"));
+    payloads.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
     queue
 }
 
@@ -36,15 +36,15 @@ async fn receive(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_batch_waits_for_room_and_sends_what_there_is_room_for() {
+fn a_batch_waits_until_writable_and_sends_what_fits() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
         let msgs = msgs(&payloads);
         assert_eq!(near.send_batch_async(&[]).await.expect("nothing is asked for"), 0);
-        let sent = near.send_batch_async(&msgs).await.expect("there is room");
+        let sent = near.send_batch_async(&msgs).await.expect("there is space");
         assert!((1..COUNT).contains(&sent), "{sent} of {COUNT} fit");
-        // Full: neither kind sends any.
+        // Full: neither way sends any.
         {
             let mut more = pin!(near.send_batch_async(&msgs[sent..]));
             assert!(once(more.as_mut()).await.is_none());
@@ -59,7 +59,7 @@ fn a_batch_waits_for_room_and_sends_what_there_is_room_for() {
                     0 => near.send_batch_async(left).await,
                     _ => poll_fn(|cx| near.poll_send_batch(cx, left)).await,
                 }
-                .expect("there is room again");
+                .expect("there is space again");
             }
         };
         let ((), got) = tokio::join!(send_the_rest, receive(&far, COUNT));
@@ -100,7 +100,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
             near.writable().await.expect("it is, as tokio must first hear");
             {
                 let mut flush = pin!(near.flush_async(&mut queue));
-                // As far as there is room, and then it waits; and is dropped.
+                // As far as there is space, and then it waits; and is dropped.
                 assert!(once(flush.as_mut()).await.is_none_or(|flushed| flushed.is_ok()));
             }
             assert!(got.len() + queue.len() < COUNT, "some are on their way");
@@ -115,12 +115,12 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
 }
 
 #[test]
-fn each_is_sent_or_told_of_and_room_is_waited_for() {
+fn send_each_sends_or_reports_each_and_waits_until_writable() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
         let mut msgs = msgs(&payloads);
-        // Larger than the send buffer: refused as often as it is tried.
+        // Larger than the send buffer: rejected each time.
         let too_long = vec![0; 4 << 20];
         let bad = [0, 500, 501, 2_500];
         bad.iter().for_each(|i| msgs.insert(*i, SendMsg::new(&too_long)));
@@ -138,7 +138,7 @@ fn each_is_sent_or_told_of_and_room_is_waited_for() {
                 }
             };
             let (sent, got) = tokio::join!(send, receive(&far, COUNT));
-            sent.expect("all errors were told of");
+            sent.expect("all errors were reported");
             assert_eq!(got, payloads);
             assert_eq!(failed, bad.map(|i| (i, Some(libc::EMSGSIZE))));
             assert_eq!(done, if polled { msgs.len() } else { 0 });
@@ -163,14 +163,14 @@ fn a_dropped_send_by_poll_says_how_far_it_came() {
 }
 
 #[test]
-fn trains_leave_through_offload() {
+fn offload_sends_gso_batches() {
     run(async {
         let (to, (from, _)) = (udp4(), udp());
         let from = Offload::new(from).expect("a UDP socket");
         let data = numbered(30, 100);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
 
         assert_eq!(from.send_batch_async(&msgs).await.expect("loopback takes it"), 30);
         from.flush_async(&mut queue).await.expect("loopback takes it");
@@ -178,14 +178,14 @@ fn trains_leave_through_offload() {
         from.send_each_async(&msgs, no_error).await.expect("loopback takes it");
         assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
         assert_eq!(from.counters().sent, 90);
-        // A train and not a call for each, where the kernel has them.
+        // One GSO batch and not a call for each, where the kernel has GSO.
         assert!(!from.gso() || from.counters().send_calls <= 6, "{:?}", from.counters());
     });
 }
 
-/// What does not fit now goes when there is room, and the task waits as with any other message.
+/// What does not fit now goes when there is space, and the task waits as with any other message.
 #[test]
-fn d8_a_message_that_is_segmented_in_user_space_waits_as_any_other() {
+fn d8_a_message_segmented_in_user_space_waits_until_writable() {
     run(async {
         let (near, far) = narrow();
         let near = Offload::new(near).expect("a Unix socket");
@@ -193,16 +193,16 @@ fn d8_a_message_that_is_segmented_in_user_space_waits_as_any_other() {
         let meta = mmsg::SendMeta::new().with_segment_size(8);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
         let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let send = async {
             let no_error = |index, error| panic!("message {index}: {error}");
-            near.send_each_async(&msgs, no_error).await.expect("there is room again");
-            near.flush_async(&mut queue).await.expect("there is room again");
+            near.send_each_async(&msgs, no_error).await.expect("there is space again");
+            near.flush_async(&mut queue).await.expect("there is space again");
         };
-        let pieces: Vec<_> =
+        let segments: Vec<_> =
             data.iter().flat_map(|data| data.chunks(8)).map(<[u8]>::to_vec).collect();
-        let ((), got) = tokio::join!(send, receive(&far, pieces.len() * 2));
-        assert_eq!(got, [&pieces[..], &pieces].concat());
+        let ((), got) = tokio::join!(send, receive(&far, segments.len() * 2));
+        assert_eq!(got, [&segments[..], &segments].concat());
     });
 }
 
@@ -237,7 +237,7 @@ fn the_futures_can_be_spawned() {
     });
 }
 
-/// Sends nothing and tells no error.
+/// Sends nothing and returns no error.
 struct Idle(UdpSocket);
 
 impl BatchSocket for Idle {
@@ -257,7 +257,7 @@ impl AsyncBatchSocket for Idle {
 }
 
 #[test]
-fn a_stand_in_that_will_not_go_on_is_not_asked_for_ever() {
+fn a_stand_in_that_makes_no_progress_ends_the_call() {
     run(async {
         let idle = Idle(udp().0);
         let payloads = numbered(2, 8);

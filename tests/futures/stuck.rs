@@ -1,5 +1,5 @@
 //! Full sockets that tokio takes for writable for good: after an ICMP error, a stamp of sending or
-//! "connection reset". Sends on them sleep until there is room.
+//! "connection reset". Sends on them sleep until there is space.
 
 use std::fs;
 use std::future::{Future, poll_fn};
@@ -40,7 +40,7 @@ fn connect(from: &UnixDatagram, to: &UnixDatagram) {
     from.connect_addr(&to.local_addr().expect("it is bound")).expect("it is there");
 }
 
-/// Dissolves the socket's connection, which its peer is told of as an error (unix(7): ECONNRESET).
+/// Dissolves the socket's connection, which its peer gets as an error (unix(7): ECONNRESET).
 fn disconnect(socket: &UnixDatagram) {
     let addr = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     let len = size_of::<libc::sockaddr>() as libc::socklen_t;
@@ -57,9 +57,9 @@ async fn stuck() -> (UdpSocket, UnixDatagram) {
     connect(&far, &near);
     let near = adopted(OwnedFd::from(near).into());
     // Only where a datagram is lost by it.
-    near.send(b"lost").await.expect("there is room");
+    near.send(b"lost").await.expect("there is space");
     disconnect(&far);
-    near.ready(Interest::ERROR).await.expect("it is told of the error");
+    near.ready(Interest::ERROR).await.expect("the error is reported");
     near.send(b"reset").await.expect_err("the connection was reset");
     assert!(near.ready(Interest::WRITABLE).await.expect("it is").is_write_closed());
     (near, far)
@@ -86,10 +86,10 @@ fn watches(socket: &impl AsFd) -> usize {
 /// Kinds of futures that send.
 const KINDS: usize = 6;
 
-/// Sends by one kind of future; the socket has room when it ends.
+/// Sends by one kind of future; the socket has space when it ends.
 async fn send(near: &UdpSocket, kind: usize) {
     let mut queue = SendQueue::new(1_000);
-    MSGS.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let (mut done, mut no_error) = (0, |index, error| panic!("message {index}: {error}"));
     let sent = match kind {
         0 => near.send_batch_async(&MSGS).await.map(drop),
@@ -100,7 +100,7 @@ async fn send(near: &UdpSocket, kind: usize) {
         KINDS.. => unreachable!("kinds are fewer"),
         _ => poll_fn(|cx| near.poll_send_each(cx, &MSGS, &mut done, &mut no_error)).await,
     };
-    sent.expect("there is room again");
+    sent.expect("there is space again");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn d7_a_send_dropped_while_it_waits_leaves_nothing() {
         assert!(watches(&near) <= own + 1, "each poll has registered the socket anew");
         drain(&far, full);
         let sent = poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await;
-        assert!(sent.expect("there is room again") > 0);
+        assert!(sent.expect("there is space again") > 0);
         assert_eq!(watches(&near), own, "a completed poll's registration is left");
     });
 }
@@ -165,13 +165,13 @@ fn d7_a_socket_closed_while_it_is_polled_leaves_nothing_to_the_next() {
             () = clocks.assert_asleep_for(WATCHED) => {}
         }
         drain(&far, full);
-        assert!(send.await.expect("there is room again") > 0);
+        assert!(send.await.expect("there is space again") > 0);
     });
 }
 
 /// The task that polled last is remembered, also if another's poll completes in between.
 #[test]
-fn d7_a_poll_that_completes_does_not_forget_the_task_that_waits() {
+fn d7_a_poll_that_completes_keeps_the_waker_of_another_task() {
     run(0, async |_| {
         let (near, far) = stuck().await;
         let near = Arc::new(near);
@@ -183,15 +183,15 @@ fn d7_a_poll_that_completes_does_not_forget_the_task_that_waits() {
             tokio::task::yield_now().await;
         }
         drain(&far, full);
-        // Before the runtime hears that there is room.
-        assert!(once(pin!(send(&near, 3))).await.is_some(), "there is room again");
+        // Before the runtime hears that there is space.
+        assert!(once(pin!(send(&near, 3))).await.is_some(), "there is space again");
         waiting.await.expect("it does not panic");
     });
 }
 
 /// Nothing can be registered outside of a runtime: tokio's sockets work there, and so do these.
 #[test]
-fn d7_outside_of_a_runtime_a_full_socket_is_no_panic() {
+fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {
         let (near, far) = stuck().await;
         let full = fill(&near);
@@ -247,9 +247,10 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
                     tokio::spawn(async move {
                         let mut queue = SendQueue::new(100_000);
                         let data = [task as u8; 4];
-                        (0..EACH)
-                            .for_each(|_| queue.push(&SendMsg::new(&data)).expect("there is room"));
-                        near.flush_async(&mut queue).await.expect("there is room again");
+                        (0..EACH).for_each(|_| {
+                            queue.push(&SendMsg::new(&data)).expect("there is space")
+                        });
+                        near.flush_async(&mut queue).await.expect("there is space again");
                     })
                 })
                 .collect();
@@ -282,7 +283,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
             }
             let name = SockRef::from(&*near).local_addr().expect("it is bound");
             for _ in 0..TASKS {
-                SockRef::from(&far).send_to(b"one each", &name).expect("there is room");
+                SockRef::from(&far).send_to(b"one each", &name).expect("there is space");
             }
             for receiver in receivers {
                 assert_eq!(receiver.await.expect("it does not panic"), 1);
@@ -312,7 +313,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let asked = Ancillary::ERRORS | Ancillary::SEND_TIMESTAMP;
                 assert_eq!(asked.enable(&socket).expect("a UDP socket"), asked);
                 socket.send_to(b"stamped", (FAR, 9)).await.expect("the far end takes it");
-                socket.ready(Interest::ERROR).await.expect("it is told");
+                socket.ready(Interest::ERROR).await.expect("it is reported");
                 let own = watches(&socket);
 
                 let to = (ABSENT, 9).into();
@@ -337,7 +338,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 }
                 ip(&format!("neigh replace {ABSENT} lladdr 02:00:00:00:00:03 dev {DEVICE}"))
                     .expect("it is found");
-                send.await.expect("there is room again");
+                send.await.expect("there is space again");
                 let stamps = drain_errors(&socket, &mut [Report::EMPTY; 16]);
                 assert!(stamps.expect("Linux has an error queue") > 0);
                 assert_eq!(watches(&socket), own);

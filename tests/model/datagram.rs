@@ -1,4 +1,4 @@
-//! Datagrams that tell which one they are, whether they are whole, and whether they are what was sent.
+//! Datagrams that show their number, whether they are whole, and whether they are what was sent.
 
 /// Bytes of a datagram that knows its number. A shorter one has only its length.
 pub const HEADER: usize = 12;

@@ -46,7 +46,7 @@ impl Answer {
     }
 }
 
-/// Says what it is told to, again and again; panics when it is asked too often.
+/// Gives scripted answers, again and again; panics when it is called too often.
 struct Liar<'a> {
     answers: &'a [u8],
     asked: Cell<usize>,

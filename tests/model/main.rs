@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_sent_is_received_once_and_in_order(case in case()) {
+    fn every_message_is_received_once_and_in_order(case in case()) {
         within_the_net(case);
     }
 }

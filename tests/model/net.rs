@@ -116,8 +116,8 @@ impl Net {
         for (socket, other) in sockets.iter().zip([1, 0]) {
             socket.set_nonblocking(true).expect("a UDP socket");
             // Half of it: what was read is given back by the kernel a little later.
-            let room = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
-            budget = budget.min(room / 2);
+            let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
+            budget = budget.min(space / 2);
             Ancillary::DROPPED.enable(socket).expect("a UDP socket");
             if config.connected {
                 socket.connect(addrs[other]).expect("connecting does nothing but remember");

@@ -31,7 +31,7 @@ pub struct Config {
     pub threads: usize,
 }
 
-/// Who does what.
+/// An operation: on which socket, by which thread and handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub thread: usize,
@@ -54,7 +54,7 @@ pub enum What {
     Flush,
     Receive {
         way: Receiving,
-        room: Room,
+        space: RecvSpace,
     },
     /// Receives until nothing is there.
     Drain,
@@ -83,11 +83,11 @@ pub enum Receiving {
 
 /// The memory that a receive offers.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
     pub scattered: bool,
-    /// Whether a datagram's own length is asked for.
+    /// Whether to request a datagram's full length.
     pub full_len: bool,
 }
 
@@ -152,7 +152,7 @@ impl Op {
             0..12 => What::Send { way: Sending::decode(d), batch: batch() },
             12..14 => What::Push { batch: batch() },
             14..16 => What::Flush,
-            16..26 => What::Receive { way: Receiving::decode(d), room: Room::decode(b, c) },
+            16..26 => What::Receive { way: Receiving::decode(d), space: RecvSpace::decode(b, c) },
             26 | 27 => What::Drain,
             28 => What::Clone,
             29 => What::Close,
@@ -186,7 +186,7 @@ impl Receiving {
     }
 }
 
-impl Room {
+impl RecvSpace {
     fn decode(count: u8, byte: u8) -> Self {
         Self {
             messages: COUNTS[usize::from(count % 16)],

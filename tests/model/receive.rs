@@ -6,7 +6,7 @@ use mmsg::{Datagram, RecvBatch, RecvFlags, RecvMsg};
 
 use super::datagram::Identity;
 use super::net::End;
-use super::ops::{Op, Receiving, Room};
+use super::ops::{Op, Receiving, RecvSpace};
 use super::run::{Actor, END};
 
 /// What a received datagram says, and what was said about it.
@@ -28,27 +28,27 @@ impl From<Datagram<'_>> for Got {
 
 impl Actor<'_> {
     /// Receives once and takes note of it. Gives the number of messages.
-    pub fn receive(&mut self, op: Op, way: Receiving, mut room: Room) -> usize {
+    pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
         let (at, peek) = (op.at, matches!(way, Receiving::Peek | Receiving::PeekInto));
         if self.shared.net.ends[at].has_gro() {
-            // D19: whoever receives with GRO offers room for whole coalesced messages.
-            (room.messages, room.bytes) = (room.messages.min(8), 65_535);
+            // D19: whoever receives with GRO offers space for whole coalesced messages.
+            (space.messages, space.bytes) = (space.messages.min(8), 65_535);
         }
         let into = matches!(way, Receiving::Into | Receiving::PeekInto);
         if into {
-            (room.messages, room.bytes) = (room.messages.max(1), room.bytes.max(1));
+            (space.messages, space.bytes) = (space.messages.max(1), space.bytes.max(1));
         }
         let mut flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
-        if room.full_len && !matches!(way, Receiving::Arena(_)) {
+        if space.full_len && !matches!(way, Receiving::Arena(_)) {
             flags |= RecvFlags::FULL_LEN;
         }
         let result = if into {
-            let new = || RecvBatch::new(room.messages, room.bytes);
-            let batch = self.batches.entry((room.messages, room.bytes)).or_insert_with(new);
+            let new = || RecvBatch::new(space.messages, space.bytes);
+            let batch = self.batches.entry((space.messages, space.bytes)).or_insert_with(new);
             receive_into(end, flags, batch)
         } else {
-            receive_lent(end, way, flags, room)
+            receive_msgs(end, way, flags, space)
         };
         let messages = match result {
             Ok(messages) => messages,
@@ -58,7 +58,7 @@ impl Actor<'_> {
                 return 0;
             }
         };
-        let most = if peek { room.messages.min(1) } else { room.messages };
+        let most = if peek { space.messages.min(1) } else { space.messages };
         assert!((most.min(1)..=most).contains(&messages.len()), "{} of {most}", messages.len());
         let count = messages.len();
         for (i, got) in messages.iter().flatten().enumerate() {
@@ -86,7 +86,7 @@ impl Actor<'_> {
     }
 }
 
-/// The next datagram is the one that was looked at, as far as is known of both.
+/// The next datagram is the one that was peeked, as far as is known of both.
 fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>) {
     if let (Some(Some(peeked)), Some(next)) = (peeked, next) {
         assert_eq!(peeked, next, "another one was looked at");
@@ -106,17 +106,17 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Resul
     Ok(messages.map(|msg| msg.datagrams().map(Got::from).collect()).collect())
 }
 
-fn receive_lent(
+fn receive_msgs(
     end: &End,
     way: Receiving,
     flags: RecvFlags,
-    room: Room,
+    space: RecvSpace,
 ) -> io::Result<Vec<Vec<Got>>> {
-    let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
+    let mut memory = vec![vec![0xEE; space.bytes]; space.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
-    let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {
+    let mut msgs: Vec<RecvMsg<'_>> = if space.scattered {
         parts.extend(memory.iter_mut().map(|buffer| {
-            let (one, other) = buffer.split_at_mut(room.bytes / 3);
+            let (one, other) = buffer.split_at_mut(space.bytes / 3);
             [IoSliceMut::new(one), IoSliceMut::new(other)]
         }));
         parts.iter_mut().map(|parts| RecvMsg::scatter(parts)).collect()

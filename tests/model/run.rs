@@ -9,7 +9,7 @@ use mmsg::{RecvBatch, SendQueue};
 
 use super::datagram::{Identity, Stream};
 use super::net::{End, Net, cost};
-use super::ops::{Config, Op, Receiving, Record, Room, What};
+use super::ops::{Config, Op, Receiving, Record, RecvSpace, What};
 use super::send::Message;
 
 /// What all threads share.
@@ -32,7 +32,7 @@ pub struct Actor<'s> {
     pub next: HashMap<Stream, u32>,
     /// The last number received of each stream, at each socket.
     pub last: HashMap<(usize, Stream), u32>,
-    /// What was looked at and must come next: only where nobody else receives.
+    /// What was peeked and must come next: only where nobody else receives.
     pub peeked: [Option<Option<Identity>>; 2],
     pub books: Books,
     /// Whether the end has come to each socket.
@@ -134,7 +134,7 @@ impl<'s> Actor<'s> {
             What::Send { way, batch } => self.send(op, way, batch),
             What::Push { batch } => self.push(op, batch),
             What::Flush => self.flush(op),
-            What::Receive { way, room } => drop(self.receive(op, way, room)),
+            What::Receive { way, space } => drop(self.receive(op, way, space)),
             What::Drain => self.drain(op),
             What::Clone => self.own[op.at] = Some(self.shared.net.ends[op.at].another()),
             What::Close => self.own[op.at] = None,
@@ -144,10 +144,10 @@ impl<'s> Actor<'s> {
     }
 
     fn drain(&mut self, op: Op) {
-        let room = Room { messages: 33, bytes: 3_000, scattered: false, full_len: false };
+        let space = RecvSpace { messages: 33, bytes: 3_000, scattered: false, full_len: false };
         // As many datagrams as fit any budget come; then it says that there are none.
         for _ in 0..100_000 {
-            if self.receive(op, Receiving::Into, room) == 0 {
+            if self.receive(op, Receiving::Into, space) == 0 {
                 return;
             }
         }
@@ -162,14 +162,14 @@ impl<'s> Actor<'s> {
             if self.shared.net.addrs.is_some() {
                 self.shared.net.send_plainly(at, END);
             }
-            let room = Room { messages: 16, bytes: 3_000, scattered: false, full_len: true };
+            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false, full_len: true };
             let op = Op { thread: 0, at, own: false, what: What::Drain };
             while !self.ended[at] {
                 let full = self.shared.net.addrs.is_none();
                 if !full {
                     end.wait_readable();
                 }
-                let count = self.receive(op, Receiving::Batch, room);
+                let count = self.receive(op, Receiving::Batch, space);
                 self.ended[at] |= full && count == 0;
             }
         }

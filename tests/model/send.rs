@@ -167,7 +167,7 @@ impl Actor<'_> {
         }
         let mut failed = Vec::new();
         let end = Self::end(self.shared, &self.own, op);
-        // (An arena would not hear of a segment size that the kernel rejects, but this one takes it.)
+        // (An arena gets no error for a segment size that the kernel rejects; this one is fine.)
         let result = lend(&msgs, self.shared.net.addrs, |sends| match way {
             Sending::Batch => end.socket().send_batch(sends),
             Sending::Iter => end.socket().send_iter(sends),

@@ -118,7 +118,7 @@ fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     let end = Instant::now() + 2 * PATIENCE;
     while port_unreachable() - before < count {
         let msgs = requests.iter().map(|request| SendMsg::to(to, request));
-        // Its own socket is told of ICMP errors as well, if the server is not there.
+        // Its own socket gets ICMP errors as well, if the server is not there.
         let _ = refusing.send_iter(msgs);
         target.assert_answers(client, "ICMP errors");
         assert!(Instant::now() < end, "{}: no ICMP errors", target.name);
@@ -147,7 +147,7 @@ fn flood(target: &Target, strength: &Strength) {
         if Instant::now() >= end || sent >= strength.most {
             return;
         }
-        // Errors tell of the server's end, which is asked about afterwards.
+        // Errors mean that the server has ended, which is checked afterwards.
         sent += client.send_batch(&msgs).unwrap_or(1) as u64;
     }
 }

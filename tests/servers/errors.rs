@@ -26,7 +26,7 @@ fn behind_a_firewall(program: &'static str) {
         let Some(mut target) = Target::start(&server) else { return };
         let (open, closed) = (target.client(), target.client());
         let port = closed.local_addr().expect("it is bound").port();
-        if let Err(error) = firewall::refuse_port(port) {
+        if let Err(error) = firewall::reject_port(port) {
             return skip(program, format_args!("no firewall rule: {error}"));
         }
         target.assert_answers(&open, "its start");

@@ -33,7 +33,7 @@ const FAST: Strength =
 const FULL: Strength =
     Strength { icmp_errors: 10_000, flood: Duration::from_secs(10), most: 20_000_000 };
 
-/// The servers: the program, its command line, and what it is asked.
+/// The servers: the program, its command line, and its requests.
 macro_rules! servers {
     ($($(#[$condition:meta])* $name:ident: $server:expr,)*) => {
         mod d3_survives {

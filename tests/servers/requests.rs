@@ -2,7 +2,7 @@
 
 use crate::common::payload;
 
-/// A kind of request.
+/// A type of request.
 #[derive(Clone, Copy)]
 pub struct Request {
     /// The request of this number.

@@ -111,7 +111,7 @@ impl Target {
         let end = Instant::now() + PATIENCE;
         for number in 0x5eed_0000.. {
             let request = self.request(number);
-            // An ICMP error is told by a send, too.
+            // A send may return an ICMP error, too.
             let sent = client.send(&request).is_ok();
             if sent && self.unheard(client, &[request]).is_empty() {
                 return;

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::numbered;
-use crate::common::recv::{collect, data_of, memory, payloads, room};
-use crate::common::sockets::{addr, has_room_for, refusing, settle, udp4, unix_pair};
+use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
+use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4, unix_pair};
 use crate::common::threads::Call;
 
 /// One, the most of one system call, and more.
@@ -24,29 +24,29 @@ fn no_messages_are_no_call() {
     socket.connect(addr(&gone)).expect("connecting does nothing but remember");
     socket.send(b"anyone there?").expect("the answer comes later");
     settle();
-    // A system call would be told that the connection was refused.
+    // A system call would return ECONNREFUSED.
     assert_eq!(socket.recv_batch(&mut []).expect("no call"), 0);
     assert_eq!(socket.send_batch(&[]).expect("no call"), 0);
     let none: [SendMsg<'_>; 0] = [];
     assert_eq!(socket.send_iter(none).expect("no call"), 0);
     assert_eq!(socket.send_each(none, |_, _| panic!("no message")).expect("no call"), 0);
     assert_eq!(socket.flush(&mut SendQueue::new(1_000)).expect("no call"), 0);
-    let told = socket.recv_batch(&mut room(&mut memory(1, 1)));
-    assert_eq!(crate::common::code(told), libc::ECONNREFUSED);
+    let reported = socket.recv_batch(&mut recv_msgs(&mut memory(1, 1)));
+    assert_eq!(crate::common::code(reported), libc::ECONNREFUSED);
 }
 
 #[test]
 fn every_count_is_received_by_one_call() {
     for count in COUNTS {
         let (from, to) = (udp4(), udp4());
-        if !has_room_for(&to, count, "every_count_is_received_by_one_call") {
+        if !has_space_for(&to, count, "every_count_is_received_by_one_call") {
             return;
         }
         let sent = numbered(count, 15);
         assert_eq!(from.send_batch(&messages(&sent, &to)).expect("all are taken"), count);
         settle();
         let mut memory = memory(count, 32);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         assert_eq!(to.recv_batch(&mut msgs).expect("all are there"), count);
         assert_eq!(data_of(&msgs), sent);
         assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from)) && !msg.truncated()));
@@ -60,7 +60,7 @@ fn every_count_is_received_into_a_batch_by_one_call() {
     // Down again at the end: nothing of a larger batch before is left.
     for count in [1, 1_024, 1_030, 2_000, 1_025, 3, 1] {
         let (from, to) = (udp4(), udp4());
-        if !has_room_for(&to, count, "every_count_is_received_into_a_batch_by_one_call") {
+        if !has_space_for(&to, count, "every_count_is_received_into_a_batch_by_one_call") {
             return;
         }
         let sent = numbered(count, 15);
@@ -77,7 +77,7 @@ fn every_count_is_received_into_a_batch_by_one_call() {
 fn a_batch_of_exactly_one_call_and_one_slot_more() {
     for slots in [1_024, 1_025] {
         let (from, to) = (udp4(), udp4());
-        if !has_room_for(&to, 1_030, "a_batch_of_exactly_one_call_and_one_slot_more") {
+        if !has_space_for(&to, 1_030, "a_batch_of_exactly_one_call_and_one_slot_more") {
             return;
         }
         let sent = numbered(1_030, 4);
@@ -110,7 +110,7 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 }
 
 #[test]
-fn s8_more_messages_than_one_call_carries_are_all_sent() {
+fn s8_a_batch_longer_than_one_call_is_sent_whole() {
     let (from, to) = (udp4(), receivers());
     for count in COUNTS {
         let sent = numbered(count, 15);
@@ -138,7 +138,7 @@ fn every_count_is_sent_from_an_iterator_and_from_a_queue() {
 
         let mut queue = SendQueue::new(1 << 20);
         for msg in &msgs {
-            queue.push(msg).expect("there is room");
+            queue.push(msg).expect("there is space");
         }
         assert_eq!(from.flush(&mut queue).expect("all are taken"), count);
         assert!(queue.is_empty());
@@ -146,7 +146,7 @@ fn every_count_is_sent_from_an_iterator_and_from_a_queue() {
     }
 }
 
-/// A Unix socket's queue holds a few datagrams, and a sender waits for room: nothing can be lost,
+/// A Unix socket's queue holds a few datagrams, and a sender waits for space: nothing can be lost,
 /// and a blocking batch of any length gets through.
 #[test]
 fn a_blocking_batch_waits_for_a_reader_and_loses_nothing() {
@@ -158,7 +158,7 @@ fn a_blocking_batch_waits_for_a_reader_and_loses_nothing() {
             let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
             let mut done = 0;
             while done < msgs.len() {
-                done += socket.send_batch(&msgs[done..]).expect("the reader makes room");
+                done += socket.send_batch(&msgs[done..]).expect("the reader makes space");
             }
         });
         let got = collect(&b, count);

@@ -11,13 +11,13 @@ use mmsg::{
 use mmsg::{MmsgBuf, SendQueue};
 
 use crate::common::linux::set_option;
-use crate::common::recv::{data_of, memory, payloads, room};
+use crate::common::recv::{data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{code, payload};
 
-/// The payload of the control message of this level and kind, if there is one.
-fn find(messages: ControlMessages<'_>, level: i32, kind: i32) -> Option<Vec<u8>> {
-    messages.into_iter().find(|m| (m.level, m.ty) == (level, kind)).map(|m| m.data.to_vec())
+/// The payload of the control message of this level and type, if there is one.
+fn find(messages: ControlMessages<'_>, level: i32, ty: i32) -> Option<Vec<u8>> {
+    messages.into_iter().find(|m| (m.level, m.ty) == (level, ty)).map(|m| m.data.to_vec())
 }
 
 fn ask(socket: &UdpSocket, level: i32, options: &[i32]) {
@@ -28,8 +28,8 @@ fn ask(socket: &UdpSocket, level: i32, options: &[i32]) {
 
 fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf<'static> {
     let mut control = ControlBuf::new();
-    for (level, kind, data) in messages {
-        control.push(*level, *kind, data).expect("there is room");
+    for (level, ty, data) in messages {
+        control.push(*level, *ty, data).expect("there is space");
     }
     control
 }
@@ -67,7 +67,7 @@ fn the_traffic_class_of_ipv6_is_carried_both_ways() {
 
 #[test]
 fn m3_every_set_of_options_is_read_right() {
-    // Payloads of 12, 4 and 1 bytes: alone and together they end at every kind of boundary.
+    // Payloads of 12, 4 and 1 bytes: alone and together they end at every type of boundary.
     let options = [
         (libc::IP_PKTINFO, libc::IP_PKTINFO, 12),
         (libc::IP_RECVTTL, libc::IP_TTL, 4),
@@ -84,7 +84,7 @@ fn m3_every_set_of_options_is_read_right() {
         settle();
         let mut controls: [ControlBuf; 4] = Default::default();
         let mut memory = memory(4, 16);
-        let mut msgs: Vec<_> = room(&mut memory)
+        let mut msgs: Vec<_> = recv_msgs(&mut memory)
             .into_iter()
             .zip(&mut controls)
             .map(|(msg, control)| msg.with_control(control))
@@ -93,10 +93,10 @@ fn m3_every_set_of_options_is_read_right() {
         for (len, msg) in msgs.iter().enumerate() {
             assert!(msg.data() == payload(len, len) && !msg.control_truncated());
             assert_eq!(msg.control_messages().count(), asked.len());
-            for (_, kind, len) in &asked {
-                let data = find(msg.control_messages(), IPPROTO_IP, *kind).expect("asked for");
+            for (_, ty, len) in &asked {
+                let data = find(msg.control_messages(), IPPROTO_IP, *ty).expect("asked for");
                 assert_eq!(data.len(), *len);
-                match *kind {
+                match *ty {
                     libc::IP_PKTINFO => assert_eq!(data[8..], Ipv4Addr::LOCALHOST.octets()),
                     libc::IP_TTL => assert_eq!(data, 64i32.to_ne_bytes()),
                     _ => assert_eq!(data, [0]),
@@ -126,7 +126,7 @@ fn m3_a_message_after_an_odd_one_is_sent_right() {
         let mut batch = RecvBatch::new(4, 16);
         assert_eq!(to.recv_into(&mut batch).expect("they are there"), 4);
         for message in batch.messages() {
-            let of = |kind| find(message.control_messages(), IPPROTO_IP, kind);
+            let of = |ty| find(message.control_messages(), IPPROTO_IP, ty);
             assert_eq!(of(libc::IP_TOS), Some(vec![0x04]));
             assert_eq!(of(libc::IP_TTL), Some(7i32.to_ne_bytes().to_vec()));
         }
@@ -143,14 +143,14 @@ fn m3_a_queue_keeps_control_messages_between_odd_payloads() {
         let odd =
             control(&[(IPPROTO_IP, libc::IP_TOS, &[4 * len]), (IPPROTO_IP, libc::IP_TTL, &ttl)]);
         let data = payload(len.into(), len.into());
-        queue.push(&SendMsg::to(addr(&to), &data).with_control(&odd)).expect("there is room");
+        queue.push(&SendMsg::to(addr(&to), &data).with_control(&odd)).expect("there is space");
     }
     assert_eq!(from.flush(&mut queue).expect("they are taken"), 20);
     settle();
     let mut batch = RecvBatch::new(20, 32);
     assert_eq!(to.recv_into(&mut batch).expect("they are there"), 20);
     for (len, message) in (0u8..).zip(batch.messages()) {
-        let of = |kind| find(message.control_messages(), IPPROTO_IP, kind);
+        let of = |ty| find(message.control_messages(), IPPROTO_IP, ty);
         assert_eq!(message.data(), payload(len.into(), len.into()));
         assert_eq!(of(libc::IP_TOS), Some(vec![4 * len]));
         assert_eq!(of(libc::IP_TTL), Some(i32::from(len + 1).to_ne_bytes().to_vec()));
@@ -158,9 +158,9 @@ fn m3_a_queue_keeps_control_messages_between_odd_payloads() {
 }
 
 #[test]
-fn the_destination_of_a_datagram_is_told_in_both_families() {
+fn the_destination_of_a_datagram_is_received_in_both_families() {
     for to in [Some(udp4()), udp6()].into_iter().flatten() {
-        let (level, option, kind) = match addr(&to).ip() {
+        let (level, option, ty) = match addr(&to).ip() {
             IpAddr::V4(_) => (IPPROTO_IP, libc::IP_PKTINFO, libc::IP_PKTINFO),
             IpAddr::V6(_) => (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, libc::IPV6_PKTINFO),
         };
@@ -169,12 +169,12 @@ fn the_destination_of_a_datagram_is_told_in_both_families() {
         let (mut bytes, mut control) = ([0; 16], ControlBuf::new());
         let mut msgs = [RecvMsg::new(&mut bytes).with_control(&mut control)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-        let told = find(msgs[0].control_messages(), level, kind).expect("asked for");
+        let payload = find(msgs[0].control_messages(), level, ty).expect("asked for");
         match addr(&to).ip() {
-            IpAddr::V4(ip) => assert_eq!(told[8..12], ip.octets()),
-            IpAddr::V6(ip) => assert_eq!(told[..16], ip.octets()),
+            IpAddr::V4(ip) => assert_eq!(payload[8..12], ip.octets()),
+            IpAddr::V6(ip) => assert_eq!(payload[..16], ip.octets()),
         }
-        // Without room of its own a message has nothing raw to show.
+        // Without space of its own a message has nothing raw to show.
         to.send_to(b"to myself", addr(&to)).expect("it is taken");
         let mut msgs = [RecvMsg::new(&mut bytes)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
@@ -198,12 +198,12 @@ fn a_source_address_can_be_chosen_for_one_message() {
 }
 
 #[test]
-fn a_control_message_that_the_kernel_refuses_is_an_error_of_its_message() {
+fn a_control_message_that_the_kernel_rejects_fails_its_message() {
     let (from, to) = (udp4(), udp4());
     // A time to live of 0 is no such thing.
-    let refused = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
+    let rejected = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
     let good = SendMsg::to(addr(&to), b"good");
-    let bad = good.with_control(&refused);
+    let bad = good.with_control(&rejected);
     assert_eq!(code(from.send_batch(&[bad, good])), libc::EINVAL);
     let mut failed = Vec::new();
     let done = from.send_each([good, bad, good], |index, error| {
@@ -214,7 +214,7 @@ fn a_control_message_that_the_kernel_refuses_is_an_error_of_its_message() {
 }
 
 #[test]
-fn d33_r7_truncated_control_data_is_told_of_its_message_alone() {
+fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     let (a, b) = unix_pair();
     // The peer's credentials and as many descriptors as a buffer holds are more than it holds.
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");
@@ -222,14 +222,14 @@ fn d33_r7_truncated_control_data_is_told_of_its_message_alone() {
     let header = unsafe { libc::CMSG_LEN(0) } as usize;
     let descriptors = (CONTROL_SPACE - header) / 4;
     let mut rights = ControlBuf::new();
-    rights.push_fds(&vec![a.as_fd(); descriptors]).expect("there is room");
+    rights.push_fds(&vec![a.as_fd(); descriptors]).expect("there is space");
     let msgs = [b"one", b"two", b"six"].map(|data| SendMsg::new(data));
     let msgs = [msgs[0], msgs[1].with_control(&rights), msgs[2]];
-    assert_eq!(a.send_batch(&msgs).expect("the queue has room"), 3);
+    assert_eq!(a.send_batch(&msgs).expect("the queue has space"), 3);
 
     let mut controls: [ControlBuf; 3] = Default::default();
     let mut memory = memory(3, 16);
-    let mut msgs: Vec<_> = room(&mut memory)
+    let mut msgs: Vec<_> = recv_msgs(&mut memory)
         .into_iter()
         .zip(&mut controls)
         .map(|(msg, control)| msg.with_control(control))
@@ -255,9 +255,9 @@ fn d33_a_batch_shows_unix_messages_with_truncated_control_data() {
     let header = unsafe { libc::CMSG_LEN(0) } as usize;
     let descriptors = vec![a.as_fd(); (CONTROL_SPACE - header) / 4];
     let mut rights = ControlBuf::new();
-    rights.push_fds(&descriptors).expect("there is room");
+    rights.push_fds(&descriptors).expect("there is space");
     let msgs = [SendMsg::new(b"before"), SendMsg::new(b"rights").with_control(&rights)];
-    assert_eq!(a.send_batch(&msgs).expect("the queue has room"), 2);
+    assert_eq!(a.send_batch(&msgs).expect("the queue has space"), 2);
 
     let mut batch = RecvBatch::new(4, 16);
     assert_eq!(b.recv_into(&mut batch).expect("they are there"), 2);

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, ControlBuf, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::linux::set_option;
-use crate::common::recv::{memory, room};
+use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 use crate::common::{numbered, payload};
 
@@ -44,7 +44,7 @@ fn r2_an_arena_has_whole_control_space_for_every_message() {
         let socket = if is_rich { &rich } else { &plain };
         let sent = send_to_itself(socket, count);
         let mut memory = memory(40, 16);
-        let mut msgs: Vec<_> = room(&mut memory)
+        let mut msgs: Vec<_> = recv_msgs(&mut memory)
             .into_iter()
             .zip(&mut controls)
             .map(|(msg, control)| msg.with_control(control))
@@ -62,11 +62,11 @@ fn r2_an_arena_has_whole_control_space_for_every_message() {
 }
 
 #[test]
-fn r2_messages_that_are_used_again_forget_the_last_call() {
+fn r2_reused_messages_keep_nothing_of_the_last_call() {
     let (rich, plain) = rich_and_plain();
     let mut controls = vec![ControlBuf::new(); 3];
     let mut memory = memory(3, 16);
-    let mut msgs: Vec<_> = room(&mut memory)
+    let mut msgs: Vec<_> = recv_msgs(&mut memory)
         .into_iter()
         .zip(&mut controls)
         .map(|(msg, control)| msg.with_control(control))
@@ -101,25 +101,25 @@ fn r2_a_batch_has_whole_control_space_for_every_message() {
 }
 
 #[test]
-fn r2_names_and_flags_of_the_last_call_do_not_show() {
+fn r2_names_and_flags_of_the_last_call_are_reset() {
     let (rich, _) = rich_and_plain();
     let (a, b) = unix_pair();
     let mut arena = MmsgBuf::new();
     let mut batch = RecvBatch::new(4, 8);
     for round in 0..3 {
-        // A cut message with an address and control data, then a whole one with neither.
+        // A truncated message with an address and control data, then a whole one with neither.
         for _ in 0..4 {
             rich.send_to(&payload(round, 12), addr(&rich)).expect("it is taken");
         }
         settle();
         let mut memory = memory(2, 8);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         assert_eq!(arena.recv(&rich, &mut msgs).expect("four are there"), 2);
         assert!(msgs.iter().all(|msg| msg.truncated() && msg.addr() == Some(addr(&rich))));
         assert_eq!(rich.recv_into(&mut batch).expect("two are left"), 2);
         assert!(batch.messages().all(|m| m.truncated() && m.control_messages().count() == 2));
 
-        a.send_batch(&[SendMsg::new(b"whole"); 4]).expect("the queue has room");
+        a.send_batch(&[SendMsg::new(b"whole"); 4]).expect("the queue has space");
         assert_eq!(arena.recv(&b, &mut msgs).expect("four are there"), 2);
         assert!(msgs.iter().all(|msg| !msg.truncated() && msg.addr().is_none()));
         assert_eq!(b.recv_into(&mut batch).expect("two are left"), 2);
@@ -133,7 +133,7 @@ fn r2_a_send_after_one_with_control_data_has_none() {
     let (from, to) = (udp4(), udp4());
     set_option(&to, libc::IPPROTO_IP, libc::IP_RECVTTL, 1).expect("an option of every Linux");
     let mut control = ControlBuf::new();
-    control.push(libc::IPPROTO_IP, libc::IP_TTL, &9i32.to_ne_bytes()).expect("there is room");
+    control.push(libc::IPPROTO_IP, libc::IP_TTL, &9i32.to_ne_bytes()).expect("there is space");
     let plain = SendMsg::to(addr(&to), b"plain");
     let rich = plain.with_control(&control);
     let mut arena = MmsgBuf::new();
@@ -149,7 +149,7 @@ fn r2_a_send_after_one_with_control_data_has_none() {
 }
 
 #[test]
-fn a_control_buffer_that_is_lent_again_is_emptied() {
+fn a_reused_control_buffer_is_emptied() {
     let (rich, plain) = rich_and_plain();
     let mut control = ControlBuf::new();
     send_to_itself(&rich, 1);

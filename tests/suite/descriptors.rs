@@ -1,4 +1,4 @@
-//! Descriptors that come over Unix sockets: closed unless asked for, and owned if they are.
+//! Descriptors received over Unix sockets: closed unless asked for.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 use crate::common::choose_backend;
 use crate::common::descriptors::{Watched, is_cloexec, pass};
 use crate::common::linux::set_option;
-use crate::common::recv::{memory, room};
+use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::unix_pair;
 
 /// A way to receive.
@@ -22,7 +22,7 @@ type Way = (&'static str, fn(&OwnedFd));
 const WAYS: [Way; 11] = [
     ("recv_batch of many", |socket| {
         let mut memory = memory(8, 16);
-        socket.recv_batch(&mut room(&mut memory)).expect("they are there");
+        socket.recv_batch(&mut recv_msgs(&mut memory)).expect("they are there");
     }),
     ("recv_batch of one", |socket| {
         let mut byte = [0; 16];
@@ -30,12 +30,12 @@ const WAYS: [Way; 11] = [
     }),
     ("recv_batch that truncates", |socket| {
         let mut memory = memory(2, 1);
-        socket.recv_batch(&mut room(&mut memory)).expect("they are there");
+        socket.recv_batch(&mut recv_msgs(&mut memory)).expect("they are there");
     }),
     ("recv_batch with control buffers", |socket| {
         let mut controls: [ControlBuf; 4] = Default::default();
         let mut memory = memory(4, 16);
-        let msgs = room(&mut memory).into_iter().zip(&mut controls);
+        let msgs = recv_msgs(&mut memory).into_iter().zip(&mut controls);
         let mut msgs: Vec<_> = msgs.map(|(msg, control)| msg.with_control(control)).collect();
         let n = socket.recv_batch(&mut msgs).expect("they are there");
         msgs[..n].iter().for_each(|msg| assert_no_numbers(msg.control_messages()));
@@ -54,23 +54,23 @@ const WAYS: [Way; 11] = [
             socket.recv_into(&mut batch).expect("it is there");
         }
     }),
-    ("a peek, lent", |socket| {
+    ("a peek into messages", |socket| {
         let mut memory = memory(2, 16);
-        socket.recv_batch_with(&mut room(&mut memory), RecvFlags::PEEK).expect("it is there");
+        socket.recv_batch_with(&mut recv_msgs(&mut memory), RecvFlags::PEEK).expect("it is there");
     }),
-    ("a peek, owned", |socket| {
+    ("a peek into a batch", |socket| {
         let mut batch = RecvBatch::new(4, 16);
         socket.recv_into_with(&mut batch, RecvFlags::PEEK).expect("it is there");
         batch.messages().for_each(|message| assert_no_numbers(message.control_messages()));
     }),
     ("an arena", |socket| {
         let mut memory = memory(3, 16);
-        MmsgBuf::new().recv(socket, &mut room(&mut memory)).expect("they are there");
+        MmsgBuf::new().recv(socket, &mut recv_msgs(&mut memory)).expect("they are there");
     }),
     ("an Offload", |socket| {
         let socket = Offload::new(socket.as_fd()).expect("a socket");
         let mut memory = memory(1, 16);
-        socket.recv_batch(&mut room(&mut memory)).expect("it is there");
+        socket.recv_batch(&mut recv_msgs(&mut memory)).expect("it is there");
         socket.recv_into(&mut RecvBatch::new(8, 65_535)).expect("they are there");
     }),
 ];
@@ -93,7 +93,7 @@ fn pairs() -> [(OwnedFd, OwnedFd); 3] {
 }
 
 #[test]
-fn d10_descriptors_that_nobody_asked_for_are_closed() {
+fn d10_unrequested_descriptors_are_closed() {
     for (name, way) in WAYS {
         // 100 fit the control data, of 253 some do not.
         for count in [1, 100, 253] {
@@ -136,11 +136,11 @@ fn d10_a_peers_pidfd_is_closed() {
     if let Err(error) = set_option(&b, libc::SOL_SOCKET, SO_PASSPIDFD, 1) {
         return crate::common::skip("d10_a_peers_pidfd_is_closed", error);
     }
-    a.send(b"data").expect("there is room");
+    a.send(b"data").expect("there is space");
     let mut batch = RecvBatch::new(2, 16);
     assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
     let message = batch.messages().next().expect("one");
-    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is told");
+    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is received");
     assert_eq!(pidfd.data, [0xff; 4]);
 }
 
@@ -154,7 +154,7 @@ fn assert_copies(fds: &[OwnedFd], watched: &Watched, count: usize) {
 }
 
 #[test]
-fn d10_asked_for_by_a_message_they_are_owned() {
+fn d10_a_message_owns_the_descriptors_it_asked_for() {
     for (a, b) in pairs() {
         let watched = Watched::new();
         // At least one each: of a stream, what came without any goes together with what follows.
@@ -165,7 +165,7 @@ fn d10_asked_for_by_a_message_they_are_owned() {
             counts.iter().for_each(|count| pass(&a, b"data", &watched, *count));
             let (mut got, mut left) = (Vec::new(), 4);
             while left > 0 {
-                let msgs = room(&mut memory).into_iter().zip(&mut fds);
+                let msgs = recv_msgs(&mut memory).into_iter().zip(&mut fds);
                 let mut msgs: Vec<_> = msgs.map(|(msg, fds)| msg.with_fds(fds)).collect();
                 let n = b.recv_batch(&mut msgs[..left]).expect("they are there");
                 assert!(msgs[..n].iter().all(|msg| !msg.control_truncated()));
@@ -183,21 +183,21 @@ fn d10_asked_for_by_a_message_they_are_owned() {
 }
 
 #[test]
-fn d10_asked_for_by_one_message_of_a_batch_the_others_are_closed() {
+fn d10_messages_that_ask_for_no_descriptors_have_them_closed() {
     let (a, b) = unix_pair();
     let watched = Watched::new();
     let mut memory = memory(3, 16);
     let mut fds = Vec::new();
     for _ in 0..3 {
         (1..=3).for_each(|count| pass(&a, b"data", &watched, count));
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         let middle = msgs.remove(1).with_fds(&mut fds);
         msgs.insert(1, middle);
         assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
         drop(msgs);
         assert_copies(&fds, &watched, 2);
     }
-    // The next message that is received into the same room closes what came before.
+    // The next message that is received into the same space closes what came before.
     let mut byte = [0; 16];
     let mut msgs = [RecvMsg::new(&mut byte).with_fds(&mut fds)];
     for count in [1, 0, 2] {
@@ -211,7 +211,7 @@ fn d10_asked_for_by_one_message_of_a_batch_the_others_are_closed() {
 }
 
 #[test]
-fn d10_asked_for_by_a_batch_they_are_owned() {
+fn d10_a_batch_owns_the_descriptors_it_asked_for() {
     for slots in [1, 4, 40] {
         let (a, b) = unix_pair();
         let watched = Watched::new();
@@ -246,7 +246,7 @@ fn d10_asked_for_by_a_batch_they_are_owned() {
 }
 
 #[test]
-fn d10_what_is_not_taken_is_closed_by_what_comes_next() {
+fn d10_the_next_receive_closes_descriptors_not_taken() {
     let ends: [fn(RecvBatch, &OwnedFd); 5] = [
         |batch, _| drop(batch),
         |mut batch, _| batch.clear(),
@@ -292,7 +292,7 @@ fn d10_a_peek_gives_copies_and_leaves_the_others() {
 }
 
 #[test]
-fn d10_of_more_than_fit_those_that_came_are_owned() {
+fn d10_when_not_all_descriptors_fit_those_received_are_owned() {
     let (a, b) = unix_pair();
     let watched = Watched::new();
     let mut batch = RecvBatch::new(2, 16);
@@ -308,7 +308,7 @@ fn d10_of_more_than_fit_those_that_came_are_owned() {
 }
 
 #[test]
-fn d10_a_socket_that_is_not_the_crates_own_hands_them_on() {
+fn d10_a_wrapper_socket_passes_descriptors_on() {
     /// Receives by the socket in it, as a wrapper of another crate may.
     struct Wrapper(UnixDatagram);
     impl BatchSocket for Wrapper {
@@ -352,9 +352,9 @@ fn d10_descriptors_are_sent_from_borrowed_ones_alone() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(control.as_bytes().is_empty());
 
-    control.push_fds(&[watched.as_fd(), watched.as_fd()]).expect("there is room");
+    control.push_fds(&[watched.as_fd(), watched.as_fd()]).expect("there is space");
     let msg = SendMsg::new(b"data").with_control(&control);
-    assert_eq!(a.send_batch(&[msg; 3]).expect("there is room"), 3);
+    assert_eq!(a.send_batch(&[msg; 3]).expect("there is space"), 3);
     let mut batch = RecvBatch::new(4, 16);
     batch.accept_fds(true);
     assert_eq!(b.recv_into(&mut batch).expect("they are there"), 3);

@@ -10,29 +10,29 @@ use mmsg::{
     SendQueue,
 };
 
-use crate::common::recv::{data_of, memory, room};
+use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::udp4;
 use crate::common::{numbered, would_block};
 
-/// A socket in memory: what is sent is kept, and what is put in the inbox is received.
+/// A socket in memory: it stores what is sent, and receives what is put in its inbox.
 #[derive(Default)]
 struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
     sent: RefCell<Vec<Vec<u8>>>,
     /// How many datagrams it takes before it is full.
-    room: Cell<usize>,
+    capacity: Cell<usize>,
     send_calls: Cell<usize>,
-    /// What it tells of every datagram it gives out.
+    /// The metadata of every datagram it gives out.
     addr: Option<SocketAddr>,
     meta: RecvMeta,
 }
 
-/// A payload that the double refuses.
+/// A payload that the double rejects.
 const BAD: &[u8] = b"bad";
 
 impl Double {
-    fn with_room(room: usize) -> Self {
-        Self { room: room.into(), ..Self::default() }
+    fn with_capacity(capacity: usize) -> Self {
+        Self { capacity: capacity.into(), ..Self::default() }
     }
 
     fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
@@ -55,11 +55,11 @@ impl BatchSocket for Double {
         self.send_calls.set(self.send_calls.get() + 1);
         for (i, msg) in msgs.iter().enumerate() {
             let data = msg.slices().collect::<Vec<_>>().concat();
-            let error = match self.room.get() {
+            let error = match self.capacity.get() {
                 0 => ErrorKind::WouldBlock,
                 _ if data == BAD => ErrorKind::InvalidInput,
-                room => {
-                    self.room.set(room - 1);
+                capacity => {
+                    self.capacity.set(capacity - 1);
                     self.sent.borrow_mut().push(data);
                     continue;
                 }
@@ -100,11 +100,11 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
         let double =
             Double::with_inbox(&[b"short".to_vec(), b"much too long".to_vec(), Vec::new()]);
         assert_eq!(double.recv_into(&mut batch).expect("three are there"), 3);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             batch.messages().map(|m| (m.data(), m.truncated(), m.full_len())).collect();
         let expected =
             [(&b"short"[..], false, Some(5)), (b"much too", true, Some(13)), (b"", false, Some(0))];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert!(batch.messages().all(|message| message.addr() == double.addr));
 
         let to = socket.local_addr().expect("it is bound");
@@ -116,7 +116,7 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
 }
 
 #[test]
-fn a_double_may_give_trains() {
+fn a_double_may_give_coalesced_messages() {
     let mut double = Double::with_inbox(&[b"aabbc".to_vec(), b"dd".to_vec()]);
     double.meta.segment_size = Some(2);
     let mut memory = [vec![0; 3], vec![0; 8]];
@@ -136,7 +136,7 @@ fn a_double_may_give_trains() {
 fn a_double_without_flags_says_so() {
     let double = Double::with_inbox(&[b"data".to_vec()]);
     let mut memory = memory(2, 8);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let mut batch = RecvBatch::new(2, 8);
     for flags in [RecvFlags::PEEK, RecvFlags::DONT_WAIT, RecvFlags::FULL_LEN] {
         let error = double.recv_batch_with(&mut msgs, flags).expect_err("it knows none");
@@ -152,13 +152,13 @@ fn a_double_without_flags_says_so() {
 fn a_double_sends_from_an_iterator() {
     for count in [0, 1, 31, 32, 33, 64, 100] {
         let data = numbered(count, 8);
-        let double = Double::with_room(1_000);
-        let sent = double.send_iter(messages(&data)).expect("there is room");
+        let double = Double::with_capacity(1_000);
+        let sent = double.send_iter(messages(&data)).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
     // What it does not take is not taken: 40 of 100, and then none.
     let data = numbered(100, 8);
-    let double = Double::with_room(40);
+    let double = Double::with_capacity(40);
     assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
     assert!(would_block(double.send_iter(messages(&data[40..]).into_iter())));
     assert_eq!(double.sent.take(), data[..40]);
@@ -169,15 +169,15 @@ fn a_double_is_flushed_in_order_and_keeps_the_rest() {
     let data = numbered(200, 8);
     let mut queue = SendQueue::new(1 << 16);
     for msg in messages(&data) {
-        queue.push(&msg).expect("there is room");
+        queue.push(&msg).expect("there is space");
     }
     let double = Double::default();
     let mut done = 0;
-    for room in [1, 31, 32, 33, 3, 100] {
-        double.room.set(room);
-        assert_eq!(double.flush(&mut queue).expect("it has room"), room);
-        done += room;
-        assert_eq!((queue.len(), double.room.get()), (200 - done, 0));
+    for capacity in [1, 31, 32, 33, 3, 100] {
+        double.capacity.set(capacity);
+        assert_eq!(double.flush(&mut queue).expect("it has space"), capacity);
+        done += capacity;
+        assert_eq!((queue.len(), double.capacity.get()), (200 - done, 0));
         if done < 200 {
             assert!(would_block(double.flush(&mut queue)));
         }
@@ -189,22 +189,22 @@ fn a_double_is_flushed_in_order_and_keeps_the_rest() {
 }
 
 #[test]
-fn a_double_sends_each_and_tells_what_failed() {
+fn a_double_sends_each_and_reports_failures() {
     let mut data = numbered(100, 8);
     for index in [0, 1, 50, 99] {
         data[index] = BAD.to_vec();
     }
-    let double = Double::with_room(1_000);
+    let double = Double::with_capacity(1_000);
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| failed.push((index, error.kind()));
-    let done = double.send_each(messages(&data), &mut note).expect("there is room");
+    let done = double.send_each(messages(&data), &mut note).expect("there is space");
     assert_eq!(done, 100);
     assert_eq!(failed, [0, 1, 50, 99].map(|index| (index, ErrorKind::InvalidInput)));
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
     assert_eq!(double.sent.take(), good);
 
     // Full in between: those from there on are neither sent nor failed.
-    double.room.set(10);
+    double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
     assert_eq!(double.send_each(messages(&data), &mut note).expect("ten are taken"), 12);
@@ -214,7 +214,7 @@ fn a_double_sends_each_and_tells_what_failed() {
 }
 
 #[test]
-fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
+fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     struct Stubborn;
     impl BatchSocket for Stubborn {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -226,7 +226,7 @@ fn a_double_that_takes_nothing_and_says_no_error_ends_no_call_in_a_loop() {
     }
     let data = numbered(3, 8);
     let mut queue = SendQueue::new(1_000);
-    queue.push(&SendMsg::new(b"data")).expect("there is room");
+    queue.push(&SendMsg::new(b"data")).expect("there is space");
     let none = |_, _| panic!("nothing failed");
     assert_eq!(Stubborn.send_each(messages(&data), none).expect("no error"), 0);
     assert_eq!(Stubborn.send_iter(messages(&data)).expect("no error"), 0);
@@ -267,7 +267,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
             assert_eq!(sent, expected, "{count} from an iterator, {says}");
 
             let mut queue = SendQueue::new(1 << 16);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
             assert_eq!(liar().flush(&mut queue).expect("no error"), expected);
             assert_eq!(queue.len(), count - expected);
 
@@ -278,7 +278,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
 }
 
 #[test]
-fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
+fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
     /// Takes some, and from then on nothing.
     struct Tired(Cell<usize>);
     impl BatchSocket for Tired {
@@ -299,7 +299,7 @@ fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
         let none = |_, _| panic!("nothing failed");
         assert_eq!(tired().send_each(&msgs, none).expect("no error"), takes);
         let mut queue = SendQueue::new(1 << 16);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         assert_eq!(tired().flush(&mut queue).expect("no error"), takes);
         assert_eq!(queue.len(), 100 - takes);
     }
@@ -307,7 +307,7 @@ fn d16_one_that_stops_half_way_without_an_error_ends_every_call() {
 
 #[test]
 fn d11_failures_are_not_offered_with_all_that_follow_them() {
-    /// Refuses the bad ones, and counts what it is offered.
+    /// Rejects the bad ones, and counts what it is offered.
     struct Counting(Cell<usize>);
     impl BatchSocket for Counting {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -336,7 +336,7 @@ fn d11_failures_are_not_offered_with_all_that_follow_them() {
 }
 
 #[test]
-fn r8_a_double_that_tells_of_trains_of_nothing_gives_one_datagram() {
+fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut meta = RecvMeta::default();
     meta.segment_size = Some(0);
     let double = Double { meta, ..Double::with_inbox(&[b"one".to_vec()]) };
@@ -361,16 +361,16 @@ impl BatchSocket for Second<'_> {
 }
 
 #[test]
-fn r2_what_was_told_of_a_datagram_that_was_left_out_is_not_told_of_the_next() {
+fn r2_metadata_of_a_skipped_datagram_does_not_reach_the_next() {
     let socket = udp4();
-    let told = Ancillary::HOP_LIMIT.enable(&socket).expect("a socket");
+    let enabled = Ancillary::HOP_LIMIT.enable(&socket).expect("a socket");
     let to = socket.local_addr().expect("it is bound");
     socket.send_to(b"first", to).expect("it is taken");
     socket.send_to(b"second", to).expect("it is taken");
     let mut batch = RecvBatch::new(2, 8);
     assert_eq!(Second(&socket).recv_into(&mut batch).expect("both are there"), 1);
     let second = batch.iter().next().expect("one was counted");
-    assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{told:?}");
+    assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{enabled:?}");
 }
 
 /// Receives what it likes and counts as it likes.
@@ -393,7 +393,7 @@ impl BatchSocket for Miscounting {
 }
 
 #[test]
-fn d16_a_double_that_counts_more_than_it_was_given_room_for_is_held_to_the_room() {
+fn d16_a_count_larger_than_the_buffers_is_clamped() {
     for (count, size) in [(usize::MAX, None), (33, Some(1)), (usize::MAX / 2 + 1, Some(65_535))] {
         let mut meta = RecvMeta::default();
         meta.segment_size = size;

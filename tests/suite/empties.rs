@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 use socket2::SockRef;
 
-use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, connected, settle, udp4, udp6, unix_pair};
 use crate::common::threads::Call;
 
@@ -25,7 +25,7 @@ fn r8_empty_datagrams_come_in_their_place() {
     }
     settle();
     let mut memory = memory(8, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(to.recv_batch(&mut msgs[..6]).expect("they are there"), 6);
     assert_eq!(data_of(&msgs[..6]), sent);
     assert!(msgs[..6].iter().all(|msg| msg.addr() == Some(addr(&from))));
@@ -46,7 +46,7 @@ fn r8_one_empty_datagram_is_a_message() {
             assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
         }
         let mut memory = memory(4, 16);
-        assert_eq!(to.recv_batch(&mut room(&mut memory)[..1]).expect("it is there"), 1);
+        assert_eq!(to.recv_batch(&mut recv_msgs(&mut memory)[..1]).expect("it is there"), 1);
         assert_eq!(collect(&to, 1)[0].from, Some(addr(&from)));
     }
 }
@@ -56,10 +56,10 @@ fn r8_empty_unix_datagrams_are_messages_without_an_address() {
     let (a, b) = unix_pair();
     let sent = [&b""[..], b"", b"x", b""];
     for _ in 0..2 {
-        assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has room"), 4);
+        assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has space"), 4);
     }
     let mut memory = memory(4, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(b.recv_batch(&mut msgs).expect("four are there"), 4);
     assert_eq!(data_of(&msgs), sent);
     let mut batch = RecvBatch::new(4, 16);
@@ -77,7 +77,7 @@ fn r8_a_socket_that_is_shut_down_gives_no_messages() {
         shut_down(&socket);
         let mut memory = memory(40, 16);
         for count in [1, 2, 40] {
-            let mut msgs = room(&mut memory[..count]);
+            let mut msgs = recv_msgs(&mut memory[..count]);
             assert_eq!(socket.recv_batch(&mut msgs).expect("the end is no error"), 0);
             assert!(msgs.iter().all(|msg| msg.addr().is_none() && msg.is_empty()));
             let flags = RecvFlags::PEEK;
@@ -99,7 +99,7 @@ fn r8_what_was_waiting_before_the_end_is_received() {
     settle();
     shut_down(&to);
     let mut memory = memory(40, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(to.recv_batch(&mut msgs).expect("three were waiting"), 3);
     assert_eq!(data_of(&msgs[..3]), [&b"a"[..], b"", b"c"]);
     assert_eq!(to.recv_batch(&mut msgs).expect("the end is no error"), 0);
@@ -123,7 +123,7 @@ fn r8_a_blocked_receiver_returns_when_the_socket_is_shut_down() {
             if into_batch {
                 own.recv_into(&mut RecvBatch::new(8, 16))
             } else {
-                own.recv_batch(&mut room(&mut memory(8, 16)))
+                own.recv_batch(&mut recv_msgs(&mut memory(8, 16)))
             }
         });
         shut_down(&socket);
@@ -138,7 +138,7 @@ fn r8_a_descriptor_dropped_elsewhere_does_not_disturb_a_blocked_receiver() {
     let to_addr = addr(&to);
     let receiver = Call::blocked(move || {
         let mut memory = memory(8, 16);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         let count = to.recv_batch(&mut msgs)?;
         std::io::Result::Ok(data_of(&msgs[..count]))
     });
@@ -153,7 +153,7 @@ fn an_arena_that_saw_the_end_serves_other_sockets() {
     let mut arena = mmsg::MmsgBuf::new();
     let mut batch = RecvBatch::new(8, 16);
     let mut memory = memory(8, 16);
-    let mut msgs: Vec<RecvMsg<'_>> = room(&mut memory);
+    let mut msgs: Vec<RecvMsg<'_>> = recv_msgs(&mut memory);
     if cfg!(target_os = "linux") {
         shut_down(&ended);
         assert_eq!(arena.recv(&ended, &mut msgs).expect("the end is no error"), 0);

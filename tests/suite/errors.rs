@@ -1,4 +1,4 @@
-//! Errors: which message they belong to, their numbers, and what is sent all the same.
+//! Errors: which message they belong to, their numbers, and what is still sent.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use mmsg::{Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
 
-use crate::common::recv::{collect, memory, payloads, room};
+use crate::common::recv::{collect, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
 use crate::common::{choose_backend, code, would_block};
 
-/// What `send_each` told of: indices and error numbers.
+/// What `send_each` reported: indices and error numbers.
 fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usize, i32)>) {
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| {
@@ -21,7 +21,7 @@ fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usi
 }
 
 #[test]
-fn s8_a_datagram_that_is_too_long_is_named_and_its_neighbours_arrive() {
+fn s8_a_datagram_that_is_too_long_fails_alone() {
     let too_long = vec![0; 70_000];
     let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())];
     for (from, to) in pairs.into_iter().flatten() {
@@ -75,49 +75,52 @@ fn s8_the_tail_of_a_long_batch_is_not_lost_behind_a_failure() {
 }
 
 #[test]
-fn r10_a_refusal_is_told_once_and_loses_nothing_received() {
+fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
     let gone = refusing();
     for by_arena in [false, true] {
         let (socket, mut arena) = (udp4(), MmsgBuf::new());
         socket.send_to(b"earlier", addr(&socket)).expect("it is taken");
         socket.connect(addr(&gone)).expect("connecting does nothing but remember");
         let mut memory = memory(4, 16);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         let mut receive = || match by_arena {
             true => arena.recv(&socket, &mut msgs),
             false => socket.recv_batch(&mut msgs),
         };
         assert_eq!(socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet"), 1);
         settle();
-        // Linux tells of the error first; what came before it is still there.
+        // Linux returns the error first; earlier datagrams still wait.
         assert_eq!(code(receive()), libc::ECONNREFUSED);
         assert_eq!(receive().expect("the earlier one"), 1);
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(receive()), "told once");
-        assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "told once");
+        assert!(would_block(receive()), "returned once");
+        assert!(would_block(socket.recv_into(&mut RecvBatch::new(4, 16))), "returned once");
     }
 }
 
 #[test]
-fn r10_a_refusal_is_told_to_whoever_calls_next() {
+fn r10_whichever_call_comes_next_returns_connection_refused() {
     let gone = refusing();
     for sending in [false, true] {
         let socket = udp4();
         socket.connect(addr(&gone)).expect("connecting does nothing but remember");
         socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
         settle();
-        let told = match sending {
+        let reported = match sending {
             true => socket.send_batch(&[SendMsg::new(b"hello?"), SendMsg::new(b"hello??")]),
             false => socket.recv_into(&mut RecvBatch::new(4, 16)),
         };
-        assert_eq!(told.expect_err("refused").kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(reported.expect_err("it is returned").kind(), ErrorKind::ConnectionRefused);
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(socket.recv_batch(&mut room(&mut memory(4, 16)))), "told once");
+        assert!(
+            would_block(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))),
+            "returned once"
+        );
     }
 }
 
 #[test]
-fn r10_refusals_do_not_stop_a_batch_for_ever() {
+fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     // At first the peer hears only itself; then it listens to the socket.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
@@ -130,13 +133,13 @@ fn r10_refusals_do_not_stop_a_batch_for_ever() {
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
                 refused += 1;
-                assert!(refused < 100, "the same messages are refused for ever");
+                assert!(refused < 100, "the same messages fail for ever");
             }
         }
         settle();
     }
-    // The last datagram's refusal has nothing to be hidden behind.
-    assert_eq!(code(socket.recv_batch(&mut room(&mut memory(4, 16)))), libc::ECONNREFUSED);
+    // Nothing hides the error of the last datagram.
+    assert_eq!(code(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), libc::ECONNREFUSED);
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
     assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
@@ -146,7 +149,7 @@ fn r10_refusals_do_not_stop_a_batch_for_ever() {
 fn s11_an_error_of_one_destination_is_returned_with_its_number() {
     let (from, to) = (udp4(), udp4());
     let good = SendMsg::to(addr(&to), b"good");
-    // Refused before anything leaves the machine: broadcast was not asked for; an IPv6 address on
+    // Rejected before anything leaves the machine: broadcast was not asked for; an IPv6 address on
     // an IPv4 socket; port 0.
     let port = addr(&to).port();
     let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, port));
@@ -168,7 +171,7 @@ fn s11_an_error_of_one_destination_is_returned_with_its_number() {
 /// gives, and that a sandbox without multi-message calls gives.
 #[cfg(target_os = "linux")]
 #[test]
-fn s10_a_peer_that_forbids_it_is_no_sandbox() {
+fn s10_eperm_from_a_peer_is_not_taken_for_a_sandbox() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     choose_backend();
@@ -192,21 +195,21 @@ fn s10_a_peer_that_forbids_it_is_no_sandbox() {
         failed.push((index, error.raw_os_error()));
         b.connect_addr(&a_name).expect("it is there");
     };
-    assert_eq!(a.send_each(msgs, &mut turn_back).expect("the queue has room"), 4);
+    assert_eq!(a.send_each(msgs, &mut turn_back).expect("the queue has space"), 4);
     assert_eq!(failed, [(0, Some(libc::EPERM))]);
     assert_eq!(payloads(&b, 3), [b"1", b"2", b"3"]);
     assert_eq!(Some(Backend::current()), crate::BACKEND);
 }
 
 #[test]
-fn what_is_no_socket_is_an_error_and_no_more() {
+fn a_descriptor_that_is_no_socket_is_an_error() {
     choose_backend();
     let file = File::open("/dev/null").expect("every Unix has it");
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     for count in [1, 2] {
         assert_eq!(code(file.send_batch(&msgs[..count])), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_batch(&mut room(&mut memory(count, 16)))), libc::ENOTSOCK);
+        assert_eq!(code(file.recv_batch(&mut recv_msgs(&mut memory(count, 16)))), libc::ENOTSOCK);
         assert_eq!(code(file.recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
     }
 }
@@ -224,11 +227,11 @@ fn a_full_socket_is_no_error_of_a_message() {
     assert!(would_block(a.send_batch(&msgs[done..])));
     let got = collect(&b, done);
     assert!(got.iter().map(|got| &got.data[..]).eq(numbers[..done].iter().map(|n| &n[..])));
-    assert_eq!(a.send_each(&msgs[done..][..1], none).expect("there is room again"), 1);
+    assert_eq!(a.send_each(&msgs[done..][..1], none).expect("there is space again"), 1);
 }
 
 #[test]
-fn a_batch_that_cannot_be_is_refused_when_it_is_made() {
+fn an_impossible_batch_is_rejected_when_it_is_made() {
     let wrong =
         [(0, 1), (1, 0), (0, 0), (usize::MAX, 1), (1, usize::MAX), (usize::MAX, usize::MAX)];
     for (slots, len) in wrong {

@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use mmsg::{BatchSocket, SendMsg};
 
-use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{
     addr, connected, dual_stack, refusing, settle, udp4, udp6, unix_pair,
 };
 use crate::common::{code, numbered, would_block};
 
-/// There and back again: the source that is told is where an answer goes.
+/// There and back again: the received source is where an answer goes.
 fn there_and_back(client: &UdpSocket, server: &UdpSocket) {
     let sent = numbered(20, 33);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(server), data)).collect();
@@ -99,7 +99,7 @@ fn one_batch_to_and_from_both_families() {
 }
 
 #[test]
-fn a_connected_socket_sends_without_destinations_and_tells_the_source() {
+fn a_connected_socket_sends_without_destinations_and_receives_the_source() {
     let (a, b) = connected();
     let sent = numbered(5, 100);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::new(data)).collect();
@@ -110,7 +110,7 @@ fn a_connected_socket_sends_without_destinations_and_tells_the_source() {
 }
 
 #[test]
-fn a_destination_is_stronger_than_a_connection() {
+fn a_destination_overrides_the_connected_peer() {
     let ((a, b), other) = (connected(), udp4());
     let msgs = [SendMsg::to(addr(&other), b"to other"), SendMsg::new(b"to peer")];
     assert_eq!(a.send_batch(&msgs).expect("both are there"), 2);
@@ -134,17 +134,17 @@ fn unix_datagrams_have_no_internet_address() {
     let (a, b) = unix_pair();
     let sent = numbered(8, 5_000);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::new(data)).collect();
-    assert_eq!(a.send_batch(&msgs).expect("the queue has room for eight"), 8);
+    assert_eq!(a.send_batch(&msgs).expect("the queue has space for eight"), 8);
 
     let mut memory = memory(8, 6_000);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(b.recv_batch(&mut msgs).expect("eight are there"), 8);
     assert_eq!(data_of(&msgs), sent);
     assert!(msgs.iter().all(|msg| msg.addr().is_none() && !msg.truncated()));
 }
 
-/// A name of 100 bytes is longer than any Internet address: it is cut, and does no harm to what
-/// lies beside it.
+/// A name of 100 bytes is longer than any Internet address: it is truncated, and what lies
+/// beside it is intact.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_long_unix_name_is_no_internet_address() {
@@ -162,17 +162,17 @@ fn a_long_unix_name_is_no_internet_address() {
         sender.send_to_addr(data, &name).expect("it is there");
     }
     let mut memory = memory(4, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(receiver.recv_batch(&mut msgs).expect("two are there"), 2);
     assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
     assert!(msgs.iter().all(|msg| msg.addr().is_none()));
 }
 
 #[test]
-fn a_stranger_is_not_heard_on_a_connected_socket() {
+fn a_connected_socket_receives_nothing_from_strangers() {
     let (taken, stranger) = (refusing(), udp4());
     stranger.send_to(b"let me in", addr(&taken)).expect("the answer comes later");
     settle();
     taken.set_nonblocking(true).expect("it can");
-    assert!(would_block(taken.recv_batch(&mut room(&mut memory(2, 16)))));
+    assert!(would_block(taken.recv_batch(&mut recv_msgs(&mut memory(2, 16)))));
 }

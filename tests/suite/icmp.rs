@@ -1,5 +1,5 @@
-//! ICMP errors about datagrams that were sent: who hears of them, how often, and what is sent all the
-//! same.
+//! ICMP errors about datagrams that were sent: which calls return them, how often, and what is still
+//! sent.
 
 use std::io;
 use std::net::UdpSocket;
@@ -14,8 +14,8 @@ use crate::common::code;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, refusing, udp4};
 
-/// A socket that is told of ICMP errors, and one that takes what it sends.
-fn told() -> (UdpSocket, UdpSocket) {
+/// A socket with `ERRORS` on, and one that receives what it sends.
+fn reporting() -> (UdpSocket, UdpSocket) {
     let (from, open) = (udp4(), udp4());
     let on = Ancillary::ERRORS.enable(&from).expect("a socket");
     assert!(on.contains(Ancillary::ERRORS));
@@ -31,19 +31,19 @@ fn drain(socket: &UdpSocket, is_expected: impl Fn(&Report) -> bool) -> usize {
     count
 }
 
-/// Waits until what was sent has arrived, and then until the answers have.
+/// Waits until all datagrams are delivered, and then all answers.
 fn settle() {
     crate::common::sockets::settle();
     crate::common::sockets::settle();
 }
 
-fn is_refusal(report: &Report) -> bool {
+fn is_connection_refused(report: &Report) -> bool {
     report.event == Event::Refused
 }
 
 /// Of each batch the kernel sends the first message and swallows the error that it brings.
 #[test]
-fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
+fn d5_a_client_that_always_sends_several_gets_connection_refused() {
     type Send = fn(&UdpSocket, &[SendMsg<'_>]) -> io::Result<usize>;
     let ways: [Send; 4] = [
         |socket, msgs| socket.send_batch(msgs),
@@ -51,7 +51,7 @@ fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
         |socket, msgs| MmsgBuf::with_backend(crate::BACKEND.expect("one")).send(socket, msgs),
         |socket, msgs| {
             let mut queue = SendQueue::new(1 << 16);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
             socket.flush(&mut queue)
         },
     ];
@@ -71,19 +71,19 @@ fn d5_a_client_that_always_sends_several_hears_that_nobody_listens() {
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
                     refused += 1;
-                    assert!(refused < 1_000, "the same messages are refused for ever");
+                    assert!(refused < 1_000, "the same messages fail for ever");
                 }
             }
         }
         assert!(
             refused > 0,
-            "{window} at a time: {at} datagrams were refused, and none was told of"
+            "{window} at a time: {at} datagrams met a closed port, and no error came"
         );
     }
 }
 
 #[test]
-fn d5_send_each_tells_of_a_peer_that_is_gone() {
+fn d5_send_each_reports_a_peer_that_is_gone() {
     let peer = refusing();
     let socket = udp4();
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
@@ -102,7 +102,7 @@ fn deferred() -> (UdpSocket, UdpSocket) {
     let (socket, peer) = (udp4(), refusing());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let sent = socket.send_batch(&[SendMsg::new(b"hello?"); 4]).expect("the first is taken");
-    assert!(0 < sent && sent < 4, "{sent} sent before the refusal");
+    assert!(0 < sent && sent < 4, "{sent} sent before the error");
     // From now on the socket's peer listens, and its own error state is as new.
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     settle();
@@ -111,7 +111,7 @@ fn deferred() -> (UdpSocket, UdpSocket) {
 }
 
 #[test]
-fn d12_a_deferred_error_is_told_by_any_descriptor_of_the_socket_once() {
+fn d12_any_descriptor_of_the_socket_returns_a_deferred_error_once() {
     let msgs = [SendMsg::new(b"now?"), SendMsg::new(b"then?")];
     for (count, original_stays) in [(1, true), (2, true), (1, false), (2, false)] {
         let (socket, peer) = deferred();
@@ -124,7 +124,7 @@ fn d12_a_deferred_error_is_told_by_any_descriptor_of_the_socket_once() {
 
         assert_eq!(code(clone.send_batch(&msgs[..count])), libc::ECONNREFUSED);
         for socket in rest.iter().chain([&clone]) {
-            assert_eq!(socket.send_batch(&msgs[..count]).expect("told once"), count);
+            assert_eq!(socket.send_batch(&msgs[..count]).expect("returned once"), count);
             assert_eq!(payloads(&peer, count).len(), count);
         }
     }
@@ -132,7 +132,7 @@ fn d12_a_deferred_error_is_told_by_any_descriptor_of_the_socket_once() {
 
 #[test]
 fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
-    let (from, open) = told();
+    let (from, open) = reporting();
     let closed = refusing();
     let (good, bad) =
         (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"nobody listens"));
@@ -146,14 +146,14 @@ fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
         let good = 2 * (msgs.len() - refused);
         assert_eq!(payloads(&open, good), vec![b"good"; good]);
         settle();
-        assert_eq!(drain(&from, is_refusal), 2 * refused);
+        assert_eq!(drain(&from, is_connection_refused), 2 * refused);
     }
 }
 
 /// As `drain_errors` documents it: each time that such a datagram is offered it is tried twice.
 #[test]
 fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
-    let (from, open) = told();
+    let (from, open) = reporting();
     let too_big = vec![0; 65_510];
     let good = SendMsg::to(addr(&open), b"good");
     let bad = SendMsg::to(addr(&open), &too_big);
@@ -173,9 +173,9 @@ fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
 
 /// Beyond what the receive buffer holds, the kernel reports nothing.
 #[test]
-fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it() {
+fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     const SENT: usize = 60;
-    let (from, open) = told();
+    let (from, open) = reporting();
     SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");
     let closed = refusing();
     let (good, bad) =
@@ -198,15 +198,18 @@ fn d18_an_error_that_has_no_room_in_the_queue_is_told_by_the_call_that_meets_it(
         settle();
     }
     let last = usize::from(from.send_batch(&[good]).is_err());
-    let reports = drain(&from, is_refusal);
+    let reports = drain(&from, is_connection_refused);
     assert!(0 < reports && reports < refused, "{reports} reports fit of {refused}");
-    // Near the end one may be told both ways, for nobody can look into the queue.
-    let told = heard + last + reports;
-    assert!((refused..=refused + 2).contains(&told), "{refused}, {heard} and {reports} told");
-    // With room again the queue alone tells, and nobody else's datagram fails.
-    assert_eq!(from.send_batch(&[good]).expect("told once"), 1);
+    // Near the end one may come both ways, for nobody can look into the queue.
+    let reported = heard + last + reports;
+    assert!(
+        (refused..=refused + 2).contains(&reported),
+        "{refused}, {heard} returned and {reports} reported"
+    );
+    // With space again the error is in the queue alone, and no other datagram fails.
+    assert_eq!(from.send_batch(&[good]).expect("returned once"), 1);
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
     settle();
     assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);
-    assert_eq!(drain(&from, is_refusal), 1);
+    assert_eq!(drain(&from, is_connection_refused), 1);
 }

@@ -9,7 +9,7 @@ use mmsg::{
     BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
 };
 
-use crate::common::recv::room;
+use crate::common::recv::recv_msgs;
 use crate::common::sockets::{addr, udp4};
 use crate::common::{NET, choose_backend};
 
@@ -27,7 +27,7 @@ fn streams() -> (UnixStream, UnixStream) {
     (a, b)
 }
 
-/// Bytes of which each tells its place from those around it.
+/// Bytes of which each differs from those around it.
 fn bytes() -> Vec<u8> {
     (0..MANY).map(|i| (i % 251) as u8).collect()
 }
@@ -42,8 +42,8 @@ fn d1_a_hundred_thousand_waiting_messages_are_received_by_one_call() {
         let sent = &sent[..offered];
         for by_arena in [false, true] {
             memory.iter_mut().for_each(|buffer| buffer[0] = 0xEE);
-            near.write_all(sent).expect("there is room for all");
-            let mut msgs = room(&mut memory[..offered]);
+            near.write_all(sent).expect("there is space for all");
+            let mut msgs = recv_msgs(&mut memory[..offered]);
             let received = match by_arena {
                 true => MmsgBuf::new().recv(&far, &mut msgs),
                 false => far.as_fd().recv_batch(&mut msgs),
@@ -53,20 +53,20 @@ fn d1_a_hundred_thousand_waiting_messages_are_received_by_one_call() {
         }
     }
     for _ in 0..2 {
-        near.write_all(&sent).expect("there is room for all");
+        near.write_all(&sent).expect("there is space for all");
         assert_eq!(far.as_fd().recv_into(&mut batch).expect("all are there"), MANY);
         assert!(batch.iter().map(|datagram| datagram.data()[0]).eq(sent.iter().copied()));
     }
 }
 
 #[test]
-fn d1_room_for_a_hundred_thousand_is_no_wait_for_them() {
+fn d1_a_receive_of_a_hundred_thousand_does_not_wait_for_them() {
     let (mut near, far) = streams();
     let mut memory = vec![vec![0xEE]; MANY];
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     for waiting in [1, 16, 17, 1_025] {
         let sent = &bytes()[..waiting];
-        near.write_all(sent).expect("there is room for all");
+        near.write_all(sent).expect("there is space for all");
         let received = far.as_fd().recv_batch(&mut msgs).expect("they are there");
         assert_eq!(received, waiting);
         assert!(msgs[..received].iter().map(|msg| msg.data()[0]).eq(sent.iter().copied()));
@@ -80,7 +80,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
     let sent = bytes();
     let msgs: Vec<_> = sent.chunks(1).map(SendMsg::new).collect();
     let mut queue = SendQueue::new(64 << 20);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     for way in 0..6 {
         let (near, mut far) = streams();
         let reader = thread::spawn(move || {
@@ -96,7 +96,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
             4 => Offload::new(near).expect("a socket").send_batch(&msgs),
             _ => MmsgBuf::new().send(&near, &msgs),
         };
-        assert_eq!(count.expect("the reader makes room"), MANY, "way {way}");
+        assert_eq!(count.expect("the reader makes space"), MANY, "way {way}");
         let came = reader.join().expect("it only reads").expect("all of them come");
         assert!(came == sent, "way {way}");
     }
@@ -105,7 +105,7 @@ fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
 
 #[test]
 fn d1_a_hundred_thousand_messages_are_sent_with_offload_by_one_call() {
-    // Most of them find no room in the receiver, and nobody is told: it is UDP.
+    // The receiver drops most of them silently: it is UDP.
     let (near, far) = (udp4(), udp4());
     let near = Offload::new(near).expect("a UDP socket");
     let sent = bytes();

@@ -2,7 +2,7 @@
 
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, data_of, memory, payloads, room};
+use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{numbered, payload};
 
@@ -15,7 +15,7 @@ fn m1_an_address_that_was_not_written_is_none() {
     for _ in 0..3 {
         // The same slots hold an address, and then a message without one.
         let mut mem = memory(4, 16);
-        let mut msgs = room(&mut mem);
+        let mut msgs = recv_msgs(&mut mem);
         for _ in 0..6 {
             inet.send_to(b"from somewhere", addr(&inet)).expect("it is taken");
         }
@@ -28,7 +28,7 @@ fn m1_an_address_that_was_not_written_is_none() {
         // Nothing was received into the fourth.
         assert_eq!((msgs[3].addr(), msgs[3].len()), (None, 0));
 
-        a.send_batch(&[SendMsg::new(b"from nowhere"); 6]).expect("the queue has room");
+        a.send_batch(&[SendMsg::new(b"from nowhere"); 6]).expect("the queue has space");
         assert_eq!(arena.recv(&b, &mut msgs[..3]).expect("six are there"), 3);
         assert!(msgs.iter().all(|msg| msg.addr().is_none()));
         assert_eq!(b.recv_into(&mut batch).expect("three are left"), 3);
@@ -47,7 +47,7 @@ fn m1_both_families_share_an_arena() {
             assert_eq!(arena.send(socket, &[SendMsg::to(to, &data); 3]).expect("taken"), 3);
             settle();
             let mut memory = memory(3, 64);
-            let mut msgs = room(&mut memory);
+            let mut msgs = recv_msgs(&mut memory);
             assert_eq!(arena.recv(socket, &mut msgs).expect("three are there"), 3);
             assert!(msgs.iter().all(|msg| msg.addr() == Some(to) && msg.data() == data));
         }
@@ -67,7 +67,7 @@ fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
         assert_eq!(sender.send(&from, &msgs).expect("loopback takes them"), count);
         settle();
         let mut memory = memory(count, 100);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         assert_eq!(receiver.recv(&to, &mut msgs).expect("they are there"), count);
         assert_eq!(data_of(&msgs), sent);
         assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from))));
@@ -89,7 +89,7 @@ fn m2_one_call_that_grows_the_arena_keeps_what_it_has_received() {
     assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 200);
     settle();
     let mut memory = memory(200, 64);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(MmsgBuf::new().recv(&to, &mut msgs).expect("they are there"), 200);
     assert_eq!(data_of(&msgs), sent);
 }
@@ -138,7 +138,7 @@ fn m3_payload_may_lie_at_any_address() {
 }
 
 #[test]
-fn m4_what_does_not_fit_this_call_waits_for_the_next() {
+fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     let (from, to) = (udp4(), udp4());
     let sent = numbered(50, 20);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
@@ -146,14 +146,14 @@ fn m4_what_does_not_fit_this_call_waits_for_the_next() {
     settle();
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(6, 64);
-    // One slice holds the room and the results: there is no second one to be too short.
+    // One slice holds buffers and results: there is no second one to be too short.
     for (count, into_batch) in [(1, false), (4, false), (6, true), (2, false), (6, true)] {
         if into_batch {
             assert_eq!(to.recv_into(&mut batch).expect("more are there"), count);
             got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
         } else {
             let mut memory = memory(count, 64);
-            let mut msgs = room(&mut memory);
+            let mut msgs = recv_msgs(&mut memory);
             assert_eq!(to.recv_batch(&mut msgs).expect("more are there"), count);
             got.extend(data_of(&msgs));
         }
@@ -166,7 +166,7 @@ fn m4_what_does_not_fit_this_call_waits_for_the_next() {
 fn m4_part_of_a_slice_may_be_offered() {
     let (from, to) = (udp4(), udp4());
     let mut memory = memory(6, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     for i in 0u8..6 {
         from.send_to(&[i], addr(&to)).expect("it is taken");
     }

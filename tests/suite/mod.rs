@@ -23,13 +23,13 @@ mod control_reuse;
 #[cfg(target_os = "linux")]
 mod descriptors;
 #[cfg(target_os = "linux")]
+mod gro;
+#[cfg(target_os = "linux")]
 mod icmp;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
-mod refusals;
-#[cfg(target_os = "linux")]
-mod trains;
+mod rejections;
 
 #[test]
 fn the_backend_of_this_binary_is_in_use() {

@@ -11,11 +11,11 @@ use crate::common::sockets::{addr, udp4, udp6};
 use crate::common::{code, skip};
 
 #[test]
-fn s10_a_firewall_refuses_one_destination_alone() {
-    let name = "s10_a_firewall_refuses_one_destination_alone";
+fn s10_a_firewall_rejects_one_destination_alone() {
+    let name = "s10_a_firewall_rejects_one_destination_alone";
     in_namespace(name, || {
         let (from, open, closed) = (udp4(), udp4(), udp4());
-        if let Err(error) = firewall::refuse_port(addr(&closed).port()) {
+        if let Err(error) = firewall::reject_port(addr(&closed).port()) {
             return skip(name, format_args!("no firewall rule: {error}"));
         }
         let good = SendMsg::to(addr(&open), b"good");
@@ -37,7 +37,7 @@ fn s10_a_firewall_refuses_one_destination_alone() {
 
         let mut queue = SendQueue::new(1 << 16);
         for msg in [good, bad, good] {
-            queue.push(&msg).expect("there is room");
+            queue.push(&msg).expect("there is space");
         }
         assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
         assert_eq!(code(from.flush(&mut queue)), libc::EPERM);
@@ -50,13 +50,13 @@ fn s10_a_firewall_refuses_one_destination_alone() {
 }
 
 #[test]
-fn s11_a_missing_route_is_returned_and_harms_no_other_message() {
-    let name = "s11_a_missing_route_is_returned_and_harms_no_other_message";
+fn s11_a_missing_route_fails_its_message_alone() {
+    let name = "s11_a_missing_route_fails_its_message_alone";
     in_namespace(name, || {
         // Addresses for documentation (RFC 5737, RFC 3849): there is nothing but loopback here.
         let nowhere4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
         let nowhere6 = "[2001:db8::1]:9".parse().expect("an address");
-        // Bound to no address: one of loopback's would be refused for another reason.
+        // Bound to no address: one of loopback's would be rejected for another reason.
         let unbound = std::net::UdpSocket::bind("0.0.0.0:0").expect("any port");
         let pairs =
             [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];

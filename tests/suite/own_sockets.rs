@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::NET;
-use crate::common::recv::{data_of, memory, room};
+use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, connected, settle, udp4, unix_pair};
 
 /// Two connected blocking sockets, seen through the trait alone: every method does what it does.
@@ -15,7 +15,7 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
     let mut queue = SendQueue::new(1_000);
     for msg in &msgs {
-        queue.push(msg).expect("there is room");
+        queue.push(msg).expect("there is space");
     }
     let no_error = &mut |index, error| panic!("message {index}: {error}");
     assert_eq!(a.send_batch(&msgs).expect("it is taken"), 2);
@@ -25,7 +25,7 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     settle();
 
     let mut memory = memory(2, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(b.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
     for flags in [RecvFlags::NONE, RecvFlags::DONT_WAIT] {
         assert_eq!(b.recv_batch_with(&mut msgs, flags).expect("more are there"), 2);
@@ -121,7 +121,7 @@ fn tokio_sockets() {
         let (mut batch, mut queue) = (RecvBatch::new(64, 64), SendQueue::new(10_000));
         let data: Vec<_> = (0u8..100).map(|i| [i, 7]).collect();
         for data in &data {
-            queue.push(&SendMsg::new(data)).expect("there is room");
+            queue.push(&SendMsg::new(data)).expect("there is space");
         }
         let mut got = Vec::new();
         while got.len() < data.len() {
@@ -145,7 +145,7 @@ fn an_arena_takes_the_same_sockets() {
     let (a, b) = connected();
     let mut arena = MmsgBuf::new();
     let mut memory = memory(4, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let (shared, borrowed) = (Arc::new(a), b.as_fd());
     assert_eq!(arena.send(&shared, &[SendMsg::new(b"one"); 3]).expect("they are taken"), 3);
     settle();

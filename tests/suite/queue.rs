@@ -19,7 +19,7 @@ fn narrow() -> (UnixDatagram, UnixDatagram) {
 fn filled(data: &[Vec<u8>]) -> SendQueue {
     let mut queue = SendQueue::new(1 << 20);
     for data in data {
-        queue.push(&SendMsg::new(data)).expect("there is room");
+        queue.push(&SendMsg::new(data)).expect("there is space");
     }
     queue
 }
@@ -30,7 +30,7 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 }
 
 #[test]
-fn what_a_full_socket_does_not_take_stays_in_order_and_in_place() {
+fn messages_beyond_a_full_socket_stay_queued_in_order() {
     let (a, b) = narrow();
     let sent = numbered(200, 30);
     let mut queue = filled(&sent);
@@ -62,7 +62,7 @@ fn pushes_between_partial_flushes_go_to_the_end() {
     // Before each flush there is some of the last round's and some of this one's.
     while got.len() < sent.len() {
         for data in pushed.by_ref().take(20) {
-            queue.push(&SendMsg::new(data)).expect("there is room");
+            queue.push(&SendMsg::new(data)).expect("there is space");
         }
         assert_holds(&queue, &sent[got.len()..]);
         let taken = a.flush(&mut queue).expect("it takes some");
@@ -82,7 +82,7 @@ fn assert_holds(queue: &SendQueue, next: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_full_queue_refuses_and_takes_again_after_a_flush() {
+fn a_full_queue_rejects_pushes_until_it_is_flushed() {
     let socket = udp4();
     let (to, data) = (addr(&socket), [7; 100]);
     let each = 100 + SendQueue::OVERHEAD;
@@ -108,7 +108,7 @@ fn a_full_queue_refuses_and_takes_again_after_a_flush() {
 }
 
 #[test]
-fn d22_what_can_never_fit_is_another_error_than_a_full_queue() {
+fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let each = 10 + SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(2 * each);
     let fits = SendMsg::new(b"0123456789");
@@ -138,7 +138,7 @@ fn d22_what_can_never_fit_is_another_error_than_a_full_queue() {
 #[test]
 fn d22_debug_shows_no_payload() {
     let mut queue = SendQueue::new(1_000);
-    queue.push(&SendMsg::new(&[201; 7])).expect("there is room");
+    queue.push(&SendMsg::new(&[201; 7])).expect("there is space");
     let shown = format!("{queue:?}");
     assert!(!shown.contains("201"), "{shown}");
     assert!(shown.contains("len: 1") && shown.contains("capacity: 1000"), "{shown}");
@@ -154,13 +154,13 @@ fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     let expected = ((1u64 << 32) + (1 << 20)).try_into().unwrap_or(usize::MAX);
     assert_eq!((msg.len(), msg.is_empty()), (expected, false));
     let mut queue = SendQueue::new(2 << 20);
-    queue.push(&SendMsg::new(b"before")).expect("there is room");
+    queue.push(&SendMsg::new(b"before")).expect("there is space");
     assert_eq!(queue.push(&msg), Err(PushError::TooLong));
     // Sums that wrap to nothing at all, where they wrap.
     assert_eq!(queue.push(&SendMsg::gather(&parts[1..])), Err(PushError::TooLong));
-    queue.push(&SendMsg::new(b"after")).expect("there is room");
+    queue.push(&SendMsg::new(b"after")).expect("there is space");
     assert_eq!(queue.bytes(), 11 + 2 * SendQueue::OVERHEAD);
-    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 2);
+    assert_eq!(a.flush(&mut queue).expect("the peer has space"), 2);
     assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
 }
 
@@ -170,7 +170,7 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
     let too_long = vec![0; 70_000];
     let mut queue = SendQueue::new(1 << 20);
     for data in [&b"one"[..], b"two", &too_long, b"four", &too_long] {
-        queue.push(&SendMsg::to(addr(&to), data)).expect("there is room");
+        queue.push(&SendMsg::to(addr(&to), data)).expect("there is space");
     }
     assert_eq!(from.flush(&mut queue).expect("the first two are good"), 2);
     for _ in 0..2 {
@@ -189,22 +189,22 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
 }
 
 #[test]
-fn what_is_gathered_is_queued_as_one() {
+fn a_gathered_message_is_queued_as_one() {
     let (a, b) = unix_pair();
     let data = payload(1, 600);
     let parts = [&data[..0], &data[..1], &data[1..500], &data[500..]].map(IoSlice::new);
     let mut queue = SendQueue::new(10_000);
-    queue.push(&SendMsg::gather(&parts)).expect("there is room");
-    queue.push(&SendMsg::gather(&[])).expect("there is room");
-    queue.push(&SendMsg::new(&data)).expect("there is room");
-    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 3);
+    queue.push(&SendMsg::gather(&parts)).expect("there is space");
+    queue.push(&SendMsg::gather(&[])).expect("there is space");
+    queue.push(&SendMsg::new(&data)).expect("there is space");
+    assert_eq!(a.flush(&mut queue).expect("the peer has space"), 3);
     assert_eq!(payloads(&b, 3), [&data[..], b"", &data]);
 
     // The payload is the queue's own: the caller's may change.
     let mut memory = [1u8; 4];
-    queue.push(&SendMsg::new(&memory)).expect("there is room");
+    queue.push(&SendMsg::new(&memory)).expect("there is space");
     IoSliceMut::new(&mut memory).fill(2);
-    assert_eq!(a.flush(&mut queue).expect("the peer has room"), 1);
+    assert_eq!(a.flush(&mut queue).expect("the peer has space"), 1);
     assert_eq!(payloads(&b, 1), [[1; 4]]);
 }
 
@@ -221,7 +221,7 @@ fn a_queue_that_was_cleared_or_shrunk_goes_on() {
     assert_eq!(payloads(&b, again), sent[taken..taken + again]);
     queue.clear();
     assert_eq!((queue.len(), queue.bytes(), queue.pop_front()), (0, 0, false));
-    queue.push(&SendMsg::new(b"new")).expect("there is room");
+    queue.push(&SendMsg::new(b"new")).expect("there is space");
     assert_eq!(a.flush(&mut queue).expect("it takes it"), 1);
     assert_eq!(payloads(&b, 1), [b"new"]);
 }

@@ -15,17 +15,17 @@ fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAdd
     let mut buffer = [0; 8];
     let mut msg = RecvMsg::new(&mut buffer);
     msg.fill(b"question", source, meta);
-    let told = msg.reply(b"answer").map(|reply| {
+    let reply_parts = msg.reply(b"answer").map(|reply| {
         assert_eq!(reply.slices().collect::<Vec<_>>(), [b"answer"]);
         (reply.dest(), reply.meta())
     });
     let of_datagram = msg.datagrams().next().expect("it is one").reply(b"answer");
-    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), told);
-    told
+    assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), reply_parts);
+    reply_parts
 }
 
 #[test]
-fn d3_nobody_is_answered_who_gives_no_address_or_port() {
+fn d3_a_message_without_address_or_port_gets_no_reply() {
     let none = RecvMeta::default();
     let unanswerable =
         ["192.0.2.1:0", "[2001:db8::1]:0", "[::ffff:192.0.2.1]:0", "0.0.0.0:68", "[::]:546"];
@@ -153,14 +153,14 @@ fn d3_a_full_socket_ends_an_iterator_at_the_count() {
     let got = collect(&b, handled);
     assert!(got.iter().map(|got| &got.data).eq(&data[..handled]));
     let one = data[handled..].iter().take(1).map(|data| SendMsg::new(data));
-    assert_eq!(a.send_each(one, no_error).expect("there is room again"), 1);
+    assert_eq!(a.send_each(one, no_error).expect("there is space again"), 1);
     assert_eq!(payloads(&b, 1), [&data[handled][..]]);
 }
 
 /// A datagram from port 0 has no answer, and costs those around it nothing.
 #[cfg(target_os = "linux")]
 #[test]
-fn d3_a_datagram_from_port_0_costs_nobody_the_answer() {
+fn d3_a_datagram_from_port_0_costs_no_other_reply() {
     use crate::common::{raw::RawSender, skip};
     use std::net::SocketAddr::V4;
 
@@ -168,7 +168,7 @@ fn d3_a_datagram_from_port_0_costs_nobody_the_answer() {
     let V4(to) = addr(&server) else { panic!("an IPv4 socket") };
     let raw = match RawSender::to(to) {
         Ok(raw) => raw,
-        Err(error) => return skip("d3_a_datagram_from_port_0_costs_nobody_the_answer", error),
+        Err(error) => return skip("d3_a_datagram_from_port_0_costs_no_other_reply", error),
     };
     for data in [b"0", b"1", b"2"] {
         raw.send_from(0, data).expect("loopback takes it");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
-use crate::common::recv::{collect, data_of, memory, room};
+use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
 use crate::common::{NET, would_block};
@@ -18,7 +18,7 @@ type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
 fn by_messages<const COUNT: usize>(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
     let mut memory = memory(COUNT, 64);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let count = socket.recv_batch(&mut msgs)?;
     Ok(data_of(&msgs[..count]))
 }
@@ -126,7 +126,7 @@ const SENDS: [fn(&UnixDatagram) -> io::Result<usize>; 4] = [
     |socket| socket.send_iter([SendMsg::new(b"late"); 3]),
     |socket| {
         let mut queue = SendQueue::new(1_000);
-        queue.push(&SendMsg::new(b"late")).expect("there is room");
+        queue.push(&SendMsg::new(b"late")).expect("there is space");
         socket.flush(&mut queue)
     },
 ];
@@ -166,7 +166,7 @@ fn a_signal_does_not_end_a_send() {
                 let len = b.recv(&mut buffer).expect("it was taken");
                 assert_eq!(&buffer[..len], b"early");
             }
-            let sent = sender.result().expect("there is room again");
+            let sent = sender.result().expect("there is space again");
             assert!(collect(&b, sent).iter().all(|got| got.data == b"late"));
         }
     }

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, payloads, room};
+use crate::common::recv::{collect, payloads, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{code, payload};
 
@@ -16,7 +16,7 @@ fn send(from: &UdpSocket, to: &UdpSocket, data: &[u8]) {
     assert_eq!(from.send_batch(&[SendMsg::to(addr(to), data)]).expect("it is taken"), 1);
 }
 
-fn each_size_arrives(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
+fn each_size_is_received(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
     let mut buffer = vec![0; 65_535];
     let mut batch = RecvBatch::new(2, 65_535);
     for &size in sizes {
@@ -39,14 +39,14 @@ fn each_size_arrives(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
 
 #[test]
 fn every_size_over_ipv4() {
-    each_size_arrives(&udp4(), &udp4(), &SIZES);
+    each_size_is_received(&udp4(), &udp4(), &SIZES);
 }
 
 #[test]
 fn every_size_over_ipv6() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
     // Without the IP header in its length field, IPv6 carries 20 bytes more.
-    each_size_arrives(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
+    each_size_is_received(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_datagram_gathered_from_uneven_buffers_is_one() {
 #[test]
 fn a_datagram_is_scattered_over_uneven_buffers() {
     let (from, to) = (udp4(), udp4());
-    let room: usize = UNEVEN.iter().sum();
-    for size in [0, 1, 2, 4, 5, 704, 767, 768, 769, room - 1, room, room + 1] {
+    let capacity: usize = UNEVEN.iter().sum();
+    for size in [0, 1, 2, 4, 5, 704, 767, 768, 769, capacity - 1, capacity, capacity + 1] {
         let data = payload(size, size);
         send(&from, &to, &data);
         let mut memory = UNEVEN.map(|len| vec![0xEE; len]);
@@ -89,8 +89,8 @@ fn a_datagram_is_scattered_over_uneven_buffers() {
         let mut msgs = [RecvMsg::scatter(&mut buffers)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
         let msg = &msgs[0];
-        let kept = size.min(room);
-        assert_eq!((msg.len(), msg.truncated()), (kept, size > room));
+        let kept = size.min(capacity);
+        assert_eq!((msg.len(), msg.truncated()), (kept, size > capacity));
         let slices: Vec<_> = msg.slices().collect();
         assert!(slices.iter().all(|slice| !slice.is_empty()));
         assert_eq!(slices.concat(), data[..kept]);
@@ -132,7 +132,7 @@ fn no_buffers_make_an_empty_datagram() {
 }
 
 #[test]
-fn room_for_nothing_cuts_all() {
+fn a_buffer_of_no_bytes_truncates_every_datagram() {
     let (from, to) = (udp4(), udp4());
     for _ in 0..4 {
         send(&from, &to, b"four");
@@ -153,14 +153,14 @@ fn room_for_nothing_cuts_all() {
 }
 
 #[test]
-fn more_buffers_than_the_system_takes_are_its_error() {
+fn more_buffers_than_the_kernel_takes_are_its_error() {
     let (a, b) = unix_pair();
     let parts = vec![IoSlice::new(b"x"); 1_025];
     assert_eq!(a.send_batch(&[SendMsg::gather(&parts[1..])]).expect("1,024 are taken"), 1);
     assert_eq!(payloads(&b, 1), [b"x".repeat(1_024)]);
     assert_eq!(code(a.send_batch(&[SendMsg::gather(&parts)])), libc::EMSGSIZE);
 
-    a.send(b"still there").expect("the queue has room");
+    a.send(b"still there").expect("the queue has space");
     let mut bytes = vec![[0; 1]; 1_025];
     let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
@@ -169,7 +169,7 @@ fn more_buffers_than_the_system_takes_are_its_error() {
 }
 
 #[test]
-fn d13_too_many_buffers_are_refused_before_anything_is_received() {
+fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());
     for place in [0, 1, 4] {
         for data in [b"one", b"two"] {
@@ -179,10 +179,10 @@ fn d13_too_many_buffers_are_refused_before_anything_is_received() {
         let mut memory = vec![vec![0; 8]; 5];
         let mut bytes = vec![[0; 1]; 1_025];
         let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         msgs[place] = RecvMsg::scatter(&mut buffers);
         assert_eq!(code(far.recv_batch(&mut msgs)), libc::EMSGSIZE);
-        // Nobody else hears of it, and nothing is lost.
+        // No other call returns it, and nothing is lost.
         send(&far, &near, b"innocent");
         assert_eq!(payloads(&near, 1), [b"innocent"]);
         assert_eq!(payloads(&far, 2), [b"one", b"two"]);

@@ -7,7 +7,7 @@ use std::thread;
 use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg, clear_pool};
 
 use crate::common::payload;
-use crate::common::recv::{data_of, memory, payloads, room};
+use crate::common::recv::{data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, udp4};
 
 const THREADS: usize = 8;
@@ -39,7 +39,7 @@ type Receive<'a> = dyn FnMut(&UdpSocket, usize, &mut Vec<Vec<u8>>) + 'a;
 
 fn by_pool(socket: &UdpSocket, most: usize, got: &mut Vec<Vec<u8>>) {
     let mut memory = memory(most, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let count = socket.recv_batch(&mut msgs).expect("something is there");
     got.extend(data_of(&msgs[..count]));
 }
@@ -83,7 +83,7 @@ fn eight_threads_on_one_socket_by_their_own_arenas_and_batches() {
             turn += 1;
             if turn % 2 == 0 {
                 let mut memory = memory(most, 16);
-                let mut msgs = room(&mut memory);
+                let mut msgs = recv_msgs(&mut memory);
                 let count = arena.recv(socket, &mut msgs).expect("something is there");
                 got.extend(data_of(&msgs[..count]));
             } else {
@@ -105,7 +105,7 @@ fn an_arena_a_batch_and_a_queue_go_from_thread_to_thread() {
         (arena, batch, queue) = thread::scope(|scope| {
             let socket = &socket;
             let turn = scope.spawn(move || {
-                queue.push(&SendMsg::to(addr(socket), &[i])).expect("there is room");
+                queue.push(&SendMsg::to(addr(socket), &[i])).expect("there is space");
                 assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), 1);
                 assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
                 assert_eq!(batch.iter().next().expect("one was counted").data(), [i]);
@@ -139,7 +139,7 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
 
 /// What a task may hold while it waits, on a runtime with several threads.
 #[test]
-fn everything_that_is_lent_can_be_sent_to_another_thread_and_shared() {
+fn every_public_type_is_send_and_sync() {
     fn both<T: Send + Sync>(_: &T) {}
     let batch = RecvBatch::new(1, 8);
     both(&batch);

@@ -1,13 +1,13 @@
-//! Messages that are longer than their room, and lengths that are each message's own.
+//! Messages that are longer than their buffers, and the length of each message.
 
 use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::payload;
-use crate::common::recv::{collect, data_of, memory, room};
+use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
 #[test]
-fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
+fn r7_only_the_truncated_message_says_so() {
     let (from, to) = (udp4(), udp4());
     let lens = [3, 100, 8, 9, 0, 7];
     let sent: Vec<_> = lens.iter().map(|&len| payload(len, len)).collect();
@@ -18,7 +18,7 @@ fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
     settle();
 
     let mut memory = memory(6, 8);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(to.recv_batch(&mut msgs).expect("they are there"), 6);
     let mut batch = RecvBatch::new(6, 8);
     assert_eq!(to.recv_into(&mut batch).expect("they are there"), 6);
@@ -27,31 +27,31 @@ fn r7_a_cut_message_says_so_and_leaves_its_neighbours_alone() {
         let kept = data.len().min(8);
         assert_eq!((msg.data(), slot.data()), (&data[..kept], &data[..kept]));
         assert_eq!((msg.addr(), slot.addr()), (Some(addr(&from)), Some(addr(&from))));
-        let cut = data.len() > 8;
-        assert_eq!((msg.truncated(), slot.truncated()), (cut, cut));
+        let truncated = data.len() > 8;
+        assert_eq!((msg.truncated(), slot.truncated()), (truncated, truncated));
         assert!(!msg.control_truncated() && !slot.control_truncated());
-        // How long it was is told only on request.
-        let full = (!cut).then_some(data.len());
+        // The full length is received only on request.
+        let full = (!truncated).then_some(data.len());
         assert_eq!((msg.full_len(), slot.full_len()), (full, full));
-        assert!(msg.datagrams().all(|datagram| datagram.truncated() == cut));
+        assert!(msg.datagrams().all(|datagram| datagram.truncated() == truncated));
     }
     assert!(batch.iter().map(|datagram| datagram.truncated()).eq(lens.map(|len| len > 8)));
 }
 
 #[test]
-fn r7_a_unix_datagram_is_cut_like_any_other() {
+fn r7_a_unix_datagram_is_truncated_like_any_other() {
     let (a, b) = unix_pair();
     let sent = [&b"short"[..], b"much too long", b"short"];
-    assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has room"), 3);
+    assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has space"), 3);
     let mut memory = memory(3, 8);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
     assert_eq!(data_of(&msgs), [&b"short"[..], b"much too", b"short"]);
     assert!(msgs.iter().map(RecvMsg::truncated).eq([false, true, false]));
 }
 
 #[test]
-fn the_full_length_of_a_cut_message_is_told_on_request() {
+fn a_truncated_message_has_its_full_length_on_request() {
     let (from, to) = (udp4(), udp4());
     let lens = [4, 1_000, 0, 9, 65_507];
     let mut batch = RecvBatch::new(8, 8);
@@ -60,9 +60,9 @@ fn the_full_length_of_a_cut_message_is_told_on_request() {
             from.send_to(&payload(len, len), addr(&to)).expect("it is taken");
         }
         settle();
-        let told: Vec<_> = if round == 0 {
+        let lens_seen: Vec<_> = if round == 0 {
             let mut memory = memory(5, 8);
-            let mut msgs = room(&mut memory);
+            let mut msgs = recv_msgs(&mut memory);
             let count = to.recv_batch_with(&mut msgs, RecvFlags::FULL_LEN).expect("five");
             msgs[..count].iter().map(|m| (m.len(), m.full_len(), m.truncated())).collect()
         } else {
@@ -70,10 +70,10 @@ fn the_full_length_of_a_cut_message_is_told_on_request() {
             let one = |m: mmsg::Message<'_>| (m.data().len(), m.full_len(), m.truncated());
             batch.messages().map(one).collect()
         };
-        // What the flag asks for is Linux's to tell.
+        // Only Linux gives what the flag asks for.
         let linux = cfg!(any(target_os = "linux", target_os = "android"));
         let full = |len: usize| (len <= 8 || linux).then_some(len);
-        assert!(told.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));
+        assert!(lens_seen.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));
     }
 }
 
@@ -86,7 +86,7 @@ fn r9_the_result_counts_messages_and_each_has_its_own_length() {
     }
     settle();
     let mut memory = memory(9, 2_000);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     // A single-message call gives bytes, a multi-message call messages; here it is messages.
     assert_eq!(to.recv_batch(&mut msgs).expect("four are there"), 4);
     assert!(msgs[..4].iter().map(RecvMsg::len).eq(lens));
@@ -104,7 +104,7 @@ fn r9_the_result_counts_messages_and_each_has_its_own_length() {
 fn messages_that_were_not_counted_keep_what_they_held() {
     let (from, to) = (udp4(), udp4());
     let mut memory = memory(3, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     for data in [b"first", b"other", b"third"] {
         from.send_to(data, addr(&to)).expect("it is taken");
     }

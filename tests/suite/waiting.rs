@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg};
 
-use crate::common::recv::{data_of, memory, payloads, room};
+use crate::common::recv::{data_of, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 use crate::common::threads::Call;
 use crate::common::would_block;
 
-/// The ways to receive with room for a whole batch, each giving the datagrams it got.
+/// The ways to receive with space for a whole batch, each giving the datagrams it got.
 type Receive = fn(&UdpSocket, RecvFlags) -> io::Result<Vec<Vec<u8>>>;
 
 fn by_messages(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
     let mut memory = memory(64, 64);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let count = socket.recv_batch_with(&mut msgs, flags)?;
     Ok(data_of(&msgs[..count]))
 }
@@ -76,7 +76,7 @@ fn r1_the_read_timeout_is_honoured() {
 }
 
 #[test]
-fn r1_a_datagram_does_not_begin_another_wait() {
+fn r1_a_datagram_does_not_restart_the_timeout() {
     for receive in WAYS {
         let socket = udp4();
         socket.send_to(b"here", addr(&socket)).expect("it is taken");
@@ -139,11 +139,11 @@ fn a_peek_fills_one_message_and_leaves_the_datagram() {
 }
 
 #[test]
-fn a_peek_into_no_room_tells_the_length() {
+fn a_peek_without_space_gives_the_length() {
     let socket = udp4();
     socket.send_to(&[7; 1_234], addr(&socket)).expect("it is taken");
     let mut memory = memory(3, 0);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
     assert_eq!(socket.recv_batch_with(&mut msgs, flags).expect("one can be seen"), 1);
     assert_eq!((msgs[0].len(), msgs[0].truncated()), (0, true));
@@ -154,13 +154,13 @@ fn a_peek_into_no_room_tells_the_length() {
 }
 
 #[test]
-fn a_receive_with_room_for_one_waits_as_any_other() {
+fn a_receive_of_one_message_waits_as_any_other() {
     let socket = udp4();
     let to = addr(&socket);
     let own = socket.try_clone().expect("a second descriptor");
     let receiver = Call::blocked(move || {
         let mut memory = memory(1, 64);
-        let mut msgs = room(&mut memory);
+        let mut msgs = recv_msgs(&mut memory);
         own.recv_batch(&mut msgs).map(|count| data_of(&msgs[..count]))
     });
     socket.send_to(b"one", to).expect("it is taken");
@@ -168,14 +168,14 @@ fn a_receive_with_room_for_one_waits_as_any_other() {
 }
 
 #[test]
-fn unix_sockets_wait_in_the_same_way() {
+fn unix_sockets_wait_as_udp_sockets_do() {
     let (a, b) = unix_pair();
     let mut memory = memory(8, 16);
-    let mut msgs = room(&mut memory);
+    let mut msgs = recv_msgs(&mut memory);
     assert!(would_block(b.recv_batch_with(&mut msgs, RecvFlags::DONT_WAIT)));
     b.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     assert!(would_block(b.recv_batch(&mut msgs)));
-    a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("the queue has room");
+    a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("the queue has space");
     assert_eq!(b.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
     assert_eq!(b.recv_batch(&mut msgs).expect("two are there"), 2);
     assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);

@@ -1,4 +1,4 @@
-//! What is to be moved, and whether it has arrived.
+//! The datagrams of a workload, and the check that they were received.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ pub const SLOT_LEN: usize = 1500;
 pub const COALESCED_LEN: usize = 65_535;
 /// Receive buffers for coalesced messages, where as many as there are datagrams would be absurd.
 const MOST_COALESCED: usize = 32;
-/// The congestion bits that are sent and looked for where metadata is asked for: ECT(0).
+/// The ECN bits sent, and expected where metadata is received: ECT(0).
 pub const ECN: u8 = 0b10;
 
 /// Datagrams that a turn moves: so many to each destination, all from one socket.
@@ -53,7 +53,7 @@ impl Load {
     }
 }
 
-/// A datagram that has arrived.
+/// A received datagram.
 pub struct Seen<'a> {
     pub addr: SocketAddr,
     pub data: &'a [u8],
@@ -77,7 +77,7 @@ impl Seen<'_> {
     }
 }
 
-/// Compares what arrives in a turn with what was sent.
+/// Compares the datagrams received in a turn with those sent.
 pub struct Check {
     load: Load,
     /// Where it is sent from.
@@ -106,12 +106,12 @@ impl Check {
     }
 }
 
-/// All workloads of one thread. `room` is how many datagrams may wait at a socket.
-pub fn all(room: usize) -> Vec<Load> {
+/// All workloads of one thread. `capacity` is how many datagrams may wait at a socket.
+pub fn all(capacity: usize) -> Vec<Load> {
     let mut loads = Vec::new();
     for metadata in [false, true] {
         for payload in [15, 1200] {
-            let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= room);
+            let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);
             loads.extend(sweep.map(|batch| Load {
                 workload: "batch",
                 payload,

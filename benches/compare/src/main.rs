@@ -118,9 +118,9 @@ fn main() -> ExitCode {
 
 fn compare(filter: &str, extent: Extent) -> io::Result<()> {
     let mut tables = Tables::create(extent, filter.is_empty())?;
-    let mut loads = load::all(wire::room()?);
+    let mut loads = load::all(wire::capacity()?);
     if loads.iter().all(|load| load.each < 512) {
-        println!("skipped: batches that the receive buffer has no room for (root has more)");
+        println!("skipped: batches that the receive buffer has no space for (root has more)");
     }
     loads.retain(|load| load.workload.contains(filter));
 

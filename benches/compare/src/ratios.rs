@@ -34,7 +34,8 @@ struct Row {
 }
 
 pub fn run(filter: &str, test: bool) -> io::Result<()> {
-    let rows: Vec<_> = all(wire::room()?).into_iter().filter(|r| r.name.contains(filter)).collect();
+    let rows: Vec<_> =
+        all(wire::capacity()?).into_iter().filter(|r| r.name.contains(filter)).collect();
     if test {
         let count = rows.len();
         rows.into_iter().flat_map(|row| (row.sides)()).for_each(|mut side| _ = side(true));
@@ -47,7 +48,7 @@ pub fn run(filter: &str, test: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn all(room: usize) -> Vec<Row> {
+fn all(capacity: usize) -> Vec<Row> {
     let load = |each, payload| Load {
         workload: "batch",
         payload,
@@ -58,7 +59,7 @@ fn all(room: usize) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     for payload in [15, 1200] {
-        for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= room) {
+        for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
             rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
             rows.push(of(["mmsg RecvMsg", "raw"], load(batch, payload), Some(1.06)));
         }

@@ -18,7 +18,7 @@ pub fn write(from: &Path, to: &Path) -> io::Result<()> {
     let charts = charts::draw(&measured, to).map_err(io::Error::other)?;
     fs::write(to.join("benchmarks.md"), page::text(&measured, &charts)?)?;
     println!("benchmarks.md is written, and {} charts", charts.len());
-    // What a test has measured is nothing to tell.
+    // Tests measure nothing worth printing.
     if measured.about.get("extent").is_some_and(|extent| extent == "test") {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use std::ptr;
 
 use libc::{c_int, socklen_t};
 
-/// Gives a socket room for `bytes` of waiting datagrams, or as much as may be had, and returns how
+/// Gives a socket space for `bytes` of waiting datagrams, or as much as may be had, and returns how
 /// much that is.
 pub fn grow_receive_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
     let socket2 = socket2::SockRef::from(socket);

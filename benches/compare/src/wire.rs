@@ -11,7 +11,7 @@ use crate::sockets::{grow_receive_buffer, never_fragment};
 
 /// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
 const CHARGE: usize = 4096;
-/// Room for the largest batch.
+/// Space for the largest batch.
 const MOST: usize = 1024;
 
 /// What `near` sends arrives at one of `far`.
@@ -57,7 +57,7 @@ impl Wire {
 }
 
 /// Datagrams that may wait at a socket here.
-pub fn room() -> io::Result<usize> {
+pub fn capacity() -> io::Result<usize> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     Ok(grow_receive_buffer(&socket, CHARGE * MOST)? / CHARGE)
 }

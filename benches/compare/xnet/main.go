@@ -34,7 +34,7 @@ func main() {
 		log.Fatal(err)
 	}
 	near, far := bind(), bind()
-	// Room for the largest batch, beyond the system's limit if the process may.
+	// Space for the largest batch, beyond the system's limit if the process may.
 	if err := far.SetReadBuffer(4 << 20); err != nil {
 		log.Fatal(err)
 	}

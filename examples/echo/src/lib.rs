@@ -113,7 +113,7 @@ fn say(line: impl Display) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// A socket with room for bursts, whose calls end after `wait`. Bound to `addr`, shared with other
+/// A socket with space for bursts, whose calls end after `wait`. Bound to `addr`, shared with other
 /// sockets of this user if `shared`.
 fn socket(addr: SocketAddr, shared: bool, wait: Duration) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None)?;

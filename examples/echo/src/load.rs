@@ -35,7 +35,7 @@ pub struct Options {
 
 /// How long a datagram may take to come back before it gives up its place in the window.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a call waits before the generator looks for those.
+/// How long a call waits before the generator checks for those.
 const WAIT: Duration = Duration::from_millis(20);
 /// Datagrams to send, and messages to receive, in one call at most.
 const BATCH: usize = 64;

@@ -28,7 +28,7 @@ pub struct Options {
     way: Way,
 }
 
-/// How long a thread waits in a call before it looks whether to stop.
+/// How long a thread waits in a call before it checks whether to stop.
 const WAIT: Duration = Duration::from_millis(200);
 /// Holds any datagram and any coalesced message. Pages that no datagram reaches take no memory.
 const LARGEST: usize = 65_535;
@@ -99,7 +99,7 @@ fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
     (0..count).map(|_| socket(addr, true, WAIT)).collect()
 }
 
-/// A socket with its options set, before anybody hears of it.
+/// A socket with its options set, before its address is printed.
 enum Ready {
     Std(UdpSocket),
     Batch(UdpSocket),

@@ -1,4 +1,4 @@
-//! What the zone says to a question. Bytes in, bytes out; both kinds of server use it.
+//! What the zone says to a question. Bytes in, bytes out; both servers use it.
 
 use std::ptr;
 
@@ -23,7 +23,7 @@ pub fn answer(zone: &Zone, datagram: &[u8], out: &mut [u8; LARGEST]) -> Option<u
 }
 
 fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), Wrong> {
-    if query.class != CLASS_IN || TRANSFERS.contains(&query.kind) {
+    if query.class != CLASS_IN || TRANSFERS.contains(&query.ty) {
         return Err(Wrong::Refused);
     }
     let asked = query.name.as_bytes();
@@ -31,7 +31,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     let (mut name, mut at) = (asked, HEADER);
     let mut followed = [None; MOST_ALIASES];
     for slot in 0..=MOST_ALIASES {
-        let found = zone.find(name, query.kind);
+        let found = zone.find(name, query.ty);
         if !matches!(found, Found::Cut(..) | Found::Outside) {
             reply.set_authoritative();
         }
@@ -48,9 +48,9 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
                 deny(zone, asked, reply);
                 return Ok(());
             }
-            Found::Node(node) => match alias(node, query.kind) {
+            Found::Node(node) => match alias(node, query.ty) {
                 None => {
-                    give(zone, asked, node, query.kind, at, reply);
+                    give(zone, asked, node, query.ty, at, reply);
                     return Ok(());
                 }
                 Some(alias) => {
@@ -68,15 +68,15 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The alias to follow for records of type `kind`.
-fn alias(node: &Node, kind: u16) -> Option<&RrSet> {
-    if kind == CNAME || kind == ANY { None } else { node.get(CNAME) }
+/// The alias to follow for records of type `ty`.
+fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
+    if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
 }
 
 /// Writes the node's records of a type, or that there are none.
-fn give(zone: &Zone, asked: &[u8], node: &Node, kind: u16, at: usize, reply: &mut Reply<'_>) {
+fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, at: usize, reply: &mut Reply<'_>) {
     let mut given = false;
-    for set in node.sets.iter().filter(|set| kind == ANY || set.kind == kind) {
+    for set in node.sets.iter().filter(|set| ty == ANY || set.ty == ty) {
         given = true;
         if !reply.push(Section::Answer, at, set) {
             return;

@@ -71,12 +71,12 @@ impl<'a, S: BatchSocket> Server<'a, S> {
                 .push(from, query.meta().reply(), |out| answer(self.zone, query.data(), out));
         }
         for msg in self.answers.iter() {
-            // There is room: the queue was made for a batch.
+            // There is space: the queue was made for a batch.
             self.totals.failed += u64::from(self.queue.push(&msg).is_err());
         }
     }
 
-    /// Sends what the socket takes, waiting for room as long as its timeout says.
+    /// Sends what the socket takes, waiting for space as long as its timeout says.
     fn send(&mut self) {
         match self.socket.flush(&mut self.queue) {
             Ok(sent) => self.totals.answered += sent as u64,
@@ -90,7 +90,7 @@ impl<'a, S: BatchSocket> Server<'a, S> {
     }
 }
 
-/// Whether an error says only that nothing came, or that there was no room, while the call waited.
+/// Whether an error says only that nothing came, or that there was no space, while the call waited.
 fn is_silence(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
@@ -128,8 +128,8 @@ impl Answers {
         if self.bytes.len() < start + LARGEST {
             self.bytes.resize(start + LARGEST, 0);
         }
-        let Some(room) = self.bytes[start..].first_chunk_mut() else { return };
-        if let Some(len) = write(room) {
+        let Some(free) = self.bytes[start..].first_chunk_mut() else { return };
+        if let Some(len) = write(free) {
             self.list.push(Answer { to, meta, bytes: start..start + len });
         }
     }

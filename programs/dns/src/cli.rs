@@ -32,7 +32,7 @@ pub enum Mode {
     /// In batches, by this crate.
     Batch,
     /// In batches, with GSO: answers of the same length to the same client leave as one, which the
-    /// kernel takes apart (UDP_SEGMENT).
+    /// kernel segments (UDP_SEGMENT).
     Offload,
     /// One at a time on tokio's socket, without this crate, to compare with. The answers' source
     /// address is what the system picks.

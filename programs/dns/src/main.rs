@@ -101,7 +101,7 @@ fn serve(socket: UdpSocket, mode: Mode, zone: &Zone, stop: &Stop) -> Result<Tota
     match mode {
         Mode::Batch => Ok(batch::Server::new(&socket, zone, false).run(stop)),
         Mode::Offload => {
-            // Queries come from many places, one by one: there is nothing to join on receive.
+            // Queries come from many places, unsegmented: there is nothing to coalesce.
             let socket = Offload::builder().gro(false).build(socket).map_err(failed)?;
             Ok(batch::Server::new(&socket, zone, true).run(stop))
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use mmsg::Ancillary;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How long a thread waits in a call before it looks whether to stop.
+/// How long a thread waits in a call before it checks whether to stop.
 const WAIT: Duration = Duration::from_millis(200);
-/// Room in the socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
-const ROOM: usize = 4 << 20;
+/// Space in the socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// Sockets that listen on `addr`, `count` of them on one port.
 pub fn listen(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
@@ -31,9 +31,9 @@ pub fn listen(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
 
 fn new_socket(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
-    // A system that refuses the size leaves its own.
-    let _ = socket.set_recv_buffer_size(ROOM);
-    let _ = socket.set_send_buffer_size(ROOM);
+    // A system that rejects the size leaves its own.
+    let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(BUFFER_BYTES);
     // Both directions: a socket that is full must not hold up the end either.
     socket.set_read_timeout(Some(WAIT))?;
     socket.set_write_timeout(Some(WAIT))?;

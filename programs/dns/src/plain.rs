@@ -11,7 +11,7 @@ use crate::reply::LARGEST;
 use crate::stop::Stop;
 use crate::zone::Zone;
 
-/// How often it looks whether to stop.
+/// How often it checks whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Answers queries until it is to stop, on a runtime of this thread.

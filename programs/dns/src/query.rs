@@ -24,7 +24,7 @@ pub struct Query<'a> {
     pub question: &'a [u8],
     /// The name in the question in small letters, in wire format.
     pub name: Name,
-    pub kind: u16,
+    pub ty: u16,
     pub class: u16,
     pub edns: Option<Edns>,
     pub wrong: Option<Wrong>,
@@ -64,7 +64,7 @@ impl<'a> Query<'a> {
         }
         let name = Name { bytes: [0; LONGEST_NAME], len: 0 };
         let mut query =
-            Self { header, question: &[], name, kind: 0, class: 0, edns: None, wrong: None };
+            Self { header, question: &[], name, ty: 0, class: 0, edns: None, wrong: None };
         let opcode = header[2] >> 3 & 0xf;
         let read = if opcode != 0 {
             Err(Wrong::NotImplemented)
@@ -86,7 +86,7 @@ impl<'a> Query<'a> {
         u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
     }
 
-    /// What EDNS says in a message of any kind, as far as that is laid out as a question is.
+    /// What EDNS says in a message of any type, as far as that is laid out as a question is.
     /// (Notifications are, and updates: RFC 1996, RFC 2136.)
     fn find_edns(&self, datagram: &[u8]) -> Option<Edns> {
         let mut rest = &datagram[HEADER..];
@@ -99,7 +99,7 @@ impl<'a> Query<'a> {
         }
         for _ in 0..self.count(10) {
             let record = Record::read(rest)?;
-            if record.kind == OPT {
+            if record.ty == OPT {
                 return Some(record.edns());
             }
             rest = &rest[record.len..];
@@ -112,14 +112,14 @@ impl<'a> Query<'a> {
         let mut rest = &datagram[HEADER..];
         let name = read_name(&mut self.name, rest).ok_or(Wrong::Form)?;
         let fixed = rest.get(name..name + 4).ok_or(Wrong::Form)?;
-        self.kind = u16::from_be_bytes([fixed[0], fixed[1]]);
+        self.ty = u16::from_be_bytes([fixed[0], fixed[1]]);
         self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
         (self.question, rest) = rest.split_at(name + 4);
 
         for i in 0..in_between + additional {
             let record = Record::read(rest).ok_or(Wrong::Form)?;
             rest = &rest[record.len..];
-            if record.kind == OPT {
+            if record.ty == OPT {
                 if i < in_between || !record.of_root || self.edns.is_some() {
                     return Err(Wrong::Form);
                 }
@@ -161,7 +161,7 @@ fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
 /// A record beside the question.
 struct Record<'a> {
     of_root: bool,
-    kind: u16,
+    ty: u16,
     class: u16,
     ttl: [u8; 4],
     data: &'a [u8],
@@ -178,7 +178,7 @@ impl<'a> Record<'a> {
         let end = start + usize::from(u16::from_be_bytes([l0, l1]));
         Some(Self {
             of_root: bytes[0] == 0,
-            kind: u16::from_be_bytes([k0, k1]),
+            ty: u16::from_be_bytes([k0, k1]),
             class: u16::from_be_bytes([c0, c1]),
             ttl: [t0, t1, t2, t3],
             data: bytes.get(start..end)?,
@@ -192,7 +192,7 @@ impl<'a> Record<'a> {
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
     }
 
-    /// Whether EDNS's options fill the data, none of them cut.
+    /// Whether EDNS's options fill the data, none of them truncated.
     fn options_are_whole(&self) -> bool {
         let mut options = self.data;
         while let Some([_, _, l0, l1]) = options.first_chunk() {

@@ -7,7 +7,7 @@ use crate::zone::RrSet;
 pub const LARGEST: usize = 4096;
 /// The longest one to who says nothing (RFC 1035, section 4.2.1).
 const WITHOUT_EDNS: usize = 512;
-/// What this server says that it can receive: a datagram that no network cuts to pieces.
+/// The size that this server announces: a datagram that no network fragments.
 const RECEIVES: u16 = 1232;
 /// Bytes of EDNS's record.
 const OPT: usize = 11;
@@ -39,7 +39,7 @@ impl<'b> Reply<'b> {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
         out[..2].copy_from_slice(&[id0, id1]);
-        // An answer, of the same kind, to one who wants recursion or not.
+        // An answer with the opcode and RD bit of the query.
         out[2] = 0x80 | flags & 0x79;
         out[5] = u8::from(!query.question.is_empty());
         let question_end = HEADER + query.question.len();
@@ -89,7 +89,7 @@ impl<'b> Reply<'b> {
         true
     }
 
-    /// What is truncated is asked for again another way; a half answer is of no use to anyone.
+    /// Clients repeat a truncated query another way; a partial answer is of no use.
     fn truncate(&mut self, section: &Section) {
         self.out[2] |= TRUNCATED;
         if !matches!(section, Section::Additional) {

@@ -31,10 +31,10 @@ fn answered(zone: &Zone, datagram: &[u8]) -> Option<Vec<u8>> {
     answer::answer(zone, datagram, &mut out).map(|len| out[..len].to_vec())
 }
 
-fn question(name: &str, kind: RecordType, size: Option<u16>) -> Message {
+fn question(name: &str, ty: RecordType, size: Option<u16>) -> Message {
     let mut message = Message::new();
     let name = Name::from_ascii(name).expect("a name");
-    message.set_id(0x1234).add_query(Question::query(name, kind));
+    message.set_id(0x1234).add_query(Question::query(name, ty));
     if let Some(size) = size {
         let mut edns = Edns::new();
         edns.set_max_payload(size);
@@ -57,18 +57,18 @@ fn names() -> impl Strategy<Value = String> {
     })
 }
 
-fn kinds() -> impl Strategy<Value = RecordType> {
+fn record_types() -> impl Strategy<Value = RecordType> {
     use RecordType::{A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT};
     prop::sample::select(vec![A, AAAA, ANY, CNAME, DS, MX, NS, SOA, SRV, TXT])
 }
 
 /// Well-formed questions.
 fn questions() -> impl Strategy<Value = Message> {
-    (names(), kinds(), prop::option::of(any::<u16>()))
-        .prop_map(|(name, kind, size)| question(&name, kind, size))
+    (names(), record_types(), prop::option::of(any::<u16>()))
+        .prop_map(|(name, ty, size)| question(&name, ty, size))
 }
 
-/// A well-formed question of which some bytes were changed, and which may be cut.
+/// A well-formed question of which some bytes were changed, and which may be truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (questions(), changes, prop::option::of(any::<prop::sample::Index>())).prop_map(
@@ -117,7 +117,7 @@ proptest! {
         let asked = &message.queries()[0];
         let lower = asked.name().to_lowercase().to_bytes().expect("it can be written");
         prop_assert_eq!(query.name.as_bytes(), &lower[..]);
-        prop_assert_eq!(query.kind, u16::from(asked.query_type()));
+        prop_assert_eq!(query.ty, u16::from(asked.query_type()));
         prop_assert_eq!(query.class, u16::from(asked.query_class()));
         let size = query.edns.map(|edns| edns.size);
         prop_assert_eq!(size, message.extensions().as_ref().map(Edns::max_payload));
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(answer.extensions().is_some(), message.extensions().is_some());
 
         let (records, asked) = (records(), &message.queries()[0]);
-        let find = |name: &Name, kind| records.get(&RrKey::new(name.to_lowercase().into(), kind));
+        let find = |name: &Name, ty| records.get(&RrKey::new(name.to_lowercase().into(), ty));
         let sections = [answer.answers(), answer.name_servers(), answer.additionals()];
         for record in sections.into_iter().flatten() {
             let wildcard = Name::from_ascii("*.any.example.test.").expect("a name");
@@ -173,9 +173,9 @@ fn edns_is_answered_with_edns() {
     let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";
     // A record of the same name, which is pointed to, and no data.
     let record = [0xc0, 12, 0, 1, 0, 255, 0, 0, 0, 0, 0, 0];
-    // Version 0, "DNSSEC OK"; and with an option that is cut.
+    // Version 0, "DNSSEC OK"; and with a truncated option.
     let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
-    let cut = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
+    let truncated = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
     let (query, notify, update) = (0, 4 << 3, 5 << 3);
     let (form, not_implemented) = (1, 4);
     type Case<'a> = (u8, [u8; 4], &'a [&'a [u8]], u8);
@@ -186,7 +186,7 @@ fn edns_is_answered_with_edns() {
         (query, [0, 0, 0, 1], &[&opt], form),
         (query, [2, 0, 0, 1], &[www, www, &opt], form),
         (query, [1, 0, 0, 2], &[www, &opt, &opt], form),
-        (query, [1, 0, 0, 1], &[www, &cut], form),
+        (query, [1, 0, 0, 1], &[www, &truncated], form),
     ];
     for (flags, counts, parts, code) in cases {
         let mut bytes = vec![0x12, 0x34, flags, 0];
@@ -198,7 +198,7 @@ fn edns_is_answered_with_edns() {
         let edns = message.extensions().as_ref().expect("EDNS");
         assert_eq!((edns.version(), edns.flags().dnssec_ok), (0, true), "{bytes:?}");
 
-        // What is cut before it is whole is nobody's EDNS.
+        // A truncated record is no EDNS.
         let last = parts.last().expect("one at least").len();
         bytes.truncate(bytes.len() - last + 5);
         let back = answered(&zone(), &bytes).expect("it is answered");

@@ -35,7 +35,7 @@ pub struct Node {
 
 /// The records of one name and type.
 pub struct RrSet {
-    pub kind: u16,
+    pub ty: u16,
     /// Each from its type on, ready to be sent: the name in front is the sender's.
     pub records: Vec<Box<[u8]>>,
     /// The names that they point to, which their bytes end with: of CNAME and NS.
@@ -107,7 +107,7 @@ impl Zone {
             return Ok(());
         }
         let encoded = RrSet::encode(set, set.ttl())?;
-        let is_cut = encoded.kind == NS && name != self.apex;
+        let is_cut = encoded.ty == NS && name != self.apex;
         self.has_cuts |= is_cut;
         // The names between this one and the apex exist, too.
         for at in suffixes(&name).take(below).skip(1) {
@@ -132,11 +132,11 @@ impl Zone {
         suffixes(name).position(|at| name[at..] == *self.apex)
     }
 
-    /// Looks up a name (RFC 1034, section 4.3.2), for records of type `kind`.
-    pub fn find(&self, name: &[u8], kind: u16) -> Found<'_> {
+    /// Looks up a name (RFC 1034, section 4.3.2), for records of type `ty`.
+    pub fn find(&self, name: &[u8], ty: u16) -> Found<'_> {
         let Some(depth) = self.depth(name) else { return Found::Outside };
         if self.has_cuts
-            && let Some(cut) = self.cut_above(name, depth, kind)
+            && let Some(cut) = self.cut_above(name, depth, ty)
         {
             return cut;
         }
@@ -147,10 +147,10 @@ impl Zone {
     }
 
     /// Where another zone begins on the way down to the name.
-    fn cut_above(&self, name: &[u8], depth: usize, kind: u16) -> Option<Found<'_>> {
+    fn cut_above(&self, name: &[u8], depth: usize, ty: u16) -> Option<Found<'_>> {
         let mut cut = None;
         for at in suffixes(name).take(depth) {
-            if at == 0 && kind == DS {
+            if at == 0 && ty == DS {
                 continue;
             }
             let node = self.nodes.get(&name[at..]).filter(|node| node.is_cut);
@@ -180,25 +180,25 @@ impl Zone {
     /// The addresses of a server in the zone, for who is sent there.
     pub fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
-        node.into_iter().flat_map(|node| [1, 28].map(|kind| node.get(kind))).flatten()
+        node.into_iter().flat_map(|node| [1, 28].map(|ty| node.get(ty))).flatten()
     }
 }
 
 impl Node {
-    pub fn get(&self, kind: u16) -> Option<&RrSet> {
-        self.sets.iter().find(|set| set.kind == kind)
+    pub fn get(&self, ty: u16) -> Option<&RrSet> {
+        self.sets.iter().find(|set| set.ty == ty)
     }
 }
 
 impl RrSet {
     fn encode(set: &RecordSet, ttl: u32) -> Result<Self, String> {
-        let kind = u16::from(set.record_type());
+        let ty = u16::from(set.record_type());
         let (mut records, mut targets) = (Vec::new(), Vec::new());
         for record in set.records_without_rrsigs() {
             let data = encode_data(record.data())?;
             let len = u16::try_from(data.len()).map_err(|_| "a record is too long")?;
             let mut bytes = Vec::new();
-            bytes.extend(kind.to_be_bytes());
+            bytes.extend(ty.to_be_bytes());
             bytes.extend(u16::from(DNSClass::IN).to_be_bytes());
             bytes.extend(ttl.to_be_bytes());
             bytes.extend(len.to_be_bytes());
@@ -210,7 +210,7 @@ impl RrSet {
                 _ => {}
             }
         }
-        Ok(Self { kind, records, targets })
+        Ok(Self { ty, records, targets })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The loop: receive from whoever is ready, a batch in turn, then send.
+//! The loop: receive a batch from each ready socket in turn, then send.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,10 +21,10 @@ const STOP: Token = Token(1);
 /// The first session's; the others follow by their slots.
 const SESSIONS: usize = 2;
 
-/// Messages received in one call. Each may be coalesced, and has room for that.
+/// Messages received in one call. Each may be coalesced, and has space for that.
 const BATCH: usize = 64;
-/// Room in the listening socket for bursts of all clients; the system gives what it allows.
-const ROOM: usize = 4 << 20;
+/// Space in the listening socket for bursts of all clients; the system gives what it allows.
+const BUFFER_BYTES: usize = 4 << 20;
 
 pub struct Forwarder {
     poll: Poll,
@@ -47,7 +47,7 @@ impl Forwarder {
         let poll = Poll::new()?;
         stop::on_signals(poll.registry(), STOP)?;
         let socket = UdpSocket::bind(options.listen)?;
-        let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
+        let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
         // Replies must leave by the address that was asked: from another one they would be a
         // stranger's to who asked.
         let any = options.listen.ip().is_unspecified();
@@ -86,7 +86,7 @@ impl Forwarder {
         let mut batch = RecvBatch::for_gro(BATCH);
         while self.wait(&mut events)? {
             let now = Instant::now();
-            // Those that were ready before this turn; who is ready still gets in line again.
+            // Sockets that were ready before this turn; those still ready get in line again.
             for _ in 0..self.ready.len() {
                 let Some(token) = self.ready.pop_front() else { break };
                 if self.receive(token, &mut batch, now)? {

@@ -22,7 +22,7 @@ pub struct Outlet {
     waiting: SendQueue,
     /// The socket has said that it takes no more now.
     blocked: bool,
-    /// Readiness to send is asked for.
+    /// Whether the socket is registered for writability.
     asked: bool,
     /// Whether it is among those that may have something to be received.
     pub in_line: bool,

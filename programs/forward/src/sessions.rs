@@ -24,7 +24,7 @@ pub struct Sessions {
     slots: Vec<Option<Session>>,
     free: Vec<usize>,
     by_client: HashMap<SocketAddr, usize>,
-    /// When to look at each session again, one entry a session.
+    /// When to check each session again, one entry a session.
     due: BinaryHeap<Reverse<(Instant, usize)>>,
     idle: Duration,
 }

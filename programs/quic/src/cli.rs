@@ -87,7 +87,7 @@ pub struct Common {
     #[arg(long, value_enum, default_value_t = SocketKind::Mmsg)]
     pub socket: SocketKind,
 
-    /// Tell at the end how datagrams were moved.
+    /// Print at the end how datagrams were moved.
     #[arg(long)]
     pub stats: bool,
 }

@@ -37,7 +37,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Tells what the kernel was handed by this one, too, as long as it is there.
+    /// Counts the messages that this socket hands to the kernel, too, while it exists.
     pub fn include(&self, outbox: &Arc<Outbox>) {
         let mut outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
         outboxes.push(Arc::downgrade(outbox));

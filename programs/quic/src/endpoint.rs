@@ -18,8 +18,8 @@ use crate::counted::{Counted, Counters};
 use crate::mmsg_socket::MmsgSocket;
 use crate::{Failure, say};
 
-/// Room in a socket for bursts; the system gives what it allows.
-const ROOM: usize = 4 << 20;
+/// Space in a socket for bursts; the system gives what it allows.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// Requests that a client may have at once on a connection. What a connection takes at most is as
 /// many chunks of files (`files::CHUNK`), and 10 MB that quinn keeps until they have arrived; how many
@@ -43,8 +43,8 @@ impl Runtime for WithSockets {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        let _ = SockRef::from(&socket).set_recv_buffer_size(ROOM);
-        let _ = SockRef::from(&socket).set_send_buffer_size(ROOM);
+        let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
+        let _ = SockRef::from(&socket).set_send_buffer_size(BUFFER_BYTES);
         let socket = match self.kind {
             SocketKind::Mmsg => {
                 let socket = MmsgSocket::new(socket)?;
@@ -101,7 +101,7 @@ impl Counting {
         Ok(Self { endpoint, counters, stats: common.stats })
     }
 
-    /// Tells what was moved, if that was asked for.
+    /// Prints what was moved, if that was asked for.
     pub fn tell(&self) {
         if self.stats {
             say(&*self.counters);

@@ -97,7 +97,7 @@ impl AsyncUdpSocket for MmsgSocket {
         Box::pin(Poller { socket: self, wait: None })
     }
 
-    /// A transmit is a datagram, or the bytes of several and where to cut them: which of them go
+    /// A transmit is a datagram, or several with their segment size: which of them go
     /// together is not for quinn to say here.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let data = transmit.contents;
@@ -116,20 +116,20 @@ impl AsyncUdpSocket for MmsgSocket {
             ready!(self.outbox.socket().get_ref().poll_recv_ready(cx))?;
             let mut count = 0;
             let result = self.outbox.socket().get_ref().try_io(Interest::READABLE, || {
-                // Room for a message takes time to prepare, and mostly few are there.
-                let room = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
-                count = match room {
+                // Preparing a buffer takes time, and mostly few messages wait.
+                let capacity = if self.last_received.load(Ordering::Relaxed) < 4 { 4 } else { 32 };
+                count = match capacity {
                     4 => self.receive::<4>(bufs, metas)?,
                     _ => self.receive::<32>(bufs, metas)?,
                 };
                 self.last_received.store(count, Ordering::Relaxed);
-                let room = room.min(bufs.len()).min(metas.len());
+                let capacity = capacity.min(bufs.len()).min(metas.len());
                 match count {
                     // It was shut down, and gives nothing for ever.
                     0 => Err(io::ErrorKind::NotConnected.into()),
                     // A batch that is not full ended where nothing was left. What has come since
-                    // is a new event, so readiness can be cleared without another call to hear of it.
-                    n if n < room => Err(io::ErrorKind::WouldBlock.into()),
+                    // is a new event, so readiness can be cleared without another call.
+                    n if n < capacity => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
                 }
             });
@@ -173,7 +173,7 @@ impl Drop for MmsgSocket {
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// Waits for room, for one connection. Quinn asks before every send, and mostly there is.
+/// Waits for space, for one connection. Quinn asks before every send, and mostly there is.
 struct Poller {
     socket: Arc<MmsgSocket>,
     wait: Option<Wait>,
@@ -185,11 +185,11 @@ impl UdpPoller for Poller {
         if wait.is_none() && !socket.outbox.is_full() {
             return Poll::Ready(Ok(()));
         }
-        let room = wait.get_or_insert_with(|| {
+        let waiting = wait.get_or_insert_with(|| {
             let socket = Arc::clone(socket);
-            Box::pin(async move { socket.outbox.room().await })
+            Box::pin(async move { socket.outbox.wait_for_space().await })
         });
-        ready!(room.as_mut().poll(cx));
+        ready!(waiting.as_mut().poll(cx));
         *wait = None;
         Poll::Ready(Ok(()))
     }

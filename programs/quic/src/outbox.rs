@@ -27,9 +27,9 @@ pub struct Outbox {
     waiting: Mutex<SendQueue>,
     /// Something waits, or the outbox is closed.
     filled: Notify,
-    /// There was no room for what was to be pushed. Changed under the queue's lock.
+    /// There was no space for what was to be pushed. Changed under the queue's lock.
     full: AtomicBool,
-    /// There is room again.
+    /// There is space again.
     emptied: Notify,
     closed: AtomicBool,
 }
@@ -54,7 +54,7 @@ impl Outbox {
     }
 
     /// Takes the datagrams that lie one after another in `data`, each of `segment` bytes but the
-    /// last: all of them, or none, by `WouldBlock`, if there is no room.
+    /// last: all of them, or none, by `WouldBlock`, if there is no space.
     pub fn push(
         &self,
         dest: SocketAddr,
@@ -83,8 +83,8 @@ impl Outbox {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is room.
-    pub async fn room(&self) {
+    /// Waits until there is space.
+    pub async fn wait_for_space(&self) {
         let mut emptied = std::pin::pin!(self.emptied.notified());
         // From here on it is woken: looking before would be to miss it.
         emptied.as_mut().enable();

@@ -33,7 +33,7 @@ pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvSt
     }
 }
 
-/// Reads the path that is asked for.
+/// Reads the requested path.
 pub async fn requested(recv: &mut RecvStream) -> Result<String, Failure> {
     Ok(String::from_utf8(recv.read_to_end(LONGEST).await?)?)
 }

@@ -17,14 +17,14 @@ fn layouts() -> impl Strategy<Value = Layout> {
 
 proptest! {
     #[test]
-    fn what_is_appended_is_read_back(
+    fn the_decoder_reads_what_the_encoder_appended(
         layout in layouts(),
         messages in prop::collection::vec((any::<i32>(), any::<i32>(), prop::collection::vec(any::<u8>(), 0..65)), 0..6),
     ) {
         let mut buf = [0xaa; 1024];
         let mut end = 0;
         for (level, ty, payload) in &messages {
-            end = append(layout, &mut buf, end, (*level, *ty), payload).expect("the room is ample");
+            end = append(layout, &mut buf, end, (*level, *ty), payload).expect("the buffer is ample");
         }
         let read: Vec<_> = ControlMessages::with_layout(&buf[..end], layout)
             .map(|message| (message.level, message.ty, message.data.to_vec()))
@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(layout in layouts(), bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+    fn any_bytes_are_decoded_without_a_panic(layout in layouts(), bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let taken: usize = ControlMessages::with_layout(&bytes, layout)
             .map(|message| layout.data_offset + message.data.len())
             .sum();
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn small_lengths_in_a_row_are_survived(layout in layouts(), lengths in prop::collection::vec(0u8..40, 0..64)) {
+    fn small_lengths_in_a_row_are_decoded_without_a_panic(layout in layouts(), lengths in prop::collection::vec(0u8..40, 0..64)) {
         // Mostly zero bytes with small numbers between: headers that are nearly right.
         let bytes: Vec<u8> = lengths.iter().flat_map(|len| [*len, 0, 0, 0]).collect();
         prop_assert!(ControlMessages::with_layout(&bytes, layout).count() <= bytes.len());
@@ -73,7 +73,7 @@ fn r5_a_segment_size_is_read_in_either_byte_order() {
             let layout = Layout { len_bytes, data_offset, align, big_endian };
             let size: [u8; 4] = [0, 0, 0x05, 0xdc];
             let mut buf = [0xaa; 64];
-            let end = append(layout, &mut buf, 0, (17, 104), &size).expect("there is room");
+            let end = append(layout, &mut buf, 0, (17, 104), &size).expect("there is space");
             assert_eq!(end, data_offset + size.len().next_multiple_of(align));
             // By hand: the header's numbers, each in the layout's byte order.
             let number = |value: u32| match big_endian {

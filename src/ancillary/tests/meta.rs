@@ -36,7 +36,7 @@ fn control(messages: &[(Option<CmsgType>, Vec<u8>)]) -> Vec<u8> {
     let end = messages.iter().try_fold(0, |at, (ty, payload)| {
         append(Layout::NATIVE, &mut buf, at, ty.expect("Linux has it"), payload)
     });
-    buf.truncate(end.expect("the room is ample"));
+    buf.truncate(end.expect("the buffer is ample"));
     buf
 }
 
@@ -196,7 +196,7 @@ fn stamp(data: &[u8]) -> Duration {
 
 proptest! {
     #[test]
-    fn what_is_read_is_what_the_messages_say(messages in messages()) {
+    fn metadata_is_what_the_control_messages_say(messages in messages()) {
         prop_assert_eq!(read(&messages), naive(&messages));
     }
 
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(
+    fn any_bytes_are_decoded_without_a_panic(
         messages in messages(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         cut in any::<prop::sample::Index>(),
@@ -235,7 +235,7 @@ proptest! {
 }
 
 #[test]
-fn a_length_that_is_not_expected_is_none() {
+fn an_unexpected_length_is_none() {
     for (ty, lens) in TYPES {
         for len in 0..=64 {
             let meta = one(ty, payload(ty, len, 0x0102_0304));
@@ -246,7 +246,7 @@ fn a_length_that_is_not_expected_is_none() {
 }
 
 #[test]
-fn numbers_that_cannot_be_right_are_none() {
+fn invalid_numbers_are_none() {
     let int = |value: i32| value.to_ne_bytes();
     for size in [0, -1, i32::MIN, 65_536, i32::MAX] {
         assert_eq!(one(numbers::GRO, int(size)), RecvMeta::NONE, "{size}");
@@ -261,7 +261,7 @@ fn numbers_that_cannot_be_right_are_none() {
         let time = [1i64.to_ne_bytes(), nanos.to_ne_bytes()].concat();
         assert_eq!(one(numbers::TIMESTAMP_NS, time), RecvMeta::NONE, "{nanos}");
     }
-    // The ends of time: told or not, but survived.
+    // The ends of time: decoded or not, without a panic.
     for seconds in [i64::MIN, -1, i64::MAX] {
         let time = [seconds.to_ne_bytes(), 999_999_999i64.to_ne_bytes()].concat();
         assert_eq!(one(numbers::TIMESTAMP_NS, time).timestamp.is_some(), seconds > 0);
@@ -287,7 +287,7 @@ fn times_are_read_with_fields_of_either_width() {
 }
 
 #[test]
-fn a1_an_answer_is_sent_from_the_address_that_was_asked_if_one_can_send_from_it() {
+fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     let reply = |ip: &str| {
         let mut meta = RecvMeta::NONE;
         (meta.destination, meta.interface) = (ip.parse().ok(), Some(7));

@@ -36,7 +36,7 @@ fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
 
 /// Each is about another datagram that was sent before.
 #[test]
-fn m1_every_refusal_within_a_message_is_heard() {
+fn every_icmp_error_within_a_segmented_message_is_returned() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.select().unwrap();
     fault::script([KERNEL, REFUSED, KERNEL, REFUSED]);
@@ -45,7 +45,7 @@ fn m1_every_refusal_within_a_message_is_heard() {
 }
 
 #[test]
-fn m1_a_refusal_within_a_message_that_fails_is_heard() {
+fn an_icmp_error_within_a_segmented_message_that_fails_is_returned() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.select().unwrap();
     fault::script([KERNEL, REFUSED, KERNEL, (Call::SendMsg, Fate::Fail(libc::ENOBUFS))]);
@@ -69,13 +69,13 @@ fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
 }
 
 #[test]
-fn m2_an_iterator_without_messages_hears_of_no_error() {
+fn an_empty_iterator_leaves_the_deferred_error() {
     let Some(net) = Net::new() else { return };
     hears_of_no_error_without_messages(&net, net.near.get_ref());
 }
 
 #[test]
-fn m2_an_iterator_without_messages_hears_of_no_error_from_offload() {
+fn an_empty_iterator_leaves_the_deferred_error_of_offload() {
     let Some(net) = Net::new() else { return };
     net.near.set_gso(false);
     hears_of_no_error_without_messages(&net, &net.near);
@@ -83,7 +83,7 @@ fn m2_an_iterator_without_messages_hears_of_no_error_from_offload() {
 
 /// What was given up has no part in it.
 #[test]
-fn m3_a_message_like_one_that_failed_is_sent_whole() {
+fn a_message_equal_to_a_failed_one_is_sent_whole() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.select().unwrap();
     fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(libc::EPERM))]);
@@ -96,7 +96,7 @@ fn m3_a_message_like_one_that_failed_is_sent_whole() {
 
 /// The second message of the first call cannot be sent, and its caller gives up on it.
 #[test]
-fn m4_an_error_is_not_told_of_another_message() {
+fn an_error_is_not_returned_for_another_message() {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     let socket = socket2::SockRef::from(&near);
     socket.set_send_buffer_size(1).expect("the least there is");

@@ -1,4 +1,4 @@
-//! What a send said, held against what the kernel said and what arrived.
+//! Compares the result of a send with the kernel's answers and the datagrams received.
 
 use std::io;
 
@@ -20,7 +20,7 @@ enum Status {
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) result: io::Result<usize>,
-    /// What `send_each` was told, by index.
+    /// The errors that `send_each` reported, by index.
     pub(super) failed: Vec<(usize, i32)>,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn errno(error: &io::Error) -> i32 {
 }
 
 impl Said {
-    /// The errors that the caller has heard of, in order, but for `WouldBlock`.
-    fn told(&self) -> Vec<i32> {
+    /// The errors that the caller got, in order, except `WouldBlock`.
+    fn returned(&self) -> Vec<i32> {
         let error = self.result.as_ref().err().map(errno).filter(|errno| *errno != libc::EAGAIN);
         self.failed.iter().map(|(_, errno)| *errno).chain(error).collect()
     }
@@ -55,7 +55,7 @@ impl Context {
         self.log.contains(&Answer::Failed(errno))
     }
 
-    /// The errors that the kernel said, but for those that only mean "later".
+    /// The errors that the kernel gave, except those that only mean "later".
     fn errors(&self) -> impl Iterator<Item = i32> {
         self.log.iter().filter_map(|answer| match answer {
             Answer::Failed(libc::EAGAIN) => None,
@@ -66,7 +66,7 @@ impl Context {
 }
 
 impl World {
-    /// Compares what a call said with what the kernel said and with what arrived, and gives how
+    /// Compares the result of a call with the kernel's answers and the datagrams received. Gives how
     /// many messages have an outcome.
     pub(super) fn judge(
         &mut self,
@@ -88,36 +88,37 @@ impl World {
             self.count_sent(socket, clone, sent, &what);
         }
 
-        let mut told = said.told();
+        let mut returned = said.returned();
         if let Some(owed) = owed {
-            assert_eq!(told.first(), Some(&owed.errno), "an error is not told: {what}");
-            told.remove(0);
+            assert_eq!(returned.first(), Some(&owed.errno), "an error is lost: {what}");
+            returned.remove(0);
         } else if context.gso && is_one_batch(msgs) {
-            is_of_a_datagram(&told, context, &what);
+            is_of_a_datagram(&returned, context, &what);
         }
         let blocked = said.is_blocked();
         assert!(!blocked || context.said(libc::EAGAIN), "nobody said it would block: {what}");
         let stopped = context.log.iter().any(|answer| *answer != Answer::Passed);
-        let known = owed.is_some() || !told.is_empty();
+        let known = owed.is_some() || !returned.is_empty();
         let known = known || first_left.is_none_or(|i| msgs[i].bad.is_some());
         assert!(stopped || known, "it ends for no reason: {what}");
 
-        self.told_was_said(socket, msgs, &told, context, &what);
+        self.returned_errors_were_given(socket, msgs, &returned, context, &what);
         let left = first_left.is_some();
-        let untold = self.said_was_told((socket, clone), told, left, context, &what);
+        let unreturned =
+            self.given_errors_were_returned((socket, clone), returned, left, context, &what);
         if begun > 0 {
             assert!(stopped || begun == before, "a message is left half sent: {what}");
             let data = msgs[first_left.expect("the one that has begun")].data.clone();
             let served = &mut self.sockets[socket];
             served.partial = Some(Partial { clone, data, sent: begun });
-            // Its error may be told by the next call, or be gone when it is offered again.
-            served.tolerated_sends.extend(untold);
+            // The next call may return its error, or not meet it again.
+            served.tolerated_sends.extend(unreturned);
         }
         statuses.iter().take_while(|status| **status != Status::Callers).count()
     }
 
-    /// The error that this call has to tell from before. What may be told or passed over may come
-    /// ahead of it.
+    /// The deferred error that this call has to return. Errors that are optional may come
+    /// before it.
     fn owed_send(
         &mut self,
         socket: usize,
@@ -126,48 +127,48 @@ impl World {
         context: &Context,
     ) -> Option<Owed> {
         let served = &mut self.sockets[socket];
-        let heard = said.told().first().copied();
+        let heard = said.returned().first().copied();
         let earlier = heard
             .is_some_and(|errno| served.tolerated_sends.contains(&errno) && !context.said(errno));
         if msgs.is_empty() || earlier { None } else { served.owed_sends.pop_front() }
     }
 
-    /// Every error that the caller was told is the kernel's, or the message's own.
-    fn told_was_said(
+    /// Every error that the caller got is the kernel's, or the message's own.
+    fn returned_errors_were_given(
         &mut self,
         socket: usize,
         msgs: &[Msg],
-        told: &[i32],
+        returned: &[i32],
         context: &Context,
         what: &str,
     ) {
         let tolerated = &mut self.sockets[socket].tolerated_sends;
-        for told in told {
-            let own = msgs.iter().filter_map(|msg| msg.bad).any(|bad| bad.errno() == *told);
-            if !own && !context.said(*told) {
-                let at = tolerated.iter().position(|errno| errno == told);
+        for returned in returned {
+            let own = msgs.iter().filter_map(|msg| msg.bad).any(|bad| bad.errno() == *returned);
+            if !own && !context.said(*returned) {
+                let at = tolerated.iter().position(|errno| errno == returned);
                 tolerated.remove(at.unwrap_or_else(|| panic!("nobody said so: {what}")));
             }
         }
     }
 
-    /// Every error that the kernel said was told, or is owed, or is about a message that is still the
-    /// caller's. Gives the last one of these.
-    fn said_was_told(
+    /// Every error that the kernel gave was returned, or is deferred, or is about a message that is
+    /// still the caller's. Gives the last one of these.
+    fn given_errors_were_returned(
         &mut self,
         (socket, clone): (usize, usize),
-        mut told: Vec<i32>,
+        mut returned: Vec<i32>,
         left: bool,
         context: &Context,
         what: &str,
     ) -> Option<i32> {
-        let any_told = !told.is_empty();
-        let mut untold = None;
+        let any_returned = !returned.is_empty();
+        let mut unreturned = None;
         for errno in context.errors() {
             let refused = errno == libc::ECONNREFUSED;
-            if let Some(at) = told.iter().position(|told| *told == errno) {
+            if let Some(at) = returned.iter().position(|returned| *returned == errno) {
                 if refused {
-                    told.remove(at);
+                    returned.remove(at);
                 }
                 continue;
             }
@@ -181,16 +182,16 @@ impl World {
                 }
                 continue;
             }
-            untold = Some(errno);
+            unreturned = Some(errno);
             // The message is the caller's, who meets the error again if it stays; or it was a GSO
-            // batch's and the datagrams went one by one.
-            let all_well = left || any_told || context.gso || reported || context.each;
-            assert!(all_well, "an error is not told: {what}");
+            // batch's and the datagrams were sent unsegmented.
+            let all_well = left || any_returned || context.gso || reported || context.each;
+            assert!(all_well, "an error is lost: {what}");
         }
-        untold
+        unreturned
     }
 
-    /// Compares what arrived with what the caller knows; `before` datagrams of the first message
+    /// Compares the datagrams received with what the caller knows; `before` datagrams of the first
     /// have come before. Gives how many have now left of the first message that is still the caller's,
     /// and how many datagrams have left in this call.
     fn compare(
@@ -274,10 +275,10 @@ fn is_one_batch(msgs: &[Msg]) -> bool {
 }
 
 /// The error that a GSO batch met is no datagram's until that has met it by itself.
-fn is_of_a_datagram(told: &[i32], context: &Context, what: &str) {
+fn is_of_a_datagram(returned: &[i32], context: &Context, what: &str) {
     // D4: any error but "connection refused", in place of these four.
     let of_batch = [libc::EIO, libc::EOPNOTSUPP, libc::EINVAL, libc::EMSGSIZE];
-    let Some(first) = told.first().filter(|errno| of_batch.contains(errno)) else { return };
+    let Some(first) = returned.first().filter(|errno| of_batch.contains(errno)) else { return };
     let met = context.errors().filter(|errno| errno == first).count();
     assert!(met > 1, "a GSO batch's error is taken for a datagram's: {what}");
 }
@@ -296,7 +297,7 @@ fn statuses(msgs: &[Msg], said: &Said, owed: Option<Owed>) -> Vec<Status> {
         Err(_) if owed.is_some() => {}
         Err(error) => statuses[0] = Status::Failed(errno(error)),
     }
-    assert!(said.failed.is_sorted_by(|a, b| a.0 < b.0), "told twice or out of order: {said:?}");
+    assert!(said.failed.is_sorted_by(|a, b| a.0 < b.0), "reported twice or out of order: {said:?}");
     for (i, errno) in &said.failed {
         assert_eq!(statuses.get(*i), Some(&Status::Delivered), "not dealt with: {said:?}");
         statuses[*i] = Status::Failed(*errno);

@@ -15,7 +15,7 @@ pub(super) enum Event {
     Pass,
     /// It fails. An error that `stays` meets that message however often it is offered.
     Fail { errno: i32, stays: bool },
-    /// The multi-message call ends before it, for no reason that anybody is told.
+    /// The multi-message call ends before it, without an error.
     Short,
     /// There are no multi-message calls (`ENOSYS`).
     Missing,
@@ -32,7 +32,7 @@ pub(super) enum Answer {
     Short,
     /// The caller's error.
     Failed(i32),
-    /// An error that says something about the call, not about a message.
+    /// An error about the call, not about a message.
     NotTheCall,
     Interrupted,
     /// The question whether multi-message calls are permitted.
@@ -51,8 +51,8 @@ pub(super) struct Kernel {
     receives: VecDeque<Event>,
     /// The error that stays with the message at the head of the line.
     head: Option<i32>,
-    /// Errors that a receive met after messages, told by that socket's next receive.
-    kept: [Option<i32>; 2],
+    /// Errors that a receive met after messages; that socket's next receive returns them.
+    deferred: [Option<i32>; 2],
     /// The socket that the calls are on.
     socket: usize,
     /// Messages that wait in that socket.
@@ -93,20 +93,20 @@ impl Kernel {
         self.log.clone()
     }
 
-    /// The caller has been told, and gives up on the message at the head of the line.
+    /// The caller has got its error, and gives up on the message at the head of the line.
     pub(super) fn give_up(&mut self) {
         self.head = None;
     }
 
-    /// Nothing further is scripted; what is kept stays.
+    /// Nothing further is scripted; deferred errors stay.
     pub(super) fn clear(&mut self) {
         self.sends.clear();
         self.receives.clear();
         self.head = None;
     }
 
-    pub(super) fn kept(&self, socket: usize) -> Option<i32> {
-        self.kept[socket]
+    pub(super) fn deferred(&self, socket: usize) -> Option<i32> {
+        self.deferred[socket]
     }
 
     pub(super) fn decide(&mut self, call: Call, offered: usize) -> Fate {
@@ -127,7 +127,7 @@ impl Kernel {
     }
 
     fn receive(&mut self, many: bool, offered: usize) -> (Fate, Answer) {
-        if let Some(errno) = self.kept[self.socket].take() {
+        if let Some(errno) = self.deferred[self.socket].take() {
             return failed(errno);
         }
         // With nothing there, the first event may still be an error; else the real kernel says so.
@@ -139,7 +139,8 @@ impl Kernel {
             Some(event) if count == 0 => self.first(event),
             Some(event) => {
                 if let Event::Fail { errno, .. } = event {
-                    self.kept[self.socket] = Some(errno).filter(|errno| !TRANSIENT.contains(errno));
+                    self.deferred[self.socket] =
+                        Some(errno).filter(|errno| !TRANSIENT.contains(errno));
                 }
                 (Fate::AtMost(count), Answer::Short)
             }
@@ -198,7 +199,7 @@ impl Kernel {
     }
 }
 
-/// What the next system call does not meet again, and nobody needs to hear of.
+/// Errors that the next system call does not meet again, and that no caller needs.
 pub(super) const TRANSIENT: [i32; 2] = [libc::EINTR, libc::EAGAIN];
 
 fn failed(errno: i32) -> (Fate, Answer) {

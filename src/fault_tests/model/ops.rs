@@ -38,7 +38,7 @@ pub(super) enum Op {
         socket: usize,
         clone: usize,
         way: Receiving,
-        room: RecvSpace,
+        space: RecvSpace,
         thread: bool,
     },
     /// Datagrams from outside into a socket.
@@ -201,7 +201,7 @@ impl Op {
                 socket,
                 clone,
                 way: Receiving::decode(c),
-                room: RecvSpace::decode(d, e),
+                space: RecvSpace::decode(d, e),
                 thread,
             },
             14..18 => Self::Fill { socket, batch: Batch::decode(d, e, f) },

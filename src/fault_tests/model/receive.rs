@@ -32,7 +32,7 @@ impl From<Datagram<'_>> for Got {
 type Received = io::Result<Vec<Vec<Got>>>;
 
 impl World {
-    /// Puts datagrams into a socket: one by one, or as GSO batches, which a socket with GRO gets
+    /// Puts datagrams into a socket: unsegmented, or as GSO batches, which a socket with GRO gets
     /// whole.
     pub(super) fn fill(&mut self, socket: usize, batch: Batch) {
         const MOST: usize = 200;
@@ -65,36 +65,36 @@ impl World {
         socket: usize,
         clone: usize,
         way: Receiving,
-        room: RecvSpace,
+        space: RecvSpace,
         thread: bool,
     ) {
         let served = &self.sockets[socket];
         let clone = served.pick(clone, &served.owed_receives);
         let waiting = served.messages();
-        let (mut room, peek) = (room, matches!(way, Receiving::Peek | Receiving::PeekInto));
+        let (mut space, peek) = (space, matches!(way, Receiving::Peek | Receiving::PeekInto));
         if served.clones.iter().flatten().any(|clone| clone.end.gro()) {
-            // D19: whoever receives with GRO offers room for whole coalesced messages.
-            (room.bytes, room.messages) = (65_535, room.messages.min(6));
+            // D19: whoever receives with GRO offers space for whole coalesced messages.
+            (space.bytes, space.messages) = (65_535, space.messages.min(6));
         }
         let into = matches!(way, Receiving::Into | Receiving::PeekInto);
         if into {
-            (room.messages, room.bytes) = (room.messages.max(1), room.bytes.max(1));
+            (space.messages, space.bytes) = (space.messages.max(1), space.bytes.max(1));
         }
-        let new = || RecvBatch::new(room.messages, room.bytes);
+        let new = || RecvBatch::new(space.messages, space.bytes);
         let mut batch =
-            into.then(|| self.batches.remove(&(room.messages, room.bytes)).unwrap_or_else(new));
+            into.then(|| self.batches.remove(&(space.messages, space.bytes)).unwrap_or_else(new));
         let end = &self.sockets[socket].clone(clone).end;
-        let what = (socket, waiting, room.messages);
+        let what = (socket, waiting, space.messages);
         let flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
         let (received, log) =
             under(&self.kernel, &mut self.backend, thread, what, || match &mut batch {
                 Some(batch) => receive_into(end, flags, batch),
-                None => receive_lent(end, way, flags, room),
+                None => receive_msgs(end, way, flags, space),
             });
         if let Some(batch) = batch {
-            self.batches.insert((room.messages, room.bytes), batch);
+            self.batches.insert((space.messages, space.bytes), batch);
         }
-        self.judge_receive(socket, clone, room, peek, received, &log);
+        self.judge_receive(socket, clone, space, peek, received, &log);
     }
 
     /// Compares what a call gave with what waited and with what the kernel said.
@@ -102,7 +102,7 @@ impl World {
         &mut self,
         socket: usize,
         clone: usize,
-        room: RecvSpace,
+        space: RecvSpace,
         peek: bool,
         received: Received,
         log: &[Answer],
@@ -112,16 +112,16 @@ impl World {
             (self.sockets[socket].messages(), crate::fault_tests::addr(self.near.get_ref()));
         let served = &mut self.sockets[socket];
         let said = received.as_ref().map(Vec::len);
-        let what = format!("{said:?} of {waiting} into {room:?}, {log:?}");
-        let owed = if room.messages > 0 { served.owed_receives.pop_front() } else { None };
-        let told = received.as_ref().err().map(|error| {
+        let what = format!("{said:?} of {waiting} into {space:?}, {log:?}");
+        let owed = if space.messages > 0 { served.owed_receives.pop_front() } else { None };
+        let reported = received.as_ref().err().map(|error| {
             error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
         });
         if let Some(owed) = owed {
-            assert_eq!(told, Some(owed.errno), "an error is not told: {what}");
+            assert_eq!(reported, Some(owed.errno), "an error is lost: {what}");
         }
         let failed = |errno| log.contains(&Answer::Failed(errno));
-        match told {
+        match reported {
             Some(libc::EAGAIN) => assert!(waiting == 0 || failed(libc::EAGAIN), "{what}"),
             Some(errno) if owed.is_some() || failed(errno) => {}
             Some(errno) => {
@@ -131,9 +131,9 @@ impl World {
             None => {}
         }
         let count = *said.as_ref().unwrap_or(&0);
-        let most = if peek { room.messages.min(1) } else { room.messages };
+        let most = if peek { space.messages.min(1) } else { space.messages };
         assert!(count <= most, "{what}");
-        if told.is_none() {
+        if reported.is_none() {
             let whole = log.iter().all(|answer| {
                 matches!(
                     answer,
@@ -157,14 +157,14 @@ impl World {
         let got: Vec<_> = received.unwrap_or_default().into_iter().flatten().collect();
         for (i, got) in got.iter().enumerate() {
             let (_, sent) = served.waiting.get(i).unwrap_or_else(|| panic!("invented: {what}"));
-            let expected = &sent[..sent.len().min(room.bytes)];
+            let expected = &sent[..sent.len().min(space.bytes)];
             assert_eq!((&got.data[..], got.from), (expected, Some(near)), "datagram {i}: {what}");
-            assert_eq!(got.truncated, sent.len() > room.bytes, "datagram {i}: {what}");
+            assert_eq!(got.truncated, sent.len() > space.bytes, "datagram {i}: {what}");
         }
         let clone = served.clone(clone);
         if let End::Offload(socket) = &clone.end {
             let counted = socket.counters().received;
-            // D29: what was looked at may count as received; instead of this, it does not.
+            // D29: peeked datagrams must not count as received.
             clone.received = if peek { counted } else { clone.received + got.len() as u64 };
             assert_eq!(counted, clone.received, "the counters: {what}");
         }
@@ -175,12 +175,12 @@ impl World {
 
     /// Receives all that waits in the socket, and hears what is owed.
     pub(super) fn finish_receives(&mut self, socket: usize) {
-        let room = RecvSpace { messages: 7, bytes: 2_000, scattered: false };
+        let space = RecvSpace { messages: 7, bytes: 2_000, scattered: false };
         loop {
             let served = &self.sockets[socket];
             let idle = served.waiting.is_empty() && served.owed_receives.is_empty();
-            let over = idle && self.kernel().kept(socket).is_none();
-            self.receive(socket, 0, Receiving::Batch, room, false);
+            let over = idle && self.kernel().deferred(socket).is_none();
+            self.receive(socket, 0, Receiving::Batch, space, false);
             if over {
                 return;
             }
@@ -202,12 +202,12 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> Received 
     result.map(|_| received)
 }
 
-fn receive_lent(end: &End, way: Receiving, flags: RecvFlags, room: RecvSpace) -> Received {
-    let mut memory = vec![vec![0xEE; room.bytes]; room.messages];
+fn receive_msgs(end: &End, way: Receiving, flags: RecvFlags, space: RecvSpace) -> Received {
+    let mut memory = vec![vec![0xEE; space.bytes]; space.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
-    let mut msgs: Vec<RecvMsg<'_>> = if room.scattered {
+    let mut msgs: Vec<RecvMsg<'_>> = if space.scattered {
         parts.extend(memory.iter_mut().map(|buffer| {
-            let (one, other) = buffer.split_at_mut(room.bytes / 3);
+            let (one, other) = buffer.split_at_mut(space.bytes / 3);
             [IoSliceMut::new(one), IoSliceMut::new(other)]
         }));
         parts.iter_mut().map(|parts| RecvMsg::scatter(parts)).collect()

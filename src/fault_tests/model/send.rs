@@ -127,7 +127,7 @@ impl World {
         if pushed.is_ok() {
             self.queued.push(msg);
         } else {
-            assert_eq!(self.queue.bytes(), before, "what is refused changes nothing");
+            assert_eq!(self.queue.bytes(), before, "a rejected push changes nothing");
         }
         self.compare_queue();
     }
@@ -141,13 +141,13 @@ impl World {
         assert!(self.queue.bytes() >= least && (least > 0 || self.queue.bytes() == 0));
     }
 
-    /// What was owed to senders is told by further sends.
+    /// Further sends return the deferred errors.
     pub(super) fn finish_sends(&mut self, socket: usize) {
         for _ in 0..=self.sockets[socket].owed_sends.len() {
             let batch = Batch { count: 1, shape: Shape::Alike, seed: 0 };
             let msgs = make(batch, &mut self.next, false);
             self.send(socket, 0, Sending::Batch, &msgs, false, false);
         }
-        assert!(self.sockets[socket].owed_sends.is_empty(), "an error is never told");
+        assert!(self.sockets[socket].owed_sends.is_empty(), "a deferred error is lost");
     }
 }

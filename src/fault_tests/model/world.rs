@@ -52,7 +52,7 @@ impl End {
     }
 }
 
-/// An error that the library met after messages, and must tell in its next call that way.
+/// A deferred error: met after messages, and to be returned by the next call in that direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owed {
     pub(super) errno: i32,
@@ -85,7 +85,7 @@ pub(super) struct Served {
     pub(super) clones: Vec<Option<Clone>>,
     pub(super) owed_sends: VecDeque<Owed>,
     pub(super) owed_receives: VecDeque<Owed>,
-    /// Errors that a call may tell or pass over, since the error queue has them, too.
+    /// Errors that a call may return or not, since the error queue has them, too.
     pub(super) tolerated: Vec<i32>,
     pub(super) tolerated_sends: Vec<i32>,
     pub(super) partial: Option<Partial>,
@@ -97,7 +97,7 @@ impl Served {
     fn new(kind: Kind, errors: bool) -> Self {
         let socket = socket();
         socket.set_nonblocking(true).expect("a UDP socket");
-        roomy(&socket);
+        enlarge_receive_buffer(&socket);
         if errors {
             Ancillary::ERRORS.enable(&socket).expect("a UDP socket");
         }
@@ -116,7 +116,7 @@ impl Served {
         }
     }
 
-    /// The handle that a byte means. D12: what is owed is told by the handle that met it.
+    /// The handle that a byte means. D12: the handle that met an error returns it.
     pub(super) fn pick(&self, clone: usize, owed: &VecDeque<Owed>) -> usize {
         if let Some(owed) = owed.front() {
             return owed.clone;
@@ -140,8 +140,8 @@ impl Served {
     }
 }
 
-/// As much room for what waits as the system gives.
-fn roomy(socket: &UdpSocket) {
+/// As much space for what waits as the system gives.
+fn enlarge_receive_buffer(socket: &UdpSocket) {
     socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
 }
 
@@ -167,7 +167,7 @@ impl World {
         fault::script([]);
         let near = Offload::new(socket()).expect("a UDP socket");
         let far = [socket(), socket()];
-        far.iter().for_each(roomy);
+        far.iter().for_each(enlarge_receive_buffer);
         Self {
             kernel: Arc::default(),
             backend: config.backend,
@@ -193,8 +193,8 @@ impl World {
                 let msgs = make(batch, &mut self.next, self.segmentation);
                 self.send(socket, clone, way, &msgs, again, thread);
             }
-            Op::Receive { socket, clone, way, room, thread } => {
-                self.receive(socket, clone, way, room, thread);
+            Op::Receive { socket, clone, way, space, thread } => {
+                self.receive(socket, clone, way, space, thread);
             }
             Op::Fill { socket, batch } => self.fill(socket, batch),
             Op::Push { batch } => {
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Ends the case: what is owed is told, and what waits is received.
+    /// Ends the case: deferred errors are returned, and waiting datagrams received.
     pub(super) fn finish(mut self) {
         self.kernel().clear();
         for socket in 0..2 {
@@ -259,7 +259,11 @@ impl World {
             self.finish_sends(socket);
         }
         let kernel = lock(&self.kernel);
-        assert_eq!([0, 1].map(|socket| kernel.kept(socket)), [None; 2], "errors never told");
+        assert_eq!(
+            [0, 1].map(|socket| kernel.deferred(socket)),
+            [None; 2],
+            "deferred errors are lost"
+        );
     }
 }
 

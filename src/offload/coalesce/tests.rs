@@ -21,7 +21,7 @@ fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     runs.iter().map(Run::count).collect()
 }
 
-/// The same by joining, which looks at most messages in another way.
+/// The same by `join`, which reads most messages in another way.
 fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
     let mut next = msgs.next();
@@ -35,7 +35,7 @@ fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     counts
 }
 
-/// The naive twin: looks at whole prefixes, by the rules as they are written down.
+/// The naive twin: checks whole prefixes by the written rules.
 fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut rest = msgs;
@@ -55,7 +55,7 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     let same = |msg: &SendMsg<'_>| {
         (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
     };
-    // What is quickly seen comes first: most prefixes are no train.
+    // The cheap checks come first: most prefixes are no GSO batch.
     msgs.len() <= 64
         && first.meta().segment_size.is_none()
         && first.len() < limits.rejected_len
@@ -92,7 +92,7 @@ proptest! {
         let memory = &MEMORY;
         let dests = [None, "127.0.0.1:1".parse().ok(), "[::1]:1".parse().ok(), "[::ffff:127.0.0.1]:1".parse().ok()];
         let mut control = ControlBuf::new();
-        control.push(1, 2, b"x").expect("there is room");
+        control.push(1, 2, b"x").expect("there is space");
         let gathers: Vec<[IoSlice<'_>; 2]> = specs.iter()
             .map(|spec| [IoSlice::new(&memory[..spec.len / 2]), IoSlice::new(&memory[spec.len / 2..spec.len])])
             .collect();
@@ -119,31 +119,31 @@ proptest! {
 #[test]
 fn a_message_whose_control_messages_have_a_segment_size_stays_alone() {
     let mut control = ControlBuf::new();
-    let (level, kind) = numbers::SEGMENT.expect("Linux has it");
-    control.push(level, kind, &75u16.to_ne_bytes()).expect("there is room");
+    let (level, ty) = numbers::SEGMENT.expect("Linux has it");
+    control.push(level, ty, &75u16.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
     assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
 }
 
 #[test]
-fn d6_messages_that_ask_for_a_stamp_of_their_own_stay_alone() {
+fn d6_messages_that_ask_for_a_timestamp_stay_alone() {
     for number in [numbers::TIMESTAMPING, numbers::STAMP_NUMBER] {
-        let (level, kind) = number.expect("Linux has it");
+        let (level, ty) = number.expect("Linux has it");
         let mut control = ControlBuf::new();
-        control.push(level, kind, &1u32.to_ne_bytes()).expect("there is room");
+        control.push(level, ty, &1u32.to_ne_bytes()).expect("there is space");
         let msgs = [SendMsg::new(&[0; 100]).with_control(&control); 3];
         assert_eq!(runs(&msgs, Limits::NONE), [1, 1, 1]);
     }
 }
 
 #[test]
-fn d20_a_run_has_as_many_buffers_as_there_is_room_for() {
+fn d20_a_run_takes_as_many_buffers_as_fit() {
     let memory = [0; 40];
     let parts: Vec<_> = memory.chunks(10).map(IoSlice::new).collect();
     let msgs = [SendMsg::gather(&parts); 9];
-    for (room, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
+    for (capacity, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
         let mut msgs = msgs.iter();
-        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, room);
+        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, capacity);
         let mut buffers = 0;
         let next = run.join(&mut msgs, |_| buffers += 1);
         assert_eq!((run.count(), buffers, next.is_none()), (first, (first - 1) * 4, first == 9));

@@ -31,7 +31,7 @@ struct Pace {
 }
 
 pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
-    if wire::room()? < MOST_THREADS * generator::UNDER_WAY {
+    if wire::capacity()? < MOST_THREADS * generator::UNDER_WAY {
         println!("skipped: echo: its load does not fit the receive buffers (root has more)");
         return Ok(());
     }
@@ -40,7 +40,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
         Pace { rounds, warm_up, slice, patience }
     };
     let pace = match extent {
-        // There is room for everything: what does not come back is a fault, however long it takes.
+        // There is space for everything: what does not come back is a fault, however long it takes.
         Extent::Test => pace(1, [0, 20, 30_000]),
         Extent::Quick => pace(3, [50, 200, 200]),
         Extent::Full => pace(9, [100, 500, 200]),

@@ -18,7 +18,7 @@ use crate::sockets::grow_receive_buffer;
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
 
-/// Room for everything that the load has under way.
+/// Space for everything that the load has under way.
 pub const BUFFER: usize = 8 << 20;
 /// Messages a receive.
 const SLOTS: usize = 64;

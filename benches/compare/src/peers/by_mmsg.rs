@@ -1,5 +1,5 @@
 //! This crate: `SendMsg`s made once and `send_batch`; received by `recv_batch` into borrowed
-//! messages, or by `recv_into` into an owned `RecvBatch`; and the latter with `Offload` on both
+//! messages, or by `recv_into` into a `RecvBatch`; and the latter with `Offload` on both
 //! sockets, which are otherwise used in the same way.
 
 use std::hint::black_box;
@@ -19,7 +19,7 @@ use crate::wire::Wire;
 pub struct IntoRecvMsgs<const DYN: bool> {
     wire: Wire,
     msgs: Vec<SendMsg<'static>>,
-    room: Vec<RecvMsg<'static>>,
+    recv_msgs: Vec<RecvMsg<'static>>,
     metadata: bool,
 }
 
@@ -91,8 +91,8 @@ fn seen(datagram: Datagram<'_>, metadata: bool) -> Seen<'_> {
 impl<const DYN: bool> Peer for IntoRecvMsgs<DYN> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
         let memory = vec![0; load.slots * SLOT_LEN].leak();
-        let room = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
-        Ok(Self { msgs: prepared(load, &wire, false)?, room, metadata: load.metadata, wire })
+        let recv_msgs = memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect();
+        Ok(Self { msgs: prepared(load, &wire, false)?, recv_msgs, metadata: load.metadata, wire })
     }
 
     fn wire(&self) -> &Wire {
@@ -111,10 +111,10 @@ impl<const DYN: bool> Peer for IntoRecvMsgs<DYN> {
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         let far = &self.wire.far[dest];
         let received = match DYN {
-            true => opaque(far).recv_batch(&mut self.room),
-            false => far.recv_batch(&mut self.room),
+            true => opaque(far).recv_batch(&mut self.recv_msgs),
+            false => far.recv_batch(&mut self.recv_msgs),
         };
-        for msg in &self.room[..received.expect("they have arrived")] {
+        for msg in &self.recv_msgs[..received.expect("they have arrived")] {
             let addr = msg.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };
             see(Seen { addr, data: msg.data(), meta });
@@ -186,7 +186,7 @@ impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUE
     #[inline(always)]
     fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
-        // What is the same for all datagrams of a coalesced message is looked at once.
+        // Metadata is shared by all datagrams of a coalesced message, and read once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };

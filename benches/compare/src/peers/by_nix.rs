@@ -101,7 +101,7 @@ impl Nix {
 #[inline(always)]
 fn metadata_of(msg: &RecvMsg<'_, '_, SockaddrIn>) -> (u8, IpAddr) {
     let (mut ecn, mut dest) = (0, Ipv4Addr::UNSPECIFIED);
-    for message in msg.cmsgs().expect("room for what was asked for") {
+    for message in msg.cmsgs().expect("space for what was asked for") {
         match message {
             ControlMessageOwned::Ipv4Tos(tos) => ecn = tos & 0b11,
             ControlMessageOwned::Ipv4PacketInfo(info) => {

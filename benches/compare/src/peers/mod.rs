@@ -4,7 +4,7 @@
 //! memory) is made before, in each way's own terms; the headers for it are made in the turn, unless
 //! the way keeps headers itself. A receive is offered as many places as there are datagrams to come
 //! (512 in the workload "idle"), and every datagram's source, place and length are read, and where
-//! metadata is asked for its ECN bits and destination. Nobody waits: what is received has arrived.
+//! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
 
 mod by_mmsg;
 mod by_nix;
@@ -22,7 +22,7 @@ use crate::clock::Clock;
 
 /// A way to move the datagrams of a load.
 pub trait Peer: Sized {
-    /// Whether it can tell ECN bits and destination.
+    /// Whether it can receive ECN bits and destination.
     const HAS_METADATA: bool = true;
 
     fn new(load: &Load, wire: Wire) -> io::Result<Self>;
@@ -52,7 +52,7 @@ pub const NAMES: [&str; 9] = [
     "mmsg Offload",
 ];
 
-/// Makes the turns of one way; `None` if it cannot do what is asked.
+/// Makes the turns of one way; `None` if it lacks a feature of the workload.
 pub fn turn(name: &str, load: &Load) -> Option<Turn> {
     match name {
         "std" => made::<by_std::Std>(load),

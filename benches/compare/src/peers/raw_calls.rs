@@ -12,13 +12,13 @@ use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_in, socklen_t};
 
 use crate::load::ECN;
 
-/// Room for control messages: eight-byte words, so that it is aligned.
+/// Space for control messages: eight-byte words, so that it is aligned.
 type Control = [u64; 12];
-/// Bytes of a control message's header: a word for its length, and one for its level and kind.
+/// Bytes of a control message's header: a word for its length, and one for its level and type.
 const HEADER: usize = 16;
-const SEGMENT: u64 = kind(libc::SOL_UDP, libc::UDP_GRO);
-const PKTINFO: u64 = kind(libc::IPPROTO_IP, libc::IP_PKTINFO);
-const TOS: u64 = kind(libc::IPPROTO_IP, libc::IP_TOS);
+const SEGMENT: u64 = ty(libc::SOL_UDP, libc::UDP_GRO);
+const PKTINFO: u64 = ty(libc::IPPROTO_IP, libc::IP_PKTINFO);
+const TOS: u64 = ty(libc::IPPROTO_IP, libc::IP_TOS);
 
 /// Headers for a list of messages.
 pub struct Sender {
@@ -47,8 +47,8 @@ impl Sender {
         }
         let ecn_len = len;
         if let Some(size) = segment {
-            let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
-            len = append(&mut control, len, kind, &size.to_ne_bytes());
+            let ty = (libc::SOL_UDP, libc::UDP_SEGMENT);
+            len = append(&mut control, len, ty, &size.to_ne_bytes());
         }
         let first = control.as_mut_ptr();
         let mut rest = &mut iovecs[..];
@@ -77,7 +77,7 @@ impl Sender {
     }
 }
 
-/// Headers with a buffer, room for an address and maybe for control messages each.
+/// Headers with a buffer, space for an address and maybe for control messages each.
 pub struct Receiver {
     headers: Vec<mmsghdr>,
     payload: Vec<u8>,
@@ -187,15 +187,15 @@ fn name(addr: SocketAddr) -> sockaddr_in {
 }
 
 /// Writes a control message of up to eight bytes at `at`, and gives where the next one goes.
-fn append(room: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
+fn append(control: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
     let mut word = [0; 8];
     word[..data.len()].copy_from_slice(data);
-    let words = [(HEADER + data.len()) as u64, kind(level, name), u64::from_le_bytes(word)];
-    room[at / 8..][..3].copy_from_slice(&words);
+    let words = [(HEADER + data.len()) as u64, ty(level, name), u64::from_le_bytes(word)];
+    control[at / 8..][..3].copy_from_slice(&words);
     at + 24
 }
 
-const fn kind(level: c_int, name: c_int) -> u64 {
+const fn ty(level: c_int, name: c_int) -> u64 {
     level as u32 as u64 | (name as u32 as u64) << 32
 }
 

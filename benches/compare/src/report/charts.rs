@@ -136,7 +136,7 @@ fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
 /// Powers of ten around all values.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::MAX, 1.0), |(low, high), v| (v.min(low), v.max(high)));
-    // Half a decade is room enough.
+    // Half a decade is space enough.
     let step = |log: f64, up: bool| {
         let halves = log * 2.0;
         10f64.powf(if up { halves.ceil() } else { halves.floor() } / 2.0)

@@ -11,7 +11,7 @@ pub const TIE: f64 = 0.03;
 const OURS: [&str; 2] = ["mmsg RecvMsg", "mmsg RecvBatch"];
 const THEIRS: [&str; 4] = ["std", "nix", "quinn-udp", "raw"];
 
-/// The goals, as the page tells them.
+/// The goals, as the page states them.
 pub const GOALS: [&str; 6] = [
     "In the workloads of one thread `mmsg` takes at most the time of every other way whose kernel work is the same; within 3 % is a tie.",
     "`Offload` takes less time than quinn-udp's segmentation in bulk and in fan-out.",

@@ -110,7 +110,7 @@ impl Bad {
     }
 
     fn stop(self) {
-        // By the time that this is sent, the load has ended, so the socket has room for it soon.
+        // By the time that this is sent, the load has ended, so the socket has space for it soon.
         while !self.thread.is_finished() {
             client(self.addr).send_to(STOP, self.addr).expect("loopback takes it");
             thread::yield_now();

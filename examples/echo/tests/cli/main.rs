@@ -1,4 +1,4 @@
-//! `examples/echo` as a user has it before them: a program that is started, written to, looked at
+//! `examples/echo` as a user has it before them: a program that is started, written to, read from
 //! and stopped.
 //!
 //! `cargo test` builds the example; for these tests alone:

@@ -276,7 +276,7 @@ fn socat_gets_its_line_back() {
 }
 
 #[test]
-fn a_port_in_use_is_told_of() {
+fn a_port_in_use_is_reported() {
     let Some(path) = example("echo") else { return };
     let shared = serve("127.0.0.1:0", &["--threads", "2"]).expect("the example is there");
     let alone = client(shared.addr);

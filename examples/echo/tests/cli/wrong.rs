@@ -3,7 +3,7 @@
 use crate::program::run;
 
 #[test]
-fn what_is_wrong_is_said_in_one_line() {
+fn errors_are_one_line() {
     let wrong: [&[&str]; 32] = [
         &["serve"],
         &["serve", ""],

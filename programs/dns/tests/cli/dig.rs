@@ -1,4 +1,4 @@
-//! What dig is told.
+//! The answers that dig gets.
 
 use std::net::IpAddr;
 
@@ -149,7 +149,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_answer_is_as_the_rfcs_have_it() {
+fn every_type_of_answer_follows_the_rfcs() {
     for mode in MODES {
         for addr in loopbacks() {
             let server = Server::start(addr, &["--mode", mode]);
@@ -169,7 +169,7 @@ fn every_kind_of_answer_is_as_the_rfcs_have_it() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_as_edns_says() {
+fn long_answers_are_truncated_to_the_edns_size() {
     for mode in MODES {
         let server = Server::start("127.0.0.1:0", &["--mode", mode]);
         let big =

@@ -26,7 +26,7 @@ fn changed(id: u8, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn silence_and_refusals_are_as_the_rfcs_have_them() {
+fn silence_and_refusals_follow_the_rfcs() {
     let silent = [
         vec![],
         vec![0; 11],
@@ -40,7 +40,7 @@ fn silence_and_refusals_are_as_the_rfcs_have_them() {
         (changed(11, |bytes| bytes.truncate(20)), form),
         (changed(12, |bytes| bytes[5] = 0), form),
         (changed(13, |bytes| bytes[5] = 2), form),
-        // A name that points to itself; one with a label of an undefined kind; one too long.
+        // A name that points to itself; one with a label of an undefined type; one too long.
         (changed(14, |bytes| bytes[12..14].copy_from_slice(&[0xc0, 12])), form),
         (changed(15, |bytes| bytes[12] = 0x40), form),
         (
@@ -76,8 +76,8 @@ fn silence_and_refusals_are_as_the_rfcs_have_them() {
         // A transfer of the zone, which needs a stream.
         (
             changed(22, |bytes| {
-                let kind = bytes.len() - 3;
-                bytes[kind] = 251;
+                let ty = bytes.len() - 3;
+                bytes[ty] = 251;
             }),
             refused,
         ),

@@ -16,7 +16,7 @@ fn assert_fails(ended: &Ended, status: i32, what: &str) {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused() {
+fn bad_arguments_are_rejected() {
     let ended = dns(&[]);
     assert_fails(&ended, 2, "--listen");
     let ended = dns(&["--listen", "here", "--zone", "x"]);
@@ -24,7 +24,7 @@ fn arguments_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_zone_that_is_none_is_refused() {
+fn a_malformed_zone_is_rejected() {
     let missing = dns(&["--listen", "127.0.0.1:0", "--zone", "no-such-file"]);
     assert_fails(&missing, 1, "no-such-file");
     let folder = std::env::temp_dir().join(format!("mmsg-dns-{}", std::process::id()));
@@ -47,7 +47,7 @@ fn a_zone_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_refused() {
+fn a_port_in_use_is_an_error() {
     for threads in ["1", "2"] {
         let server = Server::start("127.0.0.1:0", &["--threads", threads]);
         let (addr, zone) = (server.addr.to_string(), zone());

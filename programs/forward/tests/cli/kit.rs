@@ -79,16 +79,16 @@ pub fn ask(client: &UdpSocket, data: &[u8]) -> Vec<u8> {
 }
 
 /// Keeps this thread, and what it starts, to one CPU: datagrams that are sent by turns from two of
-/// them may overtake each other, even those of one thread, and some tests look at their order.
+/// them may overtake each other, even those of one thread, and some tests check their order.
 #[cfg(target_os = "linux")]
 pub fn on_one_cpu() {
     // SAFETY: a cpu_set_t is a row of bits: zero is a value of it.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: it takes no pointers.
     let cpu = unsafe { libc::sched_getcpu() };
-    // SAFETY: the number is that of a CPU, which the set has room for.
+    // SAFETY: the number is that of a CPU, which the set has space for.
     unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
-    // SAFETY: it reads the set, whose size it is told, and concerns this thread (0).
+    // SAFETY: it reads a set of the given size, and concerns this thread (0).
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
@@ -126,7 +126,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // A datagram, so that it looks.
+        // A datagram, so that it wakes and checks.
         let _ = client(self.addr).send(b"");
         let _ = self.thread.take().map(JoinHandle::join);
     }

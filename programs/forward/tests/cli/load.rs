@@ -1,4 +1,4 @@
-//! Many clients and many datagrams: all of them arrive, each where it belongs.
+//! Many clients and many datagrams: each is forwarded to where it belongs.
 
 use std::net::UdpSocket;
 

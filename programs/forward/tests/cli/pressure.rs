@@ -1,6 +1,6 @@
 //! Upstreams that do not keep up.
 //!
-//! On loopback a sender is never held up: what a receiver has no room for is dropped without a
+//! On loopback a sender is never held up: what a receiver has no space for is dropped without a
 //! word. A socket takes no more when its own send buffer is full of what the device has not sent
 //! yet. So here is a cable between two namespaces, slow by a token bucket (`tc`, tbf).
 
@@ -28,8 +28,8 @@ fn cable(action: &str, rate: &str) -> Result<(), String> {
     let args = format!("qdisc {action} dev {DEVICE} root tbf rate {rate} burst 32kb limit 100mb");
     let output = Command::new("tc").args(args.split(' ')).output();
     let output = output.map_err(|error| format!("no tc: {error}"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("tc {args}: {}", told.trim())) }
+    let message = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("tc {args}: {}", message.trim())) }
 }
 
 /// A rate at which a datagram takes eight seconds: while a test sends, nothing moves, however slow
@@ -84,7 +84,7 @@ fn slow_upstream(far: &Far) -> SlowUpstream {
     SlowUpstream { addr, arrived }
 }
 
-/// Told by an upstream at which nothing arrives, and sent by `release`.
+/// Reported by an upstream that receives nothing, and sent by `release`.
 const NOTHING: u32 = u32::MAX;
 
 impl SlowUpstream {
@@ -170,12 +170,12 @@ impl Setting {
 }
 
 #[test]
-fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
-    let name = "what_a_full_socket_does_not_take_waits_and_arrives_in_order";
+fn a_full_socket_delays_datagrams_and_keeps_their_order() {
+    let name = "a_full_socket_delays_datagrams_and_keeps_their_order";
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let count = 5_000;
-        // Room for all of them.
+        // Space for all of them.
         let queue = (count as usize * COUNTS).to_string();
         let mut setting = Setting::new(slow.addr, &["--queue", &queue]);
         setting.send(1..count);
@@ -190,8 +190,8 @@ fn what_a_full_socket_does_not_take_waits_and_arrives_in_order() {
 }
 
 #[test]
-fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
-    let name = "of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped";
+fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
+    let name = "a_stopped_upstream_loses_only_datagrams_beyond_the_bound";
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let (count, queue) = (40_000, 200_000);
@@ -216,10 +216,10 @@ fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
             arrived.push(slow.next());
         }
         assert!(arrived.is_sorted(), "in order");
-        // What there was room for: the first ones, as many as fit the queue, and none is missing.
-        let room = (queue / COUNTS) as u32;
+        // What there was space for: the first ones, as many as fit the queue, and none is missing.
+        let capacity = (queue / COUNTS) as u32;
         let whole = arrived.iter().zip(0..).take_while(|(number, i)| **number == *i).count();
-        assert!(whole as u32 >= room && (whole as u32) < count, "{whole} of {room}");
+        assert!(whole as u32 >= capacity && (whole as u32) < count, "{whole} of {capacity}");
 
         let (line, [received, forwarded, dropped]) = setting.end();
         assert_eq!((received, forwarded), (sent.into(), arrived.len() as u64), "{line}");
@@ -227,7 +227,7 @@ fn of_a_stopped_upstream_only_what_is_beyond_the_bound_is_dropped() {
     });
 }
 
-/// What a router says of a datagram is told to the send of a later one, which it does not concern.
+/// An ICMP error about one datagram is returned by the send of a later, unrelated one.
 #[test]
 fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     let name = "an_upstream_that_cannot_be_reached_costs_no_other_datagram";
@@ -246,15 +246,15 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
         }
         let upstream = "10.77.9.1:9".parse().expect("an address");
         let mut setting = Setting::new(upstream, &[]);
-        // Two batches at a time: the first has its errors told to the sends of the second.
+        // Two batches at a time: sends of the second return the errors of the first.
         setting.send_by(130, 1..1000);
         let (line, counted) = setting.end();
         assert_eq!(counted, [1000, 1000, 0], "{line}");
-        assert!(number(&line, "errors") > 0, "it was told of none: {line}");
+        assert!(number(&line, "errors") > 0, "no error was reported: {line}");
     });
 }
 
-/// On loopback: nobody waits for who does not receive.
+/// On loopback an upstream that does not receive delays nobody.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
     on_one_cpu();
@@ -265,7 +265,7 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     setting.send(1..20_000);
     let grown = setting.memory() - before;
     assert!(grown < 8 << 20, "{grown} bytes more");
-    // What its socket had room for is there, in order, and then what is sent from now on.
+    // What its socket had space for is there, in order, and then what is sent from now on.
     let mut data = [0; 2 * LEN];
     let mut receive = || idle.recv(&mut data).map(|n| number_of(&data[..n]));
     idle.set_nonblocking(true).expect("a socket can be");

@@ -53,7 +53,7 @@ fn every_length_goes_through() {
 }
 
 #[test]
-fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
+fn a_coalesced_message_is_forwarded_as_its_datagrams() {
     let upstream = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
     upstream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
     let to = upstream.local_addr().expect("it is bound");
@@ -147,7 +147,7 @@ fn one_of_two_ends(forward: Forward) -> bool {
 }
 
 #[test]
-fn no_more_sessions_than_there_may_be() {
+fn the_number_of_sessions_is_limited() {
     on_one_cpu();
     let upstream = Upstream::start(1);
     let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "2"]);
@@ -172,7 +172,7 @@ fn an_upstream_that_is_gone_harms_nobody_else() {
     on_one_cpu();
     let alive = Upstream::start(1);
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    // Connected to itself, it refuses what others send, and nobody else can get its port.
+    // Connected to itself, it rejects datagrams of others, and nobody else can get its port.
     let addr = gone.local_addr().expect("it is bound");
     gone.connect(addr).expect("loopback has a route");
     let forward = forward("127.0.0.1:0", &[addr, alive.addr], &[]);
@@ -184,7 +184,7 @@ fn an_upstream_that_is_gone_harms_nobody_else() {
     let totals = stop(forward);
     let line = &totals.to_upstreams;
     assert_eq!((number(line, "received"), number(line, "forwarded")), (40, 40), "{line}");
-    assert!(number(line, "errors") > 0, "it was told that nobody is there: {line}");
+    assert!(number(line, "errors") > 0, "the closed port is reported: {line}");
 }
 
 #[test]

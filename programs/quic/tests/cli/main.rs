@@ -3,7 +3,7 @@
 
 mod kit;
 mod migration;
-mod refusals;
+mod rejections;
 #[path = "../../../../tests/common/program.rs"]
 mod running;
 mod stock;

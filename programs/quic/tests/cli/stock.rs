@@ -94,7 +94,7 @@ fn many_requests_on_one_connection_are_answered_at_once() {
 }
 
 #[test]
-fn more_connections_than_there_may_be_are_refused() {
+fn connections_beyond_the_limit_are_refused() {
     let folder = Folder::new();
     let most = ["--connections", "2"];
     let server = serve_with(&folder, "127.0.0.1:0", "mmsg", &most);
@@ -120,8 +120,8 @@ fn more_connections_than_there_may_be_are_refused() {
         refused
     });
     let figures = server.stop();
-    let told = (figures.get("connections ", "connections "), figures.get("", "broken "));
-    assert_eq!(told, (3 + refused, refused), "{figures:?}");
+    let reported = (figures.get("connections ", "connections "), figures.get("", "broken "));
+    assert_eq!(reported, (3 + refused, refused), "{figures:?}");
 }
 
 /// Quinn's server, which answers every request with these bytes, and then ends the stream.
@@ -187,7 +187,7 @@ fn quinns_server_is_understood_and_its_word_is_checked() {
 }
 
 #[test]
-fn an_answer_that_is_none_is_refused() {
+fn a_malformed_answer_is_rejected() {
     run(async {
         for answer in [&b""[..], &[0], &[0, 1, 2], &[2], b"\x01because"] {
             let folder = Arc::new(Folder::new());

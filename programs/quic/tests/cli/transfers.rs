@@ -1,10 +1,10 @@
-//! Files arrive as they are, and by the means that they are meant to.
+//! Files are transferred unchanged, with ECN and offload in use.
 
 use crate::kit::{Figures, Folder, PAIRS, client, get, serve};
 use crate::running::{loopbacks, skip};
 
 #[test]
-fn files_of_every_size_arrive_whole_by_each_pair_of_sockets() {
+fn each_pair_of_sockets_transfers_files_of_every_size_whole() {
     for (of_server, of_client) in PAIRS {
         for addr in loopbacks() {
             let folder = Folder::new();

@@ -36,7 +36,7 @@ fn p3_stray_bits_in_the_flags_do_not_matter() {
 }
 
 #[test]
-fn r2_what_a_call_overwrites_is_set_anew() {
+fn r2_fields_that_a_call_overwrites_are_set_anew() {
     let mut headers = Headers::new();
     headers.reserve(2).expect("there is memory");
     let mut memory = [[0; 10]; 2];
@@ -49,7 +49,7 @@ fn r2_what_a_call_overwrites_is_set_anew() {
             assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);
             assert_eq!((hdr.msg_iovlen, hdr.msg_flags), (1, 0));
             assert!(!hdr.msg_name.is_null() && !hdr.msg_control.is_null());
-            // As a kernel leaves them that had little to tell.
+            // As a kernel leaves them after a short message.
             (hdr.msg_namelen, hdr.msg_controllen, hdr.msg_flags) = (16, 0, !0);
         }
     }

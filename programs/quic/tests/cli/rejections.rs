@@ -1,4 +1,4 @@
-//! What is not served, and what is not taken for an answer.
+//! Requests that are not served, and answers that are rejected.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! Trains: many datagrams that Linux hands over as one message, split again.
+//! GRO: coalesced messages are split into their datagrams.
 
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
@@ -10,28 +10,28 @@ use crate::common::recv::{Got, collect};
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{payload, skip};
 
-/// A sender and a receiver that takes trains; none where the kernel has no trains.
+/// A sender and a receiver with GRO on; none where the kernel has no GRO.
 fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
     let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())].into_iter().flatten();
-    let takes_trains = |(_, to): &(UdpSocket, UdpSocket)| {
+    let has_gro = |(_, to): &(UdpSocket, UdpSocket)| {
         let set = set_option(to, SOL_UDP, UDP_GRO, 1);
         if let Err(error) = &set {
-            skip("trains on receive", error);
+            skip("GRO", error);
         }
         set.is_ok()
     };
-    pairs.filter(takes_trains).collect()
+    pairs.filter(has_gro).collect()
 }
 
-/// Sends `data` as one train; false where the kernel sends none.
-fn send_train(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -> bool {
+/// Sends `data` as one GSO batch; false where the kernel has no GSO.
+fn send_gso_batch(from: &UdpSocket, to: &UdpSocket, data: &[u8], segment: u16) -> bool {
     let mut control = ControlBuf::new();
-    control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is room");
+    control.push(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes()).expect("there is space");
     let msg = SendMsg::to(addr(to), data).with_control(&control);
     match from.send_batch(&[msg]) {
         Ok(count) => assert_eq!(count, 1),
         Err(error) => {
-            skip("trains on send", error);
+            skip("GSO", error);
             return false;
         }
     }
@@ -43,22 +43,22 @@ fn chunks(data: &[u8], segment: u16) -> Vec<Vec<u8>> {
     data.chunks(segment.into()).map(<[u8]>::to_vec).collect()
 }
 
-/// Lengths of trains and of their segments: with and without a shorter last one.
+/// Lengths of GSO batches and of their segments: with and without a shorter last one.
 const SHAPES: [(usize, u16); 5] = [(1_037, 100), (1_000, 100), (3, 1), (101, 100), (60_000, 1_200)];
 
 #[test]
-fn a_train_is_split_into_its_datagrams() {
+fn a_coalesced_message_is_split_into_its_datagrams() {
     for (from, to) in pairs() {
         for (len, segment) in SHAPES {
             let data = payload(len, len);
-            if !send_train(&from, &to, &data, segment) {
+            if !send_gso_batch(&from, &to, &data, segment) {
                 return;
             }
             let mut buffer = vec![0; 65_535];
             let mut msgs = [RecvMsg::new(&mut buffer)];
             assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
             let msg = &msgs[0];
-            assert!(msg.data() == data, "a train of {len} bytes by {segment}");
+            assert!(msg.data() == data, "{len} bytes in segments of {segment}");
             assert_eq!(msg.meta().segment_size, Some(segment));
             let datagrams: Vec<_> = msg.datagrams().map(|d| d.data().to_vec()).collect();
             assert!(datagrams == chunks(&data, segment));
@@ -68,11 +68,11 @@ fn a_train_is_split_into_its_datagrams() {
 }
 
 #[test]
-fn a_train_that_is_scattered_over_buffers_is_split_all_the_same() {
+fn a_coalesced_message_scattered_over_buffers_is_split() {
     for (from, to) in pairs() {
         for (len, segment) in SHAPES {
             let data = payload(len, len);
-            if !send_train(&from, &to, &data, segment) {
+            if !send_gso_batch(&from, &to, &data, segment) {
                 return;
             }
             let mut memory = [0, 1, 250, 0, 3, 65_535].map(|len| vec![0; len]);
@@ -86,15 +86,15 @@ fn a_train_that_is_scattered_over_buffers_is_split_all_the_same() {
 }
 
 #[test]
-fn a_batch_holds_trains_and_single_datagrams_in_order() {
+fn a_batch_holds_coalesced_messages_and_single_datagrams_in_order() {
     for (from, to) in pairs() {
         let (one, two) = (payload(1, 1_037), payload(2, 5_000));
         from.send_to(b"before", addr(&to)).expect("it is taken");
-        if !send_train(&from, &to, &one, 100) {
+        if !send_gso_batch(&from, &to, &one, 100) {
             return;
         }
         from.send_to(b"", addr(&to)).expect("it is taken");
-        assert!(send_train(&from, &to, &two, 1_000), "the one before was sent");
+        assert!(send_gso_batch(&from, &to, &two, 1_000), "the one before was sent");
         from.send_to(b"after", addr(&to)).expect("it is taken");
         settle();
 
@@ -119,7 +119,7 @@ fn a_truncated_coalesced_message_gives_its_whole_datagrams_and_says_so() {
     for (from, to) in pairs() {
         for (slot, whole, rest) in [(250, 2, 50), (301, 3, 1), (99, 0, 99)] {
             let data = payload(slot, 1_037);
-            if !send_train(&from, &to, &data, 100) {
+            if !send_gso_batch(&from, &to, &data, 100) {
                 return;
             }
             check_truncated(&to, &data, slot, (whole, rest));
@@ -132,7 +132,7 @@ fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
     for (from, to) in pairs() {
         for (slot, whole) in [(100, 1), (300, 3), (1_000, 10)] {
             let data = payload(slot, 1_037);
-            if !send_train(&from, &to, &data, 100) {
+            if !send_gso_batch(&from, &to, &data, 100) {
                 return;
             }
             check_truncated(&to, &data, slot, (whole, 0));
@@ -164,10 +164,10 @@ fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usi
 }
 
 #[test]
-fn who_does_not_take_trains_gets_the_datagrams() {
+fn a_socket_without_gro_receives_single_datagrams() {
     let (from, to) = (udp4(), udp4());
     let data = payload(5, 1_037);
-    if send_train(&from, &to, &data, 100) {
+    if send_gso_batch(&from, &to, &data, 100) {
         let got = collect(&to, 11);
         assert!(got.iter().map(|got| &got.data).eq(&chunks(&data, 100)));
     }

@@ -1,4 +1,4 @@
-//! What becomes of a call for which there is no memory.
+//! Calls for which there is no memory.
 #![cfg(unix)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,20 +12,20 @@ use mmsg::{
     BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool,
 };
 
-/// The system's allocator, except that a thread may have it refuse.
-struct Refusing;
+/// The system's allocator, except that a thread may have it fail.
+struct LimitedAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Refusing = Refusing;
+static ALLOCATOR: LimitedAllocator = LimitedAllocator;
 
 thread_local! {
-    /// Requests of at least so many bytes are refused.
+    /// Requests of at least so many bytes fail.
     static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 // SAFETY: every request goes to the system's allocator as it came, or gets the answer that there is
 // no memory, which any request may get. Nothing here allocates or unwinds.
-unsafe impl GlobalAlloc for Refusing {
+unsafe impl GlobalAlloc for LimitedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LIMIT.get() {
             return ptr::null_mut();
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Refusing {
     }
 }
 
-/// Runs `call` with requests of `limit` bytes and more refused.
+/// Runs `call` while requests of `limit` bytes and more fail.
 fn limited<R>(limit: usize, call: impl FnOnce() -> R) -> R {
     LIMIT.set(limit);
     let result = call();
@@ -63,7 +63,7 @@ fn socket() -> UdpSocket {
 }
 
 #[test]
-fn d15_a_batch_for_which_there_is_no_memory_is_an_error() {
+fn d15_a_batch_without_memory_is_an_error() {
     // The payload, its headers, and each thing that belongs to a slot may be what does not fit.
     for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
         for limit in [100, 1_000, 10_000, 60_000] {
@@ -90,9 +90,9 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
     let mut queue = SendQueue::new(1 << 16);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let mut memory = [[0; 8]; 32];
-    let mut room = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    let mut recv_msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     clear_pool();
     let mut arena = MmsgBuf::new();
     for limit in [1_000, 2_000, 5_000] {
@@ -102,8 +102,8 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
                 near.send_iter(msgs),
                 near.flush(&mut queue),
                 arena.send(&near, &msgs),
-                arena.recv(&far, &mut room),
-                far.recv_batch(&mut room),
+                arena.recv(&far, &mut recv_msgs),
+                far.recv_batch(&mut recv_msgs),
             ]
         });
         for result in tries {
@@ -113,7 +113,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     assert_eq!(queue.len(), 32);
     // Nothing has left, and both go on as if nothing had been.
     assert_eq!(arena.send(&near, &msgs).expect("there is memory again"), 32);
-    assert_eq!(arena.recv(&far, &mut room).expect("they are there"), 32);
+    assert_eq!(arena.recv(&far, &mut recv_msgs).expect("they are there"), 32);
     assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
-    assert_eq!(far.recv_batch(&mut room).expect("they are there"), 32);
+    assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), 32);
 }

@@ -1,4 +1,4 @@
-//! Errors that only Linux gives, and only when it is brought to it.
+//! Rejections that only Linux gives, and only when it is provoked.
 
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -28,16 +28,16 @@ fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
 }
 
 #[test]
-fn s9_no_buffer_space_is_returned_and_not_waited_out() {
+fn s9_no_buffer_space_is_returned_without_waiting() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
-    let name = "s9_no_buffer_space_is_returned_and_not_waited_out";
+    let name = "s9_no_buffer_space_is_returned_without_waiting";
     if !exhaust_option_memory(&from, name) {
         return;
     }
-    // More than the kernel copies to its stack, so that it must ask for memory, which it refuses.
+    // More than the kernel copies to its stack, so that it must allocate memory, which fails.
     let mut control = ControlBuf::new();
     for _ in 0..8 {
-        control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("room");
+        control.push(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &1i32.to_ne_bytes()).expect("space");
     }
     let good = SendMsg::to(addr(&to), b"good");
     let bad = good.with_control(&control);
