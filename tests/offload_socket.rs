@@ -218,8 +218,8 @@ impl<S> GetMut for Offload<S> {}
 
 /// A socket that is put under the state of another sends other datagrams, or none.
 #[test]
-fn d17_what_is_known_of_a_socket_is_not_taken_for_another_s() {
-    let name = "d17_what_is_known_of_a_socket_is_not_taken_for_another_s";
+fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
+    let name = "d17_the_gso_state_of_one_socket_is_not_used_for_another";
     let Some(mut first) = with_gso(name) else { return };
     let () = first.get_mut();
     let far = udp4();
