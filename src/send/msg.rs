@@ -98,7 +98,7 @@ impl<'a> SendMsg<'a> {
         Self { dest: None, content: Content::Full { buffers, control: &[], meta } }
     }
 
-    /// The same datagram to `dest`.
+    /// Sets the destination.
     #[must_use]
     #[inline]
     pub const fn with_dest(mut self, dest: SocketAddr) -> Self {
@@ -106,7 +106,7 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// The same datagram with these wishes in place of any it had.
+    /// Sets the per-message options.
     ///
     /// What cannot be right, or cannot be done here, is refused when the message is sent, by
     /// `InvalidInput` or `Unsupported`, before the system sees it.
