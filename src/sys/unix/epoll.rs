@@ -10,7 +10,7 @@ use libc::c_int;
 
 use crate::sys::Direction;
 
-/// Tells each event of a socket in one direction once, and every error of the socket.
+/// Reports each event of a socket in one direction once, and every error of the socket.
 ///
 /// Its descriptor is readable when there is an event to take, and never has an error of its own: an
 /// error of the socket is an event like any other. It does not keep the socket open.
@@ -45,7 +45,7 @@ impl Events {
     /// Takes what has happened since the last call, and says whether anything has.
     pub(crate) fn take(&self) -> io::Result<bool> {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for one event, and one is asked for.
+        // SAFETY: memory for one event, and at most one is returned.
         match unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) } {
             -1 => match io::Error::last_os_error() {
                 // There may be one, so the caller looks.
