@@ -47,7 +47,8 @@ impl Ancillary {
     /// socket; whether there are stamps is up to the device and its driver's settings.
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Trains of datagrams in one message (`UDP_GRO`). Needs room for 65,535 bytes in each
-    /// message: a shorter one cuts trains.
+    /// message: a shorter one cuts trains. Turning it off joins what is queued: the kernel no longer
+    /// says where the datagrams of a coalesced message end. Drain the socket before.
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
     pub const DROPPED: Self = Self(1 << 6);

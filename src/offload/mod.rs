@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use counters::Counters;
 
 use crate::message::Received;
-use crate::sys::{self, AsSocket};
+use crate::sys::{self, AsSocket, numbers};
 use crate::{
     Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, ancillary, pool,
 };
@@ -60,8 +60,11 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// error, though the datagrams before it have left; offered again, it is sent from its beginning. If the
 /// socket takes no more for now (`WouldBlock`, a blocking socket's write timeout included), or the call
 /// ends with a count, the message is still to be sent: offer it again, and it goes on from where it was,
-/// by another call, thread or future, until 32 more messages have been left half-sent. Nothing blocks
-/// that would not without this.
+/// by another call, thread or future, until 4,096 more messages have been left half-sent. It is found by
+/// what it says and where it goes, the connected peer included: an equal message sent in its place
+/// completes it. Each of its datagrams may wait as long as a blocking socket's write timeout allows.
+/// Nothing blocks that would not without this. Messages that are segmented in user space take 96 KiB for
+/// each `Offload`, allocated with the first; without that memory nothing of it leaves (`OutOfMemory`).
 ///
 /// # The don't-fragment bit
 ///
@@ -137,22 +140,44 @@ impl<S: AsSocket> Offload<S> {
         on
     }
 
-    /// Turns the receiving of trains on or off, at any time, and returns whether it is on. What
-    /// was queued before may still come as it was.
+    /// Turns GRO on or off, at any time, and returns whether it is on. Datagrams that were queued before
+    /// it was turned on come as they are.
+    ///
+    /// It stays on, and the result is `Ok(true)`, while the socket holds anything: without it the kernel
+    /// no longer says where the datagrams of a queued coalesced message end. Receive until nothing is
+    /// left, reports in the error queue included, and call it again.
     ///
     /// # Errors
     ///
     /// What the system says of the socket.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        let taken = if on {
-            Ancillary::GRO.enable(&self.socket)?
-        } else {
-            Ancillary::GRO.disable(&self.socket)?;
-            Ancillary::NONE
-        };
-        let on = taken.contains(Ancillary::GRO);
+        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
         self.gro.store(on, Ordering::Relaxed);
         Ok(on)
+    }
+
+    fn enable_gro(&self) -> io::Result<bool> {
+        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
+    }
+
+    /// Turns GRO off, if that joins nothing. Gives whether it is on.
+    fn disable_gro(&self) -> io::Result<bool> {
+        let socket = sys::borrow(&self.socket);
+        let was_on = self.socket_has_gro();
+        if was_on && sys::has_arrivals(socket) {
+            return Ok(true);
+        }
+        Ancillary::GRO.disable(&self.socket)?;
+        // A coalesced message may have come in between.
+        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
+    }
+
+    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
+    fn socket_has_gro(&self) -> bool {
+        match sys::option(sys::borrow(&self.socket), numbers::RECV_GRO) {
+            Ok(value) => value != 0,
+            Err(_) => self.gro(),
+        }
     }
 }
 
@@ -206,7 +231,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Whether trains are to be received.
+    /// Whether coalesced messages are to be received. A socket with GRO on that holds anything keeps it:
+    /// see [`set_gro`](Offload::set_gro).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
@@ -280,7 +306,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 }
 
-impl<S> Offload<S> {
+impl<S: AsSocket> Offload<S> {
     /// Rejects a receive whose smallest room is too little for what the kernel may coalesce. A peek
     /// takes nothing, so that nothing can be lost by it.
     fn check_room(
@@ -288,11 +314,12 @@ impl<S> Offload<S> {
         flags: RecvFlags,
         smallest: impl FnOnce() -> Option<usize>,
     ) -> io::Result<()> {
-        if !self.gro.load(Ordering::Relaxed) || flags.contains(RecvFlags::PEEK) {
+        if flags.contains(RecvFlags::PEEK) {
             return Ok(());
         }
         match smallest() {
-            Some(room) if room < MAX_PAYLOAD => {
+            // Another descriptor of the socket may have turned it on: only the socket knows.
+            Some(room) if room < MAX_PAYLOAD && self.socket_has_gro() => {
                 let reason = format!(
                     "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {room}"
                 );
@@ -301,7 +328,9 @@ impl<S> Offload<S> {
             _ => Ok(()),
         }
     }
+}
 
+impl<S> Offload<S> {
     fn count_received(
         &self,
         flags: RecvFlags,

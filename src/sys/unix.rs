@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use libc::c_int;
-use socket2::SockRef;
+use socket2::{SockAddr, SockRef};
 
 pub(crate) use std::os::fd::{
     AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
@@ -176,12 +176,23 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn has_room_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
-    let Ok(info) = cmsg::option_bytes(socket, numbers::MEMINFO) else { return true };
-    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
-    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
-    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+    let Some((used, size)) = receive_buffer(socket) else { return true };
     // Of the smallest buffers, a report may take half.
     used.saturating_add(REPORT.min(size / 2)) < size
+}
+
+/// Bytes of the socket's receive buffer that are in use, and how many it has, if the kernel says so.
+fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
+    let info = cmsg::option_bytes(socket, numbers::MEMINFO).ok()?;
+    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
+    Some((u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3])))
+}
+
+/// Whether the socket holds anything that has arrived, a report in its error queue included; false if
+/// the kernel does not say.
+pub(crate) fn has_arrivals(socket: BorrowedSocket<'_>) -> bool {
+    receive_buffer(socket).is_some_and(|(used, _)| used > 0)
 }
 
 /// Whether `error` says that there are no multi-message calls here, rather than that a message
@@ -239,6 +250,12 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+}
+
+/// Who the socket is connected to, if it is.
+#[cold]
+pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SockAddr> {
+    SockRef::from(&socket).peer_addr().ok()
 }
 
 /// The socket's number in this process, to find it again by.

@@ -68,33 +68,38 @@ impl Gso {
     pub(super) fn resize(&mut self, capacity: usize) {
         if !self.copies.is_empty() {
             *self = Self::new();
-            self.reserve(capacity);
+            // Without memory there is none, and the next call that needs it meets the error.
+            let _ = self.reserve(capacity);
         }
     }
 
-    fn reserve(&mut self, capacity: usize) {
+    fn reserve(&mut self, capacity: usize) -> io::Result<()> {
         if self.copies.len() < capacity * COPY_MAX {
             // Any message that the kernel can take fits.
-            self.iovecs = Zeroed::new((capacity * IOVECS).max(MAX_IOVECS));
-            self.copies = Zeroed::new(capacity * COPY_MAX);
+            self.iovecs = Zeroed::try_new((capacity * IOVECS).max(MAX_IOVECS))?;
+            self.copies = Zeroed::try_new(capacity * COPY_MAX)?;
         }
         self.wired.clear();
-        self.wired.reserve(capacity);
+        self.wired.try_reserve(capacity).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 }
 
 impl Headers {
     /// Points headers at messages in order, runs of them as GSO batches, as many as there is room
     /// for.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; no message has been taken then.
     #[inline]
     pub(crate) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
         socket: BorrowedFd<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
         limits: Limits,
-    ) -> WiredBatches<'a> {
+    ) -> io::Result<WiredBatches<'a>> {
         let capacity = self.capacity();
-        self.gso.reserve(capacity);
+        self.gso.reserve(capacity)?;
         let mut wiring = Wiring {
             socket,
             rows: &mut self.rows,
@@ -131,13 +136,13 @@ impl Headers {
         }
         let count = self.gso.wired.len();
         let headers = &mut self.headers[..count];
-        WiredBatches {
+        Ok(WiredBatches {
             headers: SendHeaders { headers, refused: None, buffers: PhantomData },
             wired: &self.gso.wired,
             iovecs: &self.gso.iovecs,
             split: &mut self.gso.split,
             unsendable,
-        }
+        })
     }
 }
 
@@ -378,6 +383,15 @@ impl WiredBatches<'_> {
         let headers = &mut self.headers.headers[range];
         let mut headers = SendHeaders { headers, refused: None, buffers: PhantomData };
         unix::send(backend, socket, &mut headers)
+    }
+
+    /// Makes room for [`send_segments`](Self::send_segments), which sends nothing without.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
+        self.split.reserve()
     }
 
     /// Sends the datagrams of header `i` one by one, from number `first` on, as many as there is room
