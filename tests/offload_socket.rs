@@ -78,7 +78,7 @@ fn d8_a_write_timeout_is_honoured() {
     near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
     let near = Offload::new(near).expect("a Unix socket");
     let start = Instant::now();
-    through_a_narrow_socket(&near, &far, &numbered(300, 38));
+    through_a_narrow_socket(&near, &far, &numbered(150, 38));
     assert!(start.elapsed() < NET);
 }
 
