@@ -9,7 +9,8 @@ use std::ptr;
 use std::time::Duration;
 
 use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue, clear_pool,
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
+    SendQueue, clear_pool,
 };
 
 /// The system's allocator, except that a thread may have it fail.
@@ -116,4 +117,80 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
     assert_eq!(arena.recv(&far, &mut recv_msgs).expect("they are there"), 32);
     assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
     assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), 32);
+}
+
+/// Fails unless exactly these datagrams have come.
+#[track_caller]
+fn check_arrived(far: &UdpSocket, expected: &[&[u8]]) {
+    let mut buffer = [0; 2_000];
+    for expected in expected {
+        let len = far.recv(&mut buffer).expect("it was sent");
+        assert_eq!(&buffer[..len], *expected);
+    }
+    far.set_nonblocking(true).expect("it is a flag");
+    assert_eq!(far.recv(&mut buffer).expect_err("no more").kind(), ErrorKind::WouldBlock);
+    far.set_nonblocking(false).expect("it is a flag");
+}
+
+#[test]
+fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
+    let (near, far) = (socket(), socket());
+    let to = far.local_addr().expect("it is bound");
+    let msgs = [SendMsg::to(to, b"data"); 32];
+    let mut queue = SendQueue::new(1 << 16);
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    // With no arena at all, and with one that has all but what an offload needs.
+    for warm in [false, true] {
+        clear_pool();
+        if warm {
+            assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 32);
+            check_arrived(&far, &[&b"data"[..]; 32]);
+        }
+        let near = Offload::new(&near).expect("a UDP socket");
+        for limit in [1_000, 2_000, 5_000, 10_000] {
+            let tries = limited(limit, || {
+                [near.send_batch(&msgs), near.send_iter(msgs), near.flush(&mut queue)]
+            });
+            for result in tries {
+                assert_eq!(result.expect_err("there is no memory").kind(), ErrorKind::OutOfMemory);
+            }
+        }
+        assert_eq!((queue.len(), near.counters().sent), (32, 0));
+        check_arrived(&far, &[]);
+    }
+    let near = Offload::new(&near).expect("a UDP socket");
+    assert_eq!(near.send_batch(&msgs).expect("there is memory again"), 32);
+    assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
+    check_arrived(&far, &[&b"data"[..]; 64]);
+}
+
+/// For the headers of the datagrams, and for the note of what has left.
+#[test]
+fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent() {
+    let (near, far) = (socket(), socket());
+    let to = far.local_addr().expect("it is bound");
+    let plain = SendMsg::to(to, b"data");
+    let own = SendMsg::to(to, b"abcde").with_meta(SendMeta::new().with_segment_size(2));
+    let pieces: [&[u8]; 3] = [b"ab", b"cd", b"e"];
+    for limit in [3_000, 10_000] {
+        clear_pool();
+        let near = Offload::builder().gso(false).build(&near).expect("a UDP socket");
+        // One of several messages makes room for all but the segmentation.
+        assert_eq!(near.send_batch(&[plain; 3]).expect("loopback takes it"), 3);
+        check_arrived(&far, &[&b"data"[..]; 3]);
+        let mut queue = SendQueue::new(1 << 16);
+        [plain, own, plain].iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        let [first, second, third] = limited(limit, || {
+            let first = near.send_batch(&[plain, own, plain]);
+            [first, near.send_batch(&[own, plain]), near.flush(&mut queue)]
+        });
+        assert_eq!(first.expect("the one before it"), 1);
+        assert_eq!(second.expect_err("no memory").kind(), ErrorKind::OutOfMemory);
+        assert_eq!((third.expect("the one before it"), queue.len()), (1, 2));
+        check_arrived(&far, &[&b"data"[..]; 2]);
+        assert_eq!(near.send_batch(&[own, plain]).expect("there is memory again"), 2);
+        assert_eq!(near.flush(&mut queue).expect("there is memory again"), 2);
+        let once = [&pieces[..], &[b"data"]].concat();
+        check_arrived(&far, &[&once[..], &once].concat());
+    }
 }

@@ -5,7 +5,9 @@ mod common;
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
+use common::linux::{SOL_UDP, UDP_GRO, set_option};
 use common::recv::{memory, recv_msgs};
 use common::sockets::{addr, settle, udp4};
 use common::{numbered, skip};
@@ -106,8 +108,106 @@ fn d19_any_buffer_will_do_without_gro_and_for_a_peek() {
     assert_eq!(receiver.recv_batch_with(&mut msgs, flags).expect("it is there"), 1);
     assert_eq!((msgs[0].data(), msgs[0].full_len()), (&b"da"[..], Some(4)));
 
+    assert_eq!(receiver.recv_into(&mut RecvBatch::for_gro(1)).expect("it is there"), 1);
     assert!(!receiver.set_gro(false).expect("a UDP socket"));
+    send(&sender, to, &[b"data".to_vec()]);
     assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
+}
+
+/// Receives as many datagrams as were sent, and checks that they are those.
+#[track_caller]
+fn check_received(receiver: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[Vec<u8>]) {
+    let mut came = Vec::new();
+    while came.len() < sent.len() {
+        receiver.recv_into(batch).expect("they are there");
+        assert!(!batch.iter().any(|datagram| datagram.truncated()));
+        came.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+    }
+    assert_eq!(came, sent);
+}
+
+/// Without the option the kernel no longer says where a queued message's datagrams end.
+#[test]
+fn d19_gro_stays_on_while_coalesced_datagrams_are_queued() {
+    let name = "d19_gro_stays_on_while_coalesced_datagrams_are_queued";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    let sent = numbered(40, 100);
+    let mut batch = RecvBatch::for_gro(64);
+    for _ in 0..2 {
+        send(&sender, to, &sent);
+        assert!(receiver.set_gro(false).expect("a UDP socket"));
+        assert!(receiver.gro());
+        check_received(&receiver, &mut batch, &sent);
+        assert!(!receiver.set_gro(false).expect("a UDP socket"));
+        assert!(!receiver.gro());
+        // Now they come one by one, and that they are queued makes no difference.
+        send(&sender, to, &sent);
+        assert!(!receiver.set_gro(false).expect("a UDP socket"));
+        check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
+        assert!(receiver.set_gro(true).expect("a UDP socket"));
+    }
+    assert_eq!(receiver.counters().received_coalesced, 2);
+}
+
+#[test]
+fn d27_a_builder_leaves_gro_on_while_coalesced_datagrams_are_queued() {
+    let name = "d27_a_builder_leaves_gro_on_while_coalesced_datagrams_are_queued";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    if !gro_is_told(receiver.get_ref()) {
+        return skip(name, "this kernel does not say whether GRO is on");
+    }
+    let sent = numbered(40, 100);
+    send(&sender, to, &sent);
+    let without = Offload::builder().gro(false);
+    let receiver = without.build(receiver.into_inner()).expect("a UDP socket");
+    assert!(receiver.gro());
+    check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
+    let receiver = without.build(receiver.into_inner()).expect("a UDP socket");
+    assert!(!receiver.gro());
+}
+
+/// Whether `UDP_GRO` can be read: since Linux 5.12.
+fn gro_is_told(socket: &UdpSocket) -> bool {
+    let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointers are to a value and its length, which outlive the call.
+    let result = unsafe {
+        let value = (&raw mut value).cast();
+        libc::getsockopt(socket.as_raw_fd(), SOL_UDP, UDP_GRO, value, &raw mut len)
+    };
+    result == 0
+}
+
+#[test]
+fn d19_too_little_room_is_refused_whoever_turned_gro_on() {
+    let name = "d19_too_little_room_is_refused_whoever_turned_gro_on";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    if !gro_is_told(receiver.get_ref()) {
+        return skip(name, "this kernel does not say whether GRO is on");
+    }
+    let sent = numbered(40, 1_000);
+    let clone = || receiver.get_ref().try_clone().expect("a second descriptor");
+    receiver.set_gro(false).expect("a UDP socket");
+    // Another offload on the same socket, and the option by hand.
+    let turn_on: [fn(UdpSocket); 2] = [
+        |socket| assert!(Offload::new(socket).expect("a UDP socket").gro()),
+        |socket| set_option(&socket, SOL_UDP, UDP_GRO, 1).expect("a UDP socket"),
+    ];
+    for turn_on in turn_on {
+        assert!(!receiver.gro());
+        turn_on(clone());
+        send(&sender, to, &sent);
+        check_rejected(receiver.recv_into(&mut RecvBatch::new(64, 1_500)));
+        check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory(3, 1_500))));
+        check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
+        assert!(!receiver.set_gro(false).expect("a UDP socket"));
+        send(&sender, to, &sent);
+        check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
+    }
+    // Turned off by another, small ones are room enough.
+    receiver.set_gro(true).expect("a UDP socket");
+    set_option(&clone(), SOL_UDP, UDP_GRO, 0).expect("a UDP socket");
+    send(&sender, to, &sent);
+    check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
 }
 
 #[test]

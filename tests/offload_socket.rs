@@ -6,7 +6,9 @@ mod common;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::UdpSocket;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
@@ -76,7 +78,7 @@ fn d8_a_send_timeout_is_honoured() {
     near.set_write_timeout(Some(Duration::from_millis(1))).expect("a timeout");
     let near = Offload::new(near).expect("a Unix socket");
     let start = Instant::now();
-    through_a_narrow_socket(&near, &far, &numbered(300, 38));
+    through_a_narrow_socket(&near, &far, &numbered(150, 38));
     assert!(start.elapsed() < NET);
 }
 
@@ -107,6 +109,88 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
         assert_eq!(queue.len(), 1);
     }
     assert!(got == data);
+}
+
+/// Messages of several tasks, say, each of which is offered again when there is room for a datagram.
+#[test]
+fn d23_a_hundred_messages_that_are_half_sent_in_turns_are_each_sent_once() {
+    const COUNT: usize = 100;
+    const PIECES: usize = 30;
+    let (near, far) = unix_pair();
+    near.set_nonblocking(true).expect("it is a flag");
+    let near = Offload::new(near).expect("a Unix socket");
+    let pieces = numbered(COUNT * PIECES, 8);
+    let data: Vec<_> = pieces.chunks(PIECES).map(<[_]>::concat).collect();
+    let meta = SendMeta::new().with_segment_size(8);
+    let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+    let (mut came, mut buffer) = (Vec::new(), [0; 16]);
+    let mut receive_one = || {
+        let len = far.recv(&mut buffer).expect("it was sent");
+        came.push(buffer[..len].to_vec());
+        assert!(came.len() <= pieces.len(), "a datagram came twice");
+    };
+    let mut received = 0;
+    while !msgs.is_empty() {
+        msgs.retain(|msg| {
+            let result = near.send_batch(&[*msg]);
+            let done = result.is_ok();
+            assert!(done || would_block(result));
+            if received < near.counters().sent {
+                receive_one();
+                received += 1;
+            }
+            !done
+        });
+    }
+    (received..near.counters().sent).for_each(|_| receive_one());
+    came.sort_unstable();
+    let mut pieces = pieces;
+    pieces.sort_unstable();
+    assert!(came == pieces);
+}
+
+/// What the first peer got of a message is missing at the second.
+#[test]
+fn d23_a_message_is_another_one_where_the_socket_has_another_peer() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let peer = || {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("mmsg-offload-socket-{}-{number}", std::process::id());
+        let addr = SocketAddr::from_abstract_name(name).expect("Linux has them");
+        let socket = UnixDatagram::bind_addr(&addr).expect("a name of its own");
+        socket.set_read_timeout(Some(NET)).expect("a timeout");
+        (socket, addr)
+    };
+    let ((first, to_first), (second, to_second)) = (peer(), peer());
+    let near = UnixDatagram::unbound().expect("a Unix socket");
+    near.set_nonblocking(true).expect("it is a flag");
+    let near = Offload::new(near).expect("a Unix socket");
+    // More than any socket takes.
+    let pieces = numbered(4_000, 8);
+    let data = pieces.concat();
+    let msg = [SendMsg::new(&data).with_meta(SendMeta::new().with_segment_size(8))];
+    let mut sent = 0;
+    let mut offer = |came: &mut Vec<Vec<u8>>, far: &UnixDatagram, to: &SocketAddr| {
+        near.get_ref().connect_addr(to).expect("it is there");
+        let result = near.send_batch(&msg);
+        let done = result.is_ok();
+        assert!(done || would_block(result));
+        let mut buffer = [0; 16];
+        for _ in sent..near.counters().sent {
+            let len = far.recv(&mut buffer).expect("it was sent");
+            came.push(buffer[..len].to_vec());
+        }
+        sent = near.counters().sent;
+        done
+    };
+    let mut came = [Vec::new(), Vec::new()];
+    let mut done = [false, false];
+    while done != [true, true] {
+        for (i, far, to) in [(0, &first, &to_first), (1, &second, &to_second)] {
+            done[i] = done[i] || offer(&mut came[i], far, to);
+        }
+    }
+    assert!(came[0] == pieces && came[1] == pieces);
 }
 
 /// A firewall that checks lengths drops a batch of datagrams each of which it lets through.

@@ -47,7 +47,8 @@ impl Ancillary {
     /// socket; whether there are timestamps depends on the device and its driver's settings.
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
-    /// truncates coalesced messages.
+    /// truncates coalesced messages. Turning it off joins what is queued, since the kernel no longer
+    /// reports where the datagrams of a coalesced message end: drain the socket first.
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
     pub const DROPPED: Self = Self(1 << 6);

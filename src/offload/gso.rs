@@ -94,8 +94,10 @@ impl<'c, S: AsSocket> Call<'c, S> {
         msgs: &mut Source<impl Iterator<Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            let mut wired = arena.headers().wire_batches(self.socket, msgs, self.limits);
-            self.send_wired(&mut wired)?;
+            match arena.headers().wire_batches(self.socket, msgs, self.limits) {
+                Ok(mut wired) => self.send_wired(&mut wired)?,
+                Err(error) => return self.progress.stop(error),
+            }
         }
         Ok(())
     }
@@ -138,7 +140,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         if !(batch.is_callers() && self.offload.partial.any()) {
             return 0;
         }
-        self.offload.partial.take(batch.segment, &wired.memory(at))
+        self.offload.partial.take(self.socket, batch.segment, &wired.memory(at))
     }
 
     /// Sends headers as they are, and the datagrams of one that is rejected. Gives the number of
@@ -210,6 +212,12 @@ impl<'c, S: AsSocket> Call<'c, S> {
     /// Sends the datagrams of a batch one by one, from number `first` on.
     fn send_segments(&mut self, wired: &mut WiredBatches<'_>, at: usize, first: usize) -> Sent {
         let batch = *wired.batch(at);
+        if let Err(error) = self.reserve_for_segments(wired, &batch) {
+            if first > 0 {
+                self.keep_partial(wired, at, first);
+            }
+            return Sent { datagrams: 0, errno: None, result: self.progress.stop(error) };
+        }
         let mut sent = first;
         let step = loop {
             let (offered, step) = wired.send_segments(Backend::current(), self.socket, at, sent);
@@ -230,6 +238,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 Some(error) if is_refusal(error) => {
                     deferred_error::defer(self.socket, Direction::Send, error);
                 }
+                // A signal may have ended the wait of a blocking socket.
+                Some(error) if is_would_block(error) => {}
                 Some(_) => break step,
                 // There may be more of them than headers.
                 None => {}
@@ -237,11 +247,29 @@ impl<'c, S: AsSocket> Call<'c, S> {
         };
         let count = usize::from(sent == batch.datagrams());
         if count == 0 && sent > 0 && self.leaves_to_caller(&step) {
-            self.offload.partial.keep(batch.segment, &wired.memory(at), sent);
+            self.keep_partial(wired, at, sent);
         }
         let errno = errno(&step);
         let result = self.progress.add(1, CallResult { count, ..step });
         Sent { datagrams: sent - first, errno, result }
+    }
+
+    /// Makes room for all that sending a batch's datagrams takes, before the first of them leaves.
+    fn reserve_for_segments(
+        &self,
+        wired: &mut WiredBatches<'_>,
+        batch: &GsoBatch,
+    ) -> io::Result<()> {
+        if batch.is_callers() {
+            self.offload.partial.reserve()?;
+        }
+        wired.reserve_segments()
+    }
+
+    /// Notes that `sent` datagrams of a message with a segment size have left.
+    fn keep_partial(&self, wired: &WiredBatches<'_>, at: usize, sent: usize) {
+        let segment = wired.batch(at).segment;
+        self.offload.partial.keep(self.socket, segment, &wired.memory(at), sent);
     }
 
     /// Whether a message that was not completed is still the caller's to send. Otherwise the error is

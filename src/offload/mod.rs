@@ -19,7 +19,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket};
+use crate::sys::{self, AsSocket, numbers};
 use counters::{ReceivedTotals, Running};
 use partial::PartialSends;
 
@@ -64,7 +64,10 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// with that error, though the datagrams before have left; offered again, it is sent from its beginning.
 /// If the socket accepts no more now (`WouldBlock`, also after a blocking socket's write timeout), or
 /// the call ends with a count, the message is still to be sent: offer it again, from any call, thread or
-/// future, and it continues where it stopped. The socket remembers the last 32 such messages.
+/// future, and it continues where it stopped. It is recognized by its contents, options and destination:
+/// an equal message sent in its place completes it. The last 4,096 such messages are remembered, in
+/// 96 KiB that are allocated with the first (`OutOfMemory` before anything leaves, where there is none).
+/// Each of its datagrams may wait as long as a blocking socket's write timeout allows.
 ///
 /// # The don't-fragment bit
 ///
@@ -138,22 +141,44 @@ impl<S: AsSocket> Offload<S> {
         on
     }
 
-    /// Turns GRO on or off, at any time, and returns whether it is on. Messages queued before stay as
-    /// they are.
+    /// Turns GRO on or off, at any time, and returns whether it is on. Datagrams that were queued before
+    /// it was turned on stay as they are.
+    ///
+    /// It stays on, and the result is `Ok(true)`, while the socket holds anything: without it the kernel
+    /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
+    /// left, reports in the error queue included, and call it again.
     ///
     /// # Errors
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        let taken = if on {
-            Ancillary::GRO.enable(&self.socket)?
-        } else {
-            Ancillary::GRO.disable(&self.socket)?;
-            Ancillary::NONE
-        };
-        let on = taken.contains(Ancillary::GRO);
+        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
         self.gro.store(on, Ordering::Relaxed);
         Ok(on)
+    }
+
+    fn enable_gro(&self) -> io::Result<bool> {
+        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
+    }
+
+    /// Turns GRO off, if that joins nothing. Gives whether it is on.
+    fn disable_gro(&self) -> io::Result<bool> {
+        let socket = sys::borrow(&self.socket);
+        let was_on = self.socket_has_gro();
+        if was_on && sys::has_arrivals(socket) {
+            return Ok(true);
+        }
+        Ancillary::GRO.disable(&self.socket)?;
+        // A coalesced message may have come in between.
+        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
+    }
+
+    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
+    fn socket_has_gro(&self) -> bool {
+        match sys::option(sys::borrow(&self.socket), numbers::RECV_GRO) {
+            Ok(value) => value != 0,
+            Err(_) => self.gro(),
+        }
     }
 }
 
@@ -215,7 +240,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets whether the kernel coalesces received datagrams.
+    /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
+    /// keeps it: see [`set_gro`](Offload::set_gro).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
@@ -288,7 +314,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 }
 
-impl<S> Offload<S> {
+impl<S: AsSocket> Offload<S> {
     /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
     /// and is allowed.
     fn check_capacity(
@@ -296,11 +322,12 @@ impl<S> Offload<S> {
         flags: RecvFlags,
         smallest: impl FnOnce() -> Option<usize>,
     ) -> io::Result<()> {
-        if !self.gro.load(Ordering::Relaxed) || flags.contains(RecvFlags::PEEK) {
+        if flags.contains(RecvFlags::PEEK) {
             return Ok(());
         }
         match smallest() {
-            Some(capacity) if capacity < MAX_PAYLOAD => {
+            // Another descriptor of the socket may have turned it on: only the socket knows.
+            Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
                 let reason = format!(
                     "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
                 );
@@ -309,7 +336,9 @@ impl<S> Offload<S> {
             _ => Ok(()),
         }
     }
+}
 
+impl<S> Offload<S> {
     fn count_received(
         &self,
         flags: RecvFlags,

@@ -2,24 +2,39 @@
 //!
 //! Such a message has been sent when its last datagram has. A call that has to end before that leaves
 //! a note here, and when the message is offered again it goes on from where it was. A message is found
-//! by its contents, not by who sends it: if several threads send equal ones, it makes no difference to
-//! anybody which of them is completed first.
+//! by its contents and where it goes, not by who sends it: if several threads send equal ones, it makes
+//! no difference to anybody which of them is completed first.
+//!
+//! A note holds a hash of these and no copy, so that there is room for thousands. Its key is this
+//! socket's alone: no peer can make two messages collide.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::sys::Memory;
+use crate::sys::{self, BorrowedSocket, Memory};
 
-/// Messages that are remembered. Beyond that the oldest is forgotten, which its caller has most likely
-/// given up.
-const MOST: usize = 32;
+/// Messages that are remembered: 96 KiB. Beyond that the oldest is forgotten, which its caller has most
+/// likely given up.
+const MOST: usize = 4_096;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct PartialSends {
     /// Whether there are notes, so that a call pays a load where there are none.
     any: AtomicBool,
-    notes: Mutex<Notes>,
+    /// The oldest first.
+    notes: Mutex<VecDeque<Note>>,
+    keys: [RandomState; 2],
+}
+
+#[derive(Clone, Copy)]
+struct Note {
+    id: [u64; 2],
+    /// Datagrams that have left.
+    sent: usize,
 }
 
 impl PartialSends {
@@ -28,17 +43,33 @@ impl PartialSends {
         self.any.load(Ordering::Acquire)
     }
 
+    /// Makes room for all notes that there may ever be. To be called before the first datagram of a
+    /// message leaves: afterwards it is too late for an error.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    #[cold]
+    pub(super) fn reserve(&self) -> io::Result<()> {
+        let mut notes = self.lock();
+        let more = MOST - notes.len();
+        notes.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory.into())
+    }
+
     /// Takes the note of this message, which is segmented every `segment` bytes. Gives the number of
     /// its datagrams that have left, 0 if there is no note.
     #[cold]
     pub(super) fn take<'a>(
         &self,
+        socket: BorrowedSocket<'_>,
         segment: usize,
         message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
     ) -> usize {
+        let id = self.id(socket, segment, message);
         let mut notes = self.lock();
-        let sent = notes.take(segment, message);
-        self.any.store(notes.used > 0, Ordering::Release);
+        let found = notes.iter().position(|note| note.id == id);
+        let sent = found.and_then(|at| notes.remove(at)).map_or(0, |note| note.sent);
+        self.any.store(!notes.is_empty(), Ordering::Release);
         sent
     }
 
@@ -46,105 +77,53 @@ impl PartialSends {
     #[cold]
     pub(super) fn keep<'a>(
         &self,
+        socket: BorrowedSocket<'_>,
         segment: usize,
         message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
         sent: usize,
     ) {
+        let id = self.id(socket, segment, message);
         let mut notes = self.lock();
-        notes.unused().write(segment, message, sent);
+        if notes.len() == MOST {
+            notes.pop_front();
+        }
+        notes.push_back(Note { id, sent });
         self.any.store(true, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Notes> {
+    /// What a message is found by: 128 bits, so that no two of them are ever the same.
+    fn id<'a>(
+        &self,
+        socket: BorrowedSocket<'_>,
+        segment: usize,
+        message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
+    ) -> [u64; 2] {
+        // Without a destination it goes where the socket is connected to by then.
+        let peer = if message.name.is_empty() { sys::peer(socket) } else { None };
+        self.keys.each_ref().map(|key| {
+            let mut hasher = key.build_hasher();
+            (segment, &peer, message.name, message.control).hash(&mut hasher);
+            // Bytes alone: how they lie in buffers is to make no difference.
+            message.payload.clone().for_each(|buffer| hasher.write(buffer));
+            hasher.finish()
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Note>> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Up to [`MOST`] notes. The first `used` are in use, the oldest first; the memory of the others is
-/// kept for the next ones.
-#[derive(Debug, Default)]
-struct Notes {
-    notes: Vec<Note>,
-    used: usize,
-}
-
-impl Notes {
-    fn take<'a>(
-        &mut self,
-        segment: usize,
-        message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
-    ) -> usize {
-        let used = &mut self.notes[..self.used];
-        let Some(at) = used.iter().position(|note| note.is_of(segment, message)) else { return 0 };
-        let sent = used[at].sent;
-        used[at..].rotate_left(1);
-        self.used -= 1;
-        sent
-    }
-
-    fn unused(&mut self) -> &mut Note {
-        if self.used == MOST {
-            self.notes.rotate_left(1);
-            self.used -= 1;
-        }
-        if self.used == self.notes.len() {
-            self.notes.push(Note::default());
-        }
-        self.used += 1;
-        &mut self.notes[self.used - 1]
-    }
-}
-
-#[derive(Default)]
-struct Note {
-    segment: usize,
-    name: Vec<u8>,
-    control: Vec<u8>,
-    payload: Vec<u8>,
-    /// Datagrams that have left.
-    sent: usize,
-}
-
-impl Note {
-    fn write<'a>(
-        &mut self,
-        segment: usize,
-        message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
-        sent: usize,
-    ) {
-        (self.segment, self.sent) = (segment, sent);
-        self.name.clear();
-        self.name.extend_from_slice(message.name);
-        self.control.clear();
-        self.control.extend_from_slice(message.control);
-        self.payload.clear();
-        message.payload.clone().for_each(|buffer| self.payload.extend_from_slice(buffer));
-    }
-
-    fn is_of<'a>(
-        &self,
-        segment: usize,
-        message: &Memory<'a, impl Iterator<Item = &'a [u8]> + Clone>,
-    ) -> bool {
-        let mut left = Some(&self.payload[..]);
-        (self.segment, &self.name[..], &self.control[..])
-            == (segment, message.name, message.control)
-            && message.payload.clone().all(|buffer| {
-                left = left.and_then(|left| left.strip_prefix(buffer));
-                left.is_some()
-            })
-            && left == Some(&[])
-    }
-}
-
-impl fmt::Debug for Note {
+impl fmt::Debug for PartialSends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Note").field("sent", &self.sent).finish_non_exhaustive()
+        f.debug_struct("PartialSends").field("any", &self.any()).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
 
     type Parts<'a> = std::iter::Copied<std::slice::Iter<'a, &'a [u8]>>;
@@ -153,11 +132,16 @@ mod tests {
         Memory { name, control: &[], payload: payload.iter().copied() }
     }
 
+    fn socket() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+    }
+
     #[test]
     fn d23_a_message_goes_on_from_where_it_was_and_another_from_its_start() {
-        let sends = PartialSends::default();
+        let (sends, socket) = (PartialSends::default(), socket());
+        let take = |segment, message: &_| sends.take(sys::borrow(&socket), segment, message);
         let m = message(b"to", &[b"abc", b"def"]);
-        sends.keep(2, &m, 2);
+        sends.keep(sys::borrow(&socket), 2, &m, 2);
         assert!(sends.any());
         for other in [
             message(b"ot", &[b"abcdef"]),
@@ -165,22 +149,60 @@ mod tests {
             message(b"to", &[b"abcde"]),
             message(b"to", &[b"abcdef", b"g"]),
             message(b"toa", &[b"bcdef"]),
+            Memory { control: b"a", ..message(b"to", &[b"bcdef"]) },
+            Memory { control: b"c", ..m.clone() },
         ] {
-            assert_eq!(sends.take(2, &other), 0);
+            assert_eq!(take(2, &other), 0);
         }
-        assert_eq!(sends.take(3, &m), 0);
-        assert_eq!(sends.take(2, &message(b"to", &[b"", b"abcdef"])), 2);
-        assert_eq!((sends.take(2, &m), sends.any()), (0, false));
+        assert_eq!(take(3, &m), 0);
+        assert_eq!(take(2, &message(b"to", &[b"", b"abcdef"])), 2);
+        assert_eq!((take(2, &m), sends.any()), (0, false));
+    }
+
+    /// The hasher's own blocks are of 8 bytes.
+    #[test]
+    fn d23_a_message_is_the_same_in_whatever_buffers_it_lies() {
+        let (sends, socket) = (PartialSends::default(), socket());
+        let socket = sys::borrow(&socket);
+        let data: Vec<u8> = (0..100).collect();
+        for (i, len) in (1..data.len()).enumerate() {
+            sends.keep(socket, 10, &message(b"to", &[&data]), i + 1);
+            let parts: Vec<_> = data.chunks(len).collect();
+            assert_eq!(sends.take(socket, 10, &message(b"to", &parts)), i + 1);
+        }
+    }
+
+    #[test]
+    fn d23_without_a_destination_the_peer_tells_messages_apart() {
+        let (sends, near, far) = (PartialSends::default(), socket(), [socket(), socket()]);
+        let connect = |i: usize| {
+            let to = far[i].local_addr().expect("it is bound");
+            near.connect(to).expect("connecting does nothing but remember");
+        };
+        let m = message(b"", &[b"abcdef"]);
+        let with_dest = message(b"to", &[b"abcdef"]);
+        let near_socket = sys::borrow(&near);
+        connect(0);
+        sends.keep(near_socket, 2, &m, 1);
+        sends.keep(near_socket, 2, &with_dest, 2);
+        connect(1);
+        assert_eq!(sends.take(near_socket, 2, &m), 0);
+        assert_eq!(sends.take(near_socket, 2, &with_dest), 2);
+        connect(0);
+        assert_eq!(sends.take(near_socket, 2, &m), 1);
     }
 
     #[test]
     fn d23_many_messages_are_remembered_and_the_oldest_is_forgotten() {
-        let sends = PartialSends::default();
-        let payloads: Vec<[u8; 1]> = (0..MOST as u8 + 2).map(|i| [i]).collect();
+        let (sends, socket) = (PartialSends::default(), socket());
+        let socket = sys::borrow(&socket);
+        sends.reserve().expect("there is memory");
+        let room = sends.lock().capacity();
+        let payloads: Vec<_> = (0..MOST + 2).map(usize::to_be_bytes).collect();
         for (i, payload) in payloads.iter().enumerate() {
-            sends.keep(1, &message(b"", &[payload]), i + 1);
+            sends.keep(socket, 1, &message(b"to", &[payload]), i + 1);
         }
-        let taken = |i: usize| sends.take(1, &message(b"", &[&payloads[i]]));
+        let taken = |i: usize| sends.take(socket, 1, &message(b"to", &[&payloads[i]]));
         assert_eq!((taken(0), taken(1)), (0, 0));
         // From both ends towards the middle.
         for i in 2..payloads.len() {
@@ -188,6 +210,7 @@ mod tests {
             assert_eq!(taken(i), i + 1);
         }
         assert!(!sends.any());
-        assert_eq!(sends.lock().notes.len(), MOST);
+        sends.reserve().expect("there is memory");
+        assert_eq!(sends.lock().capacity(), room);
     }
 }

@@ -19,7 +19,7 @@
 //! - `send_plain`, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
 //! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `conflicting_option`
-//!   and `reports_send_times`, for sends with GSO.
+//!   `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
@@ -45,9 +45,9 @@ mod unix;
 pub(crate) use self::unix::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, option, raw,
-    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
-    socket_addr, socket_cookie,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    option, peer, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -75,9 +75,9 @@ mod windows;
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, option, raw,
-    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
-    socket_addr, socket_cookie,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    option, peer, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
+    set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

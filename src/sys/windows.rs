@@ -104,13 +104,13 @@ impl Headers {
         _: BorrowedSocket<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
         _: Limits,
-    ) -> WiredBatches<'m> {
+    ) -> io::Result<WiredBatches<'m>> {
         let msg = msgs.take().map(|msg| msg.to_msg());
         if msg.is_none() {
             msgs.put_back(None);
         }
         let bytes = msg.map_or(0, |msg| msg.len());
-        WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } }
+        Ok(WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } })
     }
 
     pub(crate) fn recv(
@@ -171,6 +171,10 @@ impl WiredBatches<'_> {
             Ok(()) => CallResult::moved(1),
             Err(error) => send_stopped(0, error),
         }
+    }
+
+    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
+        Ok(())
     }
 
     pub(crate) fn send_segments(
@@ -440,6 +444,14 @@ pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
 /// There is none.
 pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
     false
+}
+
+pub(crate) fn has_arrivals(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn peer(_: BorrowedSocket<'_>) -> Option<SockAddr> {
+    None
 }
 
 pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {

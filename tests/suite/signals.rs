@@ -6,7 +6,9 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{
+    BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvFlags, SendMeta, SendMsg, SendQueue,
+};
 
 use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
@@ -169,5 +171,83 @@ fn a_signal_does_not_end_a_send() {
             let sent = sender.result().expect("there is space again");
             assert!(collect(&b, sent).iter().all(|got| got.data == b"late"));
         }
+    }
+}
+
+/// The ways to send one message that is segmented in user space.
+const SENDS_OF_ONE: [fn(&Offload<UnixDatagram>, SendMsg<'_>) -> io::Result<usize>; 3] = [
+    |socket, msg| socket.send_batch(&[msg]),
+    |socket, msg| socket.send_iter([msg]),
+    |socket, msg| {
+        let mut queue = SendQueue::new(1 << 20);
+        queue.push(&msg).expect("there is room");
+        socket.flush(&mut queue)
+    },
+];
+
+/// More datagrams than a socket takes, in one message.
+const PIECES: usize = 2_000;
+
+fn check_pieces(came: impl Iterator<Item = Vec<u8>>) {
+    let came: Vec<_> = came.flat_map(|data| data.try_into().map(u32::from_be_bytes)).collect();
+    assert!(came.into_iter().eq(0..PIECES as u32));
+}
+
+#[test]
+fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
+    handle_signals();
+    let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
+    for send in SENDS_OF_ONE {
+        let (near, far) = unix_pair();
+        near.set_write_timeout(None).expect("a timeout");
+        let near = Offload::new(near).expect("a Unix socket");
+        let data = data.clone();
+        let sender = Call::blocked(move || {
+            let meta = SendMeta::new().with_segment_size(4);
+            send(&near, SendMsg::new(&data).with_meta(meta))
+        });
+        for _ in 0..3 {
+            interrupt(&sender);
+        }
+        let mut buffer = [0; 8];
+        check_pieces((0..PIECES).map(|i| {
+            let len = far.recv(&mut buffer).expect("it was sent");
+            if i % 10 == 0 && !sender.is_over() {
+                interrupt(&sender);
+            }
+            buffer[..len].to_vec()
+        }));
+        assert_eq!(sender.result().expect("all of it has left"), 1);
+    }
+}
+
+#[test]
+fn d8_a_write_timeout_holds_in_the_middle_of_a_message_while_signals_come() {
+    handle_signals();
+    let data: Vec<u8> = (0..PIECES as u32).flat_map(u32::to_be_bytes).collect();
+    for send in SENDS_OF_ONE {
+        let (near, far) = unix_pair();
+        near.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
+        let near = Offload::new(near).expect("a Unix socket");
+        let msg_data = data.clone();
+        let sender = Call::blocked(move || {
+            let start = Instant::now();
+            let meta = SendMeta::new().with_segment_size(4);
+            let result = send(&near, SendMsg::new(&msg_data).with_meta(meta));
+            (result, start.elapsed(), near)
+        });
+        let (result, waited, near) = interrupt_until_over(sender);
+        assert!(would_block(result));
+        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+        // What is left of it goes when it is offered again.
+        let mut came = collect(&far, near.counters().sent as usize);
+        let meta = SendMeta::new().with_segment_size(4);
+        near.get_ref().set_nonblocking(true).expect("it can");
+        while came.len() < PIECES {
+            let result = near.send_batch(&[SendMsg::new(&data).with_meta(meta)]);
+            assert!(result.is_ok() || would_block(result));
+            came.extend(collect(&far, near.counters().sent as usize - came.len()));
+        }
+        check_pieces(came.into_iter().map(|got| got.data));
     }
 }

@@ -47,10 +47,21 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
-    let Ok(info) = option_bytes(socket, numbers::MEMINFO) else { return true };
-    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
-    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
-    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+    let Some((used, size)) = receive_buffer(socket) else { return true };
     // In a tiny buffer, a report may take half.
     used.saturating_add(REPORT.min(size / 2)) < size
+}
+
+/// Bytes of the socket's receive buffer that are in use, and its size, if the kernel reports them.
+fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
+    let info = option_bytes(socket, numbers::MEMINFO).ok()?;
+    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
+    Some((u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3])))
+}
+
+/// Whether the socket holds anything that has arrived, a report in its error queue included; false if
+/// the kernel does not say.
+pub(crate) fn has_arrivals(socket: BorrowedSocket<'_>) -> bool {
+    receive_buffer(socket).is_some_and(|(used, _)| used > 0)
 }

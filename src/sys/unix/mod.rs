@@ -25,8 +25,9 @@ pub(crate) use cmsg::{
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use headers::{Headers, Singles, Slots, WiredBatches};
+pub(crate) use icmp::has_arrivals;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, raw, reports_send_times,
+    has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
     segmentation_rejected, socket_cookie,
 };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use socket2::{Domain, SockRef, Type};
+use socket2::{Domain, SockAddr, SockRef, Type};
 
 pub(crate) use std::os::fd::{
     AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
@@ -72,6 +72,12 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+}
+
+/// The address that the socket is connected to, if it is.
+#[cold]
+pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SockAddr> {
+    SockRef::from(&socket).peer_addr().ok()
 }
 
 /// The socket's number in this process, to find it again by.

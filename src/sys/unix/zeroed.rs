@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
 use std::iter::Zip;
 use std::ops::{Deref, DerefMut};
@@ -55,17 +55,6 @@ impl<T: Plain> Zeroed<T> {
     /// No elements, no memory.
     pub(super) const fn empty() -> Self {
         Self { ptr: NonNull::dangling(), len: 0 }
-    }
-
-    /// `len` elements of zero bytes.
-    ///
-    /// # Panics
-    ///
-    /// If that is more than `isize::MAX` bytes. Where there is no memory, the process ends.
-    pub(super) fn new(len: usize) -> Self {
-        Self::try_new(len).unwrap_or_else(|_| {
-            handle_alloc_error(Layout::array::<T>(len).expect("capacity overflow"))
-        })
     }
 
     /// `len` elements of zero bytes.
@@ -148,7 +137,7 @@ impl<T: Plain> Drop for Zeroed<T> {
     fn drop(&mut self) {
         let layout = Layout::array::<T>(self.len).expect("was computed before");
         if layout.size() > 0 {
-            // SAFETY: invariant 1: allocated by `new` with this layout. `Plain` needs no drop.
+            // SAFETY: invariant 1: allocated by `try_new` with this layout. `Plain` needs no drop.
             unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
         }
     }

@@ -68,18 +68,19 @@ impl Gso {
     pub(super) fn resize(&mut self, capacity: usize) {
         if !self.copies.is_empty() {
             *self = Self::new();
-            self.reserve(capacity);
+            // Without memory there is none, and the next call that needs it meets the error.
+            let _ = self.reserve(capacity);
         }
     }
 
-    fn reserve(&mut self, capacity: usize) {
+    fn reserve(&mut self, capacity: usize) -> io::Result<()> {
         if self.copies.len() < capacity * COPY_MAX {
             // Any message that the kernel can take fits.
-            self.iovecs = Zeroed::new((capacity * IOVECS).max(MAX_BUFFERS));
-            self.copies = Zeroed::new(capacity * COPY_MAX);
+            self.iovecs = Zeroed::try_new((capacity * IOVECS).max(MAX_BUFFERS))?;
+            self.copies = Zeroed::try_new(capacity * COPY_MAX)?;
         }
         self.wired.clear();
-        self.wired.reserve(capacity);
+        self.wired.try_reserve(capacity).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 }
 
@@ -94,9 +95,9 @@ impl Gso {
         socket: BorrowedFd<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
         limits: Limits,
-    ) -> WiredBatches<'a> {
+    ) -> io::Result<WiredBatches<'a>> {
         let capacity = headers.len();
-        self.reserve(capacity);
+        self.reserve(capacity)?;
         let mut wiring = Wiring {
             socket,
             rows,
@@ -133,13 +134,13 @@ impl Gso {
         }
         let count = self.wired.len();
         let headers = &mut headers[..count];
-        WiredBatches {
+        Ok(WiredBatches {
             headers: SendHeaders { headers, unsendable: None, buffers: PhantomData },
             wired: &self.wired,
             iovecs: &self.iovecs,
             split: &mut self.split,
             unsendable,
-        }
+        })
     }
 }
 
@@ -381,8 +382,17 @@ impl WiredBatches<'_> {
         call::send(backend, socket, &mut headers)
     }
 
-    /// Sends the datagrams of header `i` one by one, from number `first` on. Returns how many were
-    /// offered; the result counts datagrams.
+    /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
+        self.split.reserve()
+    }
+
+    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as the capacity
+    /// allows. Returns how many were offered; the result counts datagrams.
     pub(crate) fn send_segments(
         &mut self,
         backend: Backend,

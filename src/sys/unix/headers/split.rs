@@ -1,5 +1,6 @@
 //! The datagrams of a GSO batch, wired one by one from its header.
 
+use std::io;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -23,12 +24,18 @@ impl Split {
         Self { headers: Zeroed::empty(), iovecs: Zeroed::empty() }
     }
 
-    fn reserve(&mut self) {
+    /// Makes room, if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(super) fn reserve(&mut self) -> io::Result<()> {
         if self.headers.is_empty() {
-            self.headers = Zeroed::new(MAX_SEGMENTS);
             // Each datagram but the first may begin within a buffer.
-            self.iovecs = Zeroed::new(MAX_BUFFERS + MAX_SEGMENTS);
+            self.iovecs = Zeroed::try_new(MAX_BUFFERS + MAX_SEGMENTS)?;
+            self.headers = Zeroed::try_new(MAX_SEGMENTS)?;
         }
+        Ok(())
     }
 
     /// Points headers at the datagrams of a batch from number `first` on, up to the capacity but at least
@@ -44,7 +51,6 @@ impl Split {
         batch: &GsoBatch,
         first: usize,
     ) -> SendHeaders<'a> {
-        self.reserve();
         let row = self.iovecs.as_mut_ptr();
         let mut rest = Rest::new(buffers, batch.offset(first));
         let (mut count, mut used) = (0, 0);

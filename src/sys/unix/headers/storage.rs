@@ -113,13 +113,17 @@ impl Headers {
     }
 
     /// Wires messages in order, up to the capacity, and joins them into GSO batches.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; no message has been taken then.
     #[inline]
     pub(crate) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
         socket: BorrowedFd<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
         limits: Limits,
-    ) -> WiredBatches<'a> {
+    ) -> io::Result<WiredBatches<'a>> {
         let Self { headers, rows, controls, gso, .. } = self;
         gso.wire_batches(headers, rows, controls, socket, msgs, limits)
     }

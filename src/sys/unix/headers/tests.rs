@@ -10,7 +10,7 @@ use crate::sys::unix::zeroed::Zeroed;
 
 /// What a header says that a receive of five bytes left.
 fn received(flags: libc::c_int) -> Received {
-    let mut headers = Zeroed::<Header>::new(1);
+    let mut headers = Zeroed::<Header>::try_new(1).expect("there is memory");
     headers[0].msg_len = 5;
     headers[0].msg_hdr.msg_flags = flags;
     recv::received(&headers[0], None, || false)
