@@ -174,8 +174,10 @@ fn a_signal_does_not_end_a_send() {
     }
 }
 
+type SendOne = fn(&Offload<UnixDatagram>, SendMsg<'_>) -> io::Result<usize>;
+
 /// The ways to send one message that is segmented in user space.
-const SENDS_OF_ONE: [fn(&Offload<UnixDatagram>, SendMsg<'_>) -> io::Result<usize>; 3] = [
+const SENDS_OF_ONE: [SendOne; 3] = [
     |socket, msg| socket.send_batch(&[msg]),
     |socket, msg| socket.send_iter([msg]),
     |socket, msg| {
