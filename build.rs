@@ -6,7 +6,7 @@
 //! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg`                       |
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
-//! | `one_by_one`  | one message a call and no control messages: Windows               |
+//! | `single_message` | one message a call and no control messages: Windows               |
 
 use std::env;
 
@@ -21,7 +21,7 @@ fn main() {
     set("linux_like", ["linux", "android"].contains(&os));
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");
-    set("one_by_one", os == "windows");
+    set("single_message", os == "windows");
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }
 

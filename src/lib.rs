@@ -90,23 +90,14 @@
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod ancillary;
-mod arena;
+mod engine;
 mod error_queue;
 #[cfg(all(test, mmsg_calls))]
 mod fault_tests;
-mod flags;
 pub mod guide;
-mod message;
 mod offload;
-mod parts;
-mod pending;
-mod pool;
-mod progress;
-mod recv_batch;
-mod recv_msg;
-mod segment;
-mod send_msg;
-mod send_queue;
+mod recv;
+mod send;
 mod socket;
 mod socket_ext;
 mod sys;
@@ -118,17 +109,17 @@ pub use self::tokio::AsyncBatchSocket;
 pub use ancillary::{
     Ancillary, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta, TransmitClock,
 };
-pub use arena::MmsgBuf;
+pub use engine::arena::MmsgBuf;
+pub use engine::pool::clear_pool;
 pub use error_queue::{Event, Report, drain_errors};
-pub use flags::RecvFlags;
-pub use message::{Datagram, Datagrams, Message};
 pub use offload::{Counters, Offload, OffloadBuilder};
-pub use parts::Slices;
-pub use pool::clear_pool;
-pub use recv_batch::{Iter, Messages, RecvBatch};
-pub use recv_msg::RecvMsg;
-pub use send_msg::SendMsg;
-pub use send_queue::{PushError, SendQueue};
+pub use recv::batch::{Iter, Messages, RecvBatch};
+pub use recv::datagram::{Datagram, Datagrams, Message};
+pub use recv::flags::RecvFlags;
+pub use recv::msg::RecvMsg;
+pub use recv::scattered::Slices;
+pub use send::msg::SendMsg;
+pub use send::queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
 pub use sys::{Backend, CONTROL_SPACE};

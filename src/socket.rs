@@ -1,68 +1,69 @@
-//! The trait that users call.
+//! [`BatchSocket`], the trait with the batch calls.
 
 use std::array;
 use std::io;
 
-#[cfg(doc)]
-use crate::BatchSocketExt;
-use crate::send_msg::Outgoing;
+use crate::engine::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
 use crate::sys::{self, AsSocket};
-use crate::{RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, pool};
 
 /// A datagram socket that moves messages in batches.
 ///
-/// The calls that take any iterator and any closure, [`send_iter`](BatchSocketExt::send_iter) and
-/// [`send_each`](BatchSocketExt::send_each), are in [`BatchSocketExt`], which every `BatchSocket`
+/// The calls that take any iterator and any closure, [`send_iter`](crate::BatchSocketExt::send_iter) and
+/// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`](crate::BatchSocketExt), which every `BatchSocket`
 /// has: import both.
 ///
 /// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
 /// Windows): the UDP sockets of std, socket2, mio and tokio, Unix datagram sockets, borrowed
-/// descriptors, and references and `Arc`s of these. Implement it for a type of your own to stand
-/// in for a socket in tests: the two required methods are enough.
+/// descriptors, and references and `Arc`s of these. Implement the two required methods for a type of
+/// your own to replace a socket in tests.
 ///
-/// No call allocates once the thread has made one of the same size before, and `&dyn BatchSocket`
-/// does as well as the type itself.
+/// A call does not allocate if the thread has made one of the same size before. `&dyn BatchSocket`
+/// works as well as the type itself.
 ///
-/// # What a call comes to
+/// # Results
 ///
 /// - A receive takes at least one message. On a blocking socket it waits for the first (at most
 ///   for the socket's read timeout) and never for a whole batch; on a non-blocking one it says
 ///   [`WouldBlock`](io::ErrorKind::WouldBlock).
-/// - `Ok(n)` of a send: the first `n` messages are with the kernel, and of the others none. Call
-///   again with the rest, and the next error, if it was one, is about the first of these.
-/// - An error is about the first message of the call: before it, nothing was moved. If an error
-///   follows a partial transfer, the call returns the count and the next call returns the error. A
-///   message that cannot be sent meets its error again; an error that the system tells only once is
-///   kept for the socket, whichever of its descriptors is used next, for up to a minute.
-/// - A call for no messages gives `Ok(0)` and makes no system call. For a receive on an Internet
-///   socket, `Ok(0)` with room for messages means that it was shut down. A Unix socket gives empty
-///   messages then, as its peer may.
-/// - Interrupted system calls are made again, for what is left of the socket's timeout. Batches of more
-///   than 1,024 are moved in parts.
+/// - `Ok(n)` of a send: the kernel has the first `n` messages and none of the others. Call again with
+///   the rest; an error that ended the batch is then about the first of them.
+/// - An error is about the first message of the call, and nothing was transferred. If an error follows
+///   a partial transfer, the call returns the count and the next call returns the error. An error that
+///   the system reports only once is deferred: the crate stores it for up to a minute, for any
+///   descriptor of the socket.
+/// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages
+///   means that an Internet socket was shut down. A Unix socket that was shut down returns empty
+///   messages.
+/// - An interrupted system call is repeated within the socket's timeout. Batches of more than 1,024
+///   messages take several system calls.
 ///
 /// # Errors that Linux drops
 ///
 /// On a connected socket, an ICMP error about an earlier datagram ("connection refused") fails one
-/// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel forgets the
-/// error. The rest of the batch is sent all the same, and a peer that refuses further datagrams is
-/// heard of by a later call; the one error is gone. To hear of every one, turn on
-/// [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call [`drain_errors`](crate::drain_errors), or
-/// use [`Backend::Msg`](crate::Backend::Msg), which makes a call for each message.
+/// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel drops the error.
+/// The crate sends the rest of the batch; the next ICMP error fails a later call. To get every error,
+/// turn on [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call
+/// [`drain_errors`](crate::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
+/// system call for each message.
 ///
 /// # Unix sockets
 ///
-/// RecvSpace for control data is offered with every receive, so a peer of a Unix socket can pass
-/// descriptors (`SCM_RIGHTS`). They are marked close-on-exec on Linux, and nothing closes them but
-/// who reads them out of a [`ControlBuf`](crate::ControlBuf) or a
-/// [`Message`](crate::Message): take care whom such a socket listens to.
+/// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
+/// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them.
 ///
 /// # Platforms
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
-/// in each; Windows receives one message a call, whatever room it is given.
+/// in each; Windows receives one message a call.
 pub trait BatchSocket {
-    /// Receives at least one message into `msgs`, and what else is waiting, as far as there is
-    /// room. Returns how many; the others are left as they were.
+    /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
+    /// many; the other messages are unchanged.
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvMsg};
@@ -78,10 +79,10 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
-    /// `OutOfMemory` if there is no memory for the headers; else what the system says of the socket.
+    /// `OutOfMemory` if there is no memory for the headers; else the system's error.
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
-    /// Sends messages in order and returns how many the kernel has taken.
+    /// Sends messages in order and returns how many the kernel accepted.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg};
@@ -94,15 +95,15 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// What the system says of the first message; nothing was sent then. An error of a later one
-    /// ends the batch before it: the count says where.
+    /// The system's error for the first message; nothing was sent. An error of a later message ends
+    /// the batch before it, and the call returns the count.
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
-    /// Receives as [`recv_batch`](Self::recv_batch) does, with flags.
+    /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
     /// # Errors
     ///
-    /// As `recv_batch`; `Unsupported` where the implementation knows no flags.
+    /// Those of `recv_batch`; `Unsupported` if the implementation has no flags.
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
         if flags.is_empty() {
             self.recv_batch(msgs)
@@ -111,32 +112,31 @@ pub trait BatchSocket {
         }
     }
 
-    /// Receives a batch into memory that is ready for it, and returns the number of messages.
+    /// Receives into `batch` and returns the number of messages.
     ///
-    /// After an error the batch is empty. Implementations that do not override it fill at most 32
-    /// slots a call.
+    /// After an error the batch is empty. The provided implementation fills at most 32 slots a call.
     ///
     /// # Errors
     ///
-    /// As [`recv_batch`](Self::recv_batch).
+    /// Those of [`recv_batch`](Self::recv_batch).
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }
 
-    /// Receives as [`recv_into`](Self::recv_into) does, with flags.
+    /// Like [`recv_into`](Self::recv_into), with flags.
     ///
     /// # Errors
     ///
-    /// As there; `Unsupported` where the implementation knows no flags.
+    /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
     }
 
-    /// [`BatchSocketExt::send_iter`] in a form that `dyn BatchSocket` can have.
+    /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
     ///
     /// # Errors
     ///
-    /// As [`send_batch`](Self::send_batch).
+    /// Those of [`send_batch`](Self::send_batch).
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         const STEP: usize = 32;
         let mut msgs = msgs.fuse();
@@ -163,14 +163,13 @@ pub trait BatchSocket {
         }
     }
 
-    /// Sends what is in the queue, in order, and returns how many datagrams the kernel has taken.
-    /// The others stay, in order, and none of them is moved in memory.
+    /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
+    /// in the queue.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket takes none now; else what the system says of the datagram at
-    /// the [`front`](SendQueue::front), which stays there:
-    /// [`pop_front`](SendQueue::pop_front) gives up on it.
+    /// `WouldBlock` if the socket accepts none now; else the system's error for the datagram at the
+    /// [`front`](SendQueue::front), which stays there: [`pop_front`](SendQueue::pop_front) drops it.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {
@@ -195,11 +194,11 @@ pub trait BatchSocket {
         Ok(sent)
     }
 
-    /// [`BatchSocketExt::send_each`] in a form that `dyn BatchSocket` can have.
+    /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) for a `dyn` iterator and a `dyn` closure.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket does not take the first message now. Every other error goes to
+    /// `WouldBlock` if the socket does not accept the first message now. Every other error goes to
     /// `on_error`.
     fn send_each_dyn<'m>(
         &self,
@@ -287,7 +286,7 @@ impl Offer {
     }
 }
 
-/// By the thread's pool of arenas.
+/// Uses the thread's pool of arenas.
 impl<S: AsSocket + ?Sized> BatchSocket for S {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {

@@ -1,24 +1,25 @@
-//! The calls of [`BatchSocket`] that take any iterator and any closure.
+//! [`BatchSocketExt`]: the calls that take any iterator and any closure.
 
 use std::borrow::Borrow;
 use std::io;
 
-use crate::{BatchSocket, SendMsg};
+use crate::send::msg::SendMsg;
+use crate::socket::BatchSocket;
 
 /// Sends from iterators, on every [`BatchSocket`], `dyn BatchSocket` included.
 ///
-/// A trait of its own, since a method with type parameters cannot be called on `dyn BatchSocket`.
-/// There is nothing to implement.
+/// A separate trait, since a method with type parameters cannot be called on `dyn BatchSocket`. Every
+/// `BatchSocket` implements it.
 ///
-/// An iterator may give messages or references to them, so slices and arrays will do as well.
+/// Iterators may yield messages or references to them, so slices and arrays work as well.
 pub trait BatchSocketExt: BatchSocket {
-    /// Sends what an iterator gives, without collecting it first, and returns how many messages
-    /// the kernel has taken.
+    /// Sends messages from an iterator without collecting them, and returns how many the kernel
+    /// accepted.
     ///
-    /// Stops at the first message that the kernel does not take, as
-    /// [`send_batch`](BatchSocket::send_batch) does; a server, whose messages are of different
-    /// peers, goes on by [`send_each`](Self::send_each). The iterator may have been advanced past
-    /// that message, by at most 1,024: take what is to be sent again from its source.
+    /// Stops at the first message that the kernel does not accept, like
+    /// [`send_batch`](BatchSocket::send_batch); a server with several peers uses
+    /// [`send_each`](Self::send_each). The iterator may have advanced past that message, by at most
+    /// 1,024 messages.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, SendMsg};
@@ -31,7 +32,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// What the system says of the first message; nothing was sent then.
+    /// The system's error for the first message; nothing was sent.
     fn send_iter<'m, M>(&self, msgs: impl IntoIterator<Item = M>) -> io::Result<usize>
     where
         M: Borrow<SendMsg<'m>>,
@@ -39,14 +40,13 @@ pub trait BatchSocketExt: BatchSocket {
         self.send_iter_dyn(&mut msgs.into_iter().map(|msg| *msg.borrow()))
     }
 
-    /// Sends every message that can be sent: goes on past one that fails, and calls `on_error` with
-    /// its index and its error.
+    /// Sends every message that can be sent, and calls `on_error` with the index and the error of each
+    /// message that fails.
     ///
-    /// Returns how many messages were handled, that is sent or reported to `on_error`. That is all
-    /// of them, unless a non-blocking socket takes no more for now: sending stops there. If `n`
-    /// were handled, the messages from index `n` on were neither sent nor reported. The iterator
-    /// may have been advanced past them, by at most 64: take them from its source again, or use a
-    /// [`SendQueue`](crate::SendQueue), which keeps what the socket does not take.
+    /// Returns how many messages were handled: sent, or reported to `on_error`. It stops early only if
+    /// a non-blocking socket accepts no more now: the messages from the returned index on were neither
+    /// sent nor reported. The iterator may have advanced past them, by at most 64 messages. A
+    /// [`SendQueue`](crate::SendQueue) holds messages until the socket accepts them.
     ///
     /// On a connected socket `ConnectionRefused` is about a datagram sent earlier; the message at
     /// the reported index was not sent.
@@ -58,7 +58,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// # client.send_to(b"hello", socket.local_addr()?)?;
     /// let mut batch = RecvBatch::new(64, 1500);
     /// socket.recv_into(&mut batch)?;
-    /// // Back to where each came from, out of the memory it was received into.
+    /// // Each payload goes back to its source, from the memory it was received into.
     /// let replies = batch.iter().filter_map(|d| d.reply(d.data()));
     /// let n = socket.send_each(replies, |index, error| eprintln!("reply {index}: {error}"))?;
     /// # assert_eq!(n, 1);
@@ -81,8 +81,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket does not take the first message now; nothing was sent or reported
-    /// then. Every other error goes to `on_error`.
+    /// `WouldBlock` if the socket does not accept the first message now; nothing was sent or reported.
+    /// Every other error goes to `on_error`.
     fn send_each<'m, M>(
         &self,
         msgs: impl IntoIterator<Item = M>,

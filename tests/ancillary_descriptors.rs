@@ -48,7 +48,7 @@ impl Receiver {
             1 => assert_eq!(socket.recv_into(batch).expect("there"), ROUND),
             2 => assert_eq!(offload.recv_batch(&mut recv_msgs(&mut memory)).expect("there"), ROUND),
             3 => {
-                let mut batch = RecvBatch::for_trains(ROUND);
+                let mut batch = RecvBatch::for_gro(ROUND);
                 assert_eq!(offload.recv_into(&mut batch).expect("there"), ROUND);
             }
             4 => {

@@ -126,7 +126,7 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
     let mut memory = vec![vec![0; 65_535]; 8];
     let mut receiver = Receiver {
         msgs: memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect(),
-        batch: RecvBatch::for_trains(8),
+        batch: RecvBatch::for_gro(8),
     };
     let mut queue = SendQueue::new(1 << 20);
     for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
@@ -166,7 +166,7 @@ fn calls_through_offload_allocate_nothing() {
         let (sent, received) = (near.counters(), far.counters());
         assert_eq!(sent.sent, received.received);
         if near.gso() && far.gro() {
-            assert!(sent.sent_trains > 0 && received.received_trains > 0);
+            assert!(sent.sent_batches > 0 && received.received_coalesced > 0);
         } else {
             skip("offload without allocations", "no offload on this kernel; the rest was tested");
         }
@@ -188,7 +188,7 @@ fn sending_again_without_gso_allocates_nothing() {
     let to = sockets::addr(far.get_ref());
     let msgs = [SendMsg::to(to, &payload[..200]), SendMsg::gather(&parts).with_dest(to)];
     let msgs = msgs.map(|msg| msg.with_meta(meta));
-    let mut batch = RecvBatch::for_trains(32);
+    let mut batch = RecvBatch::for_gro(32);
     on_both_backends(|| {
         let before = near.counters();
         for i in 0..calls() / 50 {
@@ -202,7 +202,7 @@ fn sending_again_without_gso_allocates_nothing() {
             }
         }
         let counted = near.counters();
-        let refused = counted.fallbacks_size - before.fallbacks_size;
+        let refused = counted.rejected_size - before.rejected_size;
         assert_eq!(refused as usize, calls() / 50, "the kernel took it");
         assert!(near.gso());
     });
@@ -212,7 +212,7 @@ fn sending_again_without_gso_allocates_nothing() {
 fn an_empty_socket_with_offload_allocates_nothing() {
     let far = offload(sockets::udp4());
     far.get_ref().set_nonblocking(true).expect("it is a flag");
-    let mut batch = RecvBatch::for_trains(8);
+    let mut batch = RecvBatch::for_gro(8);
     on_both_backends(|| {
         assert!(common::would_block(far.recv_into(&mut batch)));
         for _ in 0..calls() {

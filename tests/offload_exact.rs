@@ -70,7 +70,7 @@ fn payload(index: usize, len: usize) -> Vec<u8> {
 
 /// Receives `count` datagrams.
 fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Seen> {
-    let mut batch = RecvBatch::for_trains(16);
+    let mut batch = RecvBatch::for_gro(16);
     let mut seen = Vec::new();
     while seen.len() < count {
         socket.recv_into(&mut batch).expect("what was sent arrives");
@@ -207,7 +207,7 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), lens.len());
     // 100+100+40 | 100 | empty | 100+100 | 200
     let counters = sender.counters();
-    assert_eq!((counters.sent_trains, counters.sent_segments), (2, 5));
+    assert_eq!((counters.sent_batches, counters.sent_segments), (2, 5));
     let seen: Vec<_> =
         receive(&receiver, lens.len()).into_iter().map(|seen| seen.payload).collect();
     assert_eq!(seen, payloads);
@@ -217,7 +217,7 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
 fn s2_one_datagram_has_no_segment_size() {
     let (sender, receiver, to) = pair();
     assert_eq!(sender.send_batch(&[SendMsg::to(to, b"alone")]).expect("loopback takes it"), 1);
-    assert_eq!(sender.counters().sent_trains, 0);
+    assert_eq!(sender.counters().sent_batches, 0);
     assert_eq!(receive(&receiver, 1)[0].payload, b"alone");
 }
 
@@ -229,7 +229,7 @@ fn s3_the_socket_option_is_never_set() {
     }
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
-    assert_eq!(sender.counters().sent_trains, 1);
+    assert_eq!(sender.counters().sent_batches, 1);
     // A long payload sent past the crate stays whole, so the socket has no segment size.
     sender.get_ref().send_to(&[7; 3_000], to).expect("loopback takes it");
     let lens: Vec<_> = receive(&receiver, 3).iter().map(|seen| seen.payload.len()).collect();
@@ -246,14 +246,14 @@ fn s12_both_ways_can_be_switched_while_running() {
     assert!(!sender.set_gso(false));
     assert!(!receiver.set_gro(false).expect("it is a UDP socket"));
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
-    assert_eq!((sender.counters().sent, sender.counters().sent_trains), (2, 0));
+    assert_eq!((sender.counters().sent, sender.counters().sent_batches), (2, 0));
     assert_eq!(receive(&receiver, 2).len(), 2);
     assert!(sender.set_gso(true));
     assert!(receiver.set_gro(true).expect("it is a UDP socket"));
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 2);
-    assert_eq!(sender.counters().sent_trains, 1);
+    assert_eq!(sender.counters().sent_batches, 1);
     assert_eq!(receive(&receiver, 2).len(), 2);
-    assert_eq!(receiver.counters().received_trains, 1);
+    assert_eq!(receiver.counters().received_coalesced, 1);
 }
 
 #[test]
@@ -337,6 +337,6 @@ fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];
     assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), 3);
-    assert_eq!(sender.counters().sent_trains, 1);
+    assert_eq!(sender.counters().sent_batches, 1);
     assert!(receive(&receiver, 3).iter().all(|seen| seen.tos == Some(0x48)));
 }

@@ -53,7 +53,7 @@ fn msgs(to: SocketAddr, payloads: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
 
 /// Receives exactly `count` datagrams, all of them whole.
 fn receive(receiver: &Offload<UdpSocket>, count: usize) -> Vec<Vec<u8>> {
-    let mut batch = RecvBatch::for_trains(16);
+    let mut batch = RecvBatch::for_gro(16);
     let mut payloads = Vec::new();
     while payloads.len() < count {
         receiver.recv_into(&mut batch).expect("what was sent arrives");
@@ -80,9 +80,9 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
                 assert_eq!(receive(&receiver, 48), payloads);
             }
             let counted = near.counters();
-            assert_eq!((counted.sent, counted.fallbacks_size), (96, 0));
-            let fallbacks = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
-            assert_eq!((counted.fallbacks_unsupported, counted.sent_segments), fallbacks);
+            assert_eq!((counted.sent, counted.rejected_size), (96, 0));
+            let rejected = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
+            assert_eq!((counted.rejected_unsupported, counted.sent_segments), rejected);
         }
     });
 }
@@ -110,7 +110,7 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
                 let expected = [&long[..], &more, &short].concat();
                 assert_eq!(receive(&receiver, 48), expected);
                 let counted = near.counters();
-                assert_eq!((counted.fallbacks_size, counted.fallbacks_unsupported), (round, 0));
+                assert_eq!((counted.rejected_size, counted.rejected_unsupported), (round, 0));
                 // The first short one ended the run of the longer ones before it.
                 assert_eq!(counted.sent_segments, round * 15);
                 assert!(near.gso());
@@ -120,7 +120,7 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
             assert_eq!(receive(&receiver, 16), long);
             let counted = near.counters();
             assert_eq!(counted.sent_segments - before.sent_segments, 16);
-            assert_eq!(counted.fallbacks_size, before.fallbacks_size);
+            assert_eq!(counted.rejected_size, before.rejected_size);
         }
     });
 }
@@ -137,7 +137,7 @@ fn s4_a_segment_size_beyond_the_route_mtu_is_segmented_in_user_space() {
         assert_eq!(near.send_batch(&[msg; 2]).expect("the device takes it"), 2);
         let segments: Vec<_> = data.chunks(1_000).map(<[u8]>::to_vec).collect();
         assert_eq!(receive(&receiver, 8), [segments.clone(), segments].concat());
-        assert_eq!((near.gso(), near.counters().fallbacks_size), (true, 1));
+        assert_eq!((near.gso(), near.counters().rejected_size), (true, 1));
     });
 }
 
@@ -155,8 +155,8 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
                 assert_eq!(receive(&receiver, 50), payloads);
             }
             let sent = near.counters();
-            assert_eq!((sent.sent, sent.sent_trains, sent.sent_segments), (5_000, 100, 5_000));
-            assert_eq!((sent.fallbacks_size, sent.fallbacks_unsupported), (0, 0));
+            assert_eq!((sent.sent, sent.sent_batches, sent.sent_segments), (5_000, 100, 5_000));
+            assert_eq!((sent.rejected_size, sent.rejected_unsupported), (0, 0));
             let received = receiver.counters();
             assert_eq!((received.received, received.truncated), (5_001, 0));
         }
@@ -266,10 +266,10 @@ fn d28_the_dont_fragment_bit_is_as_documented() {
             let ways = [(false, 16, 1_200), (true, 4, 300), (true, 16, 1_200)];
             for ((gso, count, len), expected) in ways.into_iter().zip(expected) {
                 near.set_gso(gso);
-                let before = near.counters().sent_trains;
+                let before = near.counters().sent_batches;
                 let payloads = numbered(count, len);
                 assert_eq!(near.send_batch(&msgs(to, &payloads)).expect("it is up"), count);
-                assert_eq!(near.counters().sent_trains - before, u64::from(gso));
+                assert_eq!(near.counters().sent_batches - before, u64::from(gso));
                 let bits = dont_fragment_bits(&tap, to.port(), count * len);
                 assert_eq!(bits, vec![expected; bits.len()], "{setting:?}, {count} of {len}");
                 assert_eq!(receive(&receiver, count), payloads);

@@ -115,7 +115,7 @@ fn d29_a_peek_is_not_counted_as_received() {
     let Some((sender, receiver, to)) = pair("d29_a_peek_is_not_counted_as_received") else {
         return;
     };
-    let mut batch = RecvBatch::for_trains(2);
+    let mut batch = RecvBatch::for_gro(2);
     let mut memory = memory(2, 65_535);
     for round in 1..=2 {
         send(&sender, to, &numbered(3, 100));
@@ -132,6 +132,6 @@ fn d29_a_peek_is_not_counted_as_received() {
         assert_eq!(received.expect("it is there"), 1);
         let counters = receiver.counters();
         assert_eq!((counters.received, counters.received_bytes), (3 * round, 300 * round));
-        assert_eq!((counters.received_trains, counters.received_segments), (round, 3 * round));
+        assert_eq!((counters.received_coalesced, counters.received_segments), (round, 3 * round));
     }
 }

@@ -142,10 +142,10 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         // It says nothing about GSO, which goes on for what passes as a batch.
         assert!(near.gso());
         let before = near.counters();
-        assert_eq!((before.fallbacks_size, before.fallbacks_unsupported), (0, 0));
+        assert_eq!((before.rejected_size, before.rejected_unsupported), (0, 0));
         assert_eq!(near.send_batch(&msgs[..3]).expect("each of them passes"), 3);
         assert_eq!(payloads(&far, 3), &short[..3]);
-        assert_eq!(near.counters().sent_trains, before.sent_trains + 1);
+        assert_eq!(near.counters().sent_batches, before.sent_batches + 1);
 
         let data = short.concat();
         let meta = SendMeta::new().with_segment_size(300);
@@ -197,16 +197,16 @@ fn d6_each_datagram_has_a_time_of_sending() {
         assert_eq!(near.send_batch(&[own]).expect("loopback takes it"), 1);
         assert_eq!(stamped(near.get_ref(), 22), (11..33).collect::<Vec<_>>());
         assert_eq!(payloads(&far, 33), [&data[..], &data, &data].concat());
-        assert_eq!(near.counters().sent_trains, 0);
+        assert_eq!(near.counters().sent_batches, 0);
 
         Ancillary::SEND_TIMESTAMP.disable(near.get_ref()).expect("it is a socket");
         let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
         assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
-        assert_eq!(near.counters().sent_trains, 1);
+        assert_eq!(near.counters().sent_batches, 1);
         assert_eq!(without.send_batch(&msgs).expect("loopback takes it"), 2);
         assert_eq!(payloads(&far, 4).len(), 4);
     }
-    assert_eq!(without.counters().sent_trains, 2);
+    assert_eq!(without.counters().sent_batches, 2);
 }
 
 /// `Offload` has no such method: its own would come before this one, and give something else than `()`.
@@ -242,7 +242,7 @@ fn d17_the_gso_state_of_one_socket_is_not_used_for_another() {
     assert_eq!(second.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(own.send_batch(&msgs).expect("loopback takes it"), 3);
     assert_eq!(payloads(&far, 9), [&data[..], &data, &data].concat());
-    assert_eq!((second.counters().sent, second.counters().sent_trains), (3, 1));
+    assert_eq!((second.counters().sent, second.counters().sent_batches), (3, 1));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn d20_gathered_messages_go_as_one_batch() {
         assert_eq!(sent.expect("loopback takes it"), 64);
         assert_eq!(payloads(&far, 64), expected);
         let counters = near.counters();
-        assert_eq!((counters.send_calls, counters.sent_trains), (round, round));
+        assert_eq!((counters.send_calls, counters.sent_batches), (round, round));
         assert_eq!(counters.sent_segments, round * 64);
     }
 }
@@ -292,7 +292,7 @@ fn d20_messages_of_many_buffers_are_batched_as_far_as_they_fit() {
         assert!(payloads(&far, 40) == data, "{buffers} buffers");
     }
     assert!(near.gso());
-    assert_eq!(near.counters().fallbacks_size, 0);
+    assert_eq!(near.counters().rejected_size, 0);
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn addr(socket: &impl AsyncBatchSocket) -> SocketAddr {
 
 /// Sends back whatever comes, until it is aborted.
 async fn echo(socket: impl AsyncBatchSocket) {
-    let (mut batch, mut queue) = (RecvBatch::for_trains(16), SendQueue::new(4 << 20));
+    let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     loop {
         socket.recv_into_async(&mut batch).await.expect("no error on loopback");
         for datagram in &batch {
@@ -77,7 +77,7 @@ async fn load(
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
 ) {
-    let mut batch = RecvBatch::for_trains(16);
+    let mut batch = RecvBatch::for_gro(16);
     let mut round = 0u64;
     while !stop.load(Ordering::Relaxed) {
         round += 1;

@@ -1,4 +1,4 @@
-//! Control messages out of bytes and into bytes: bounds first, exact lengths, no cast to a C struct.
+//! Encodes and decodes control messages: bounds first, exact lengths, no cast to a C struct.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -6,7 +6,7 @@ use std::iter::FusedIterator;
 use crate::sys::Layout;
 use crate::sys::numbers::CmsgType;
 
-/// One control message: what it is about, and its payload as it came.
+/// One control message: level, type and payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlMessage<'a> {
@@ -19,7 +19,7 @@ pub struct ControlMessage<'a> {
 }
 
 impl ControlMessage<'_> {
-    /// The payload as one C int in this machine's byte order, `None` if it has another length.
+    /// The payload as a C int in this machine's byte order, `None` if it has another length.
     #[must_use]
     pub fn int(&self) -> Option<i32> {
         self.data.try_into().ok().map(i32::from_ne_bytes)
@@ -28,8 +28,8 @@ impl ControlMessage<'_> {
 
 /// Iterates over the control messages in a buffer.
 ///
-/// Stops at the first message that is malformed: shorter than its own header, or reaching beyond
-/// the buffer. Whatever the bytes, it neither panics nor reads outside of them.
+/// Stops at the first malformed message: shorter than its header, or longer than the buffer. No bytes
+/// make it panic or read outside of the buffer.
 #[derive(Clone)]
 pub struct ControlMessages<'a> {
     rest: &'a [u8],
@@ -94,7 +94,7 @@ pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessag
 }
 
 /// Appends one control message at `at` in `buf` and returns the position after it, padding
-/// included; `None`, and nothing written, where it does not fit.
+/// included; `None`, and nothing written, if it does not fit.
 #[must_use]
 pub(crate) fn append(
     layout: Layout,
@@ -105,7 +105,7 @@ pub(crate) fn append(
 ) -> Option<usize> {
     let end = at.checked_add(layout.space(payload.len()))?;
     let space = buf.get_mut(at..end)?;
-    // The kernel sees the padding, too: none of it may be left over from before.
+    // The kernel reads the padding, too: no old bytes may remain in it.
     space.fill(0);
     layout.write_len(space, layout.data_offset + payload.len());
     layout.write_int(space, layout.len_bytes, level);

@@ -1,4 +1,4 @@
-//! RecvSpace for raw control messages, for those that the crate has no name for.
+//! A buffer for raw control messages.
 
 use std::fmt;
 use std::io;
@@ -10,10 +10,10 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
-/// For a send, fill it with [`push`](Self::push) and hand it to
-/// [`SendMsg::with_control`](crate::SendMsg::with_control). For a receive, hand it to
-/// [`RecvMsg::with_control`](crate::RecvMsg::with_control), and the kernel's messages are in it
-/// after the call.
+/// For a send, fill it with [`push`](Self::push) and pass it to
+/// [`SendMsg::with_control`](crate::SendMsg::with_control). For a receive, pass it to
+/// [`RecvMsg::with_control`](crate::RecvMsg::with_control); after the call it holds the kernel's
+/// messages.
 ///
 /// ```
 /// use mmsg::ControlBuf;
@@ -25,7 +25,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Descriptors to be sent over a Unix socket are borrowed for as long as the buffer is used:
+/// The buffer borrows descriptors to be sent over a Unix socket:
 ///
 /// ```compile_fail,E0505
 /// use std::os::fd::AsFd;
@@ -38,8 +38,8 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// ```
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
-    room: ControlRoom,
-    /// The descriptors whose numbers are in it.
+    space: ControlSpace,
+    /// The descriptors whose numbers are in `space`.
     fds: PhantomData<BorrowedSocket<'fd>>,
 }
 
@@ -47,70 +47,69 @@ impl<'fd> ControlBuf<'fd> {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Self { room: ControlRoom { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
+        Self { space: ControlSpace { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
     }
 
     /// Appends a control message: `level` (`cmsg_level`), `ty` (`cmsg_type`) and its payload.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` where it does not fit in what is left of [`CONTROL_SPACE`], and for
-    /// `SCM_RIGHTS`, whose numbers must be those of descriptors that live long enough:
-    /// [`push_fds`](Self::push_fds) is for them. Nothing is written then.
+    /// `InvalidInput`, and nothing is written, if it does not fit in the rest of [`CONTROL_SPACE`], or
+    /// for `SCM_RIGHTS`: use [`push_fds`](Self::push_fds), which borrows the descriptors.
     pub fn push(&mut self, level: i32, ty: i32, payload: &[u8]) -> io::Result<()> {
         if Some((level, ty)) == numbers::RIGHTS {
             let reason = "descriptors are pushed by ControlBuf::push_fds";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        self.room.push((level, ty), payload)
+        self.space.push((level, ty), payload)
     }
 
-    /// Appends descriptors, for the receiver of a message on a Unix socket to have copies of
-    /// (`SCM_RIGHTS`). A message may have one such list.
+    /// Appends descriptors, of which the receiver on a Unix socket gets duplicates (`SCM_RIGHTS`). A
+    /// message may have one such list.
     ///
-    /// A [`SendQueue`](crate::SendQueue) does not take messages that have descriptors: it keeps
-    /// messages for longer than it borrows them.
+    /// A [`SendQueue`](crate::SendQueue) rejects messages with descriptors, since it outlives the
+    /// borrow.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` where they do not fit in what is left of [`CONTROL_SPACE`]; `Unsupported` on
-    /// Windows. Nothing is written then.
+    /// `InvalidInput` if they do not fit in the rest of [`CONTROL_SPACE`], `Unsupported` on Windows;
+    /// nothing is written.
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
         let rights = numbers::RIGHTS.ok_or(io::ErrorKind::Unsupported)?;
         let mut numbers = [0; CONTROL_SPACE];
         let mut len = 0;
         for fd in fds {
             let number = sys::raw(*fd).to_ne_bytes();
-            let room = numbers.get_mut(len..len + number.len()).ok_or_else(no_room)?;
-            room.copy_from_slice(&number);
+            let space = numbers.get_mut(len..len + number.len()).ok_or_else(no_space)?;
+            space.copy_from_slice(&number);
             len += number.len();
         }
-        self.room.push(rights, &numbers[..len])
+        self.space.push(rights, &numbers[..len])
     }
 
-    /// Forgets all messages.
+    /// Removes all messages.
     pub fn clear(&mut self) {
-        self.room.len = 0;
+        self.space.len = 0;
     }
 
     /// The messages, in order.
     ///
-    /// Descriptors that came with a received message are not among them: their numbers read as -1
-    /// (see [`RecvMsg::with_fds`](crate::RecvMsg::with_fds)).
+    /// The numbers of received descriptors read as -1 (see
+    /// [`RecvMsg::with_fds`](crate::RecvMsg::with_fds)).
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {
-        self.room.messages()
+        self.space.messages()
     }
 
     /// The messages as bytes, in this platform's layout.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.room.as_bytes()
+        self.space.as_bytes()
     }
 
-    /// Its memory, for the kernel to write into.
-    pub(crate) fn room(&mut self) -> &mut ControlRoom {
-        &mut self.room
+    /// The memory without the borrow of descriptors, for the kernel to write.
+    pub(crate) fn space_mut(&mut self) -> &mut ControlSpace {
+        &mut self.space
     }
 }
 
@@ -120,18 +119,18 @@ pub(crate) fn has_fds(control: &[u8]) -> bool {
         .any(|message| Some((message.level, message.ty)) == numbers::RIGHTS)
 }
 
-/// The memory of a [`ControlBuf`], whatever is in it.
+/// The memory of a [`ControlBuf`].
 #[derive(Clone)]
 #[repr(C, align(8))]
-pub(crate) struct ControlRoom {
+pub(crate) struct ControlSpace {
     bytes: [u8; CONTROL_SPACE],
     len: usize,
 }
 
-impl ControlRoom {
-    fn push(&mut self, kind: CmsgType, payload: &[u8]) -> io::Result<()> {
-        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, kind, payload)
-            .ok_or_else(no_room)?;
+impl ControlSpace {
+    fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
+        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
+            .ok_or_else(no_space)?;
         Ok(())
     }
 
@@ -143,18 +142,18 @@ impl ControlRoom {
         &self.bytes[..self.len]
     }
 
-    /// All of it, for the kernel to write into.
+    /// All bytes, for the kernel to write.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Takes the first `len` bytes as written by the kernel.
+    /// Sets how many bytes the kernel wrote.
     pub(crate) fn set_len(&mut self, len: usize) {
         self.len = len.min(CONTROL_SPACE);
     }
 }
 
-fn no_room() -> io::Error {
+fn no_space() -> io::Error {
     let reason = "the control messages do not fit CONTROL_SPACE";
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }

@@ -1,11 +1,11 @@
-//! The two bits by which routers tell of congestion.
+//! Explicit congestion notification (ECN).
 
 /// Explicit congestion notification: the low two bits of the TOS byte or traffic class
 /// (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The sender does not take part.
+    /// The sender does not use ECN.
     #[default]
     NotEct = 0b00,
     /// ECN-capable transport, codepoint 1 (L4S, RFC 9331).

@@ -1,4 +1,4 @@
-//! What a socket can be asked to tell, and the options that ask for it.
+//! The metadata that a socket can report, and the socket options that enable it.
 
 use std::fmt;
 use std::io;
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// A set of things that the kernel can be asked to tell about messages.
+/// A set of metadata that the kernel can report for each message.
 ///
-/// [`enable`](Self::enable) turns the options on that ask for them, for IPv4, IPv6 and dual-stack
-/// sockets alike, and says which of them the platform took. [`RecvMeta`](crate::RecvMeta) then
-/// holds what was told, and every receive has room for all of it at once.
+/// [`enable`](Self::enable) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, and
+/// returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
+/// has space for all of it.
 ///
-/// Multicast groups, buffer sizes, address reuse, packet filters and the like are what
-/// [socket2](https://docs.rs/socket2) is for: its `SockRef::from(&socket)` works on every socket
-/// that this crate works on.
+/// For multicast groups, buffer sizes, address reuse and the like use
+/// [socket2](https://docs.rs/socket2): its `SockRef::from(&socket)` works on every socket that this
+/// crate works on.
 ///
 /// ```
 /// use mmsg::Ancillary;
@@ -36,36 +36,36 @@ impl Ancillary {
     /// Destination address, own address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
     /// `IP_RECVDSTADDR`).
     pub const DEST: Self = Self(1);
-    /// TOS byte or traffic class, and so the congestion bits (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    /// TOS byte or traffic class, ECN bits included (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub const TOS: Self = Self(1 << 1);
-    /// What is left of the time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    /// Remaining time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub const HOP_LIMIT: Self = Self(1 << 2);
     /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
     /// BSDs).
     pub const TIMESTAMP: Self = Self(1 << 3);
-    /// When the network device received it (`SO_TIMESTAMPING`). Linux takes the wish from every
-    /// socket; whether there are stamps is up to the device and its driver's settings.
+    /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
+    /// socket; whether there are timestamps depends on the device and its driver's settings.
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
-    /// Trains of datagrams in one message (`UDP_GRO`). Needs room for 65,535 bytes in each
-    /// message: a shorter one cuts trains.
+    /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
+    /// truncates coalesced messages.
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
     pub const DROPPED: Self = Self(1 << 6);
     /// The destination before a transparent proxy's redirection (`IP_RECVORIGDSTADDR`,
     /// `IPV6_RECVORIGDSTADDR`).
     pub const ORIGINAL_DEST: Self = Self(1 << 7);
-    /// Path MTUs as they become known (`IPV6_RECVPATHMTU`), on IPv6 sockets. What IPv4 has is in
-    /// the error queue: [`ERRORS`](Self::ERRORS).
+    /// New path MTUs (`IPV6_RECVPATHMTU`), on IPv6 sockets. For IPv4 they are in the error queue:
+    /// [`ERRORS`](Self::ERRORS).
     pub const PATH_MTU: Self = Self(1 << 8);
     /// The packet filter's mark (`SO_RCVMARK`).
     pub const MARK: Self = Self(1 << 9);
-    /// ICMP errors into the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`), to be read by
-    /// [`drain_errors`](crate::drain_errors). Whoever turns this on must drain it: until it is
-    /// empty, `poll` and its kin report the socket as being in error.
+    /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
+    /// with [`drain_errors`](crate::drain_errors): until it is empty, `poll` and epoll report an error
+    /// on the socket.
     pub const ERRORS: Self = Self(1 << 10);
-    /// When each datagram was sent, into the error queue (`SO_TIMESTAMPING` with
-    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now). The same duty to drain. An
-    /// [`Offload`](crate::Offload) sends without GSO meanwhile, so that each datagram has a time.
+    /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
+    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now), which must be drained as well. While it
+    /// is on, an [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -95,20 +95,21 @@ impl Ancillary {
         self.0 == 0
     }
 
-    /// Turns these on for `socket`, and returns which of them are on: one is if all options that
-    /// it stands for are, for each family that the socket carries.
+    /// Turns the set on for `socket`, and returns the members that are on. A member is on if all its
+    /// socket options are, for each family that the socket carries.
     ///
-    /// What the platform does not know or does not permit to this process, or what this kind of
-    /// socket does not have, is left out, left as it was, and is no error.
+    /// A member that the platform, the process's permissions or the type of socket do not allow is
+    /// left as it was; that is no error.
     ///
     /// # Errors
     ///
-    /// What the system says of the socket: that it is none, for example.
+    /// An error about the socket itself, such as `EBADF`.
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| now | option.on)
     }
 
-    /// Turns these off for `socket`, and returns which of them it has, and so are off now.
+    /// Turns the set off for `socket`, and returns the members that the socket supports and that are
+    /// off now.
     ///
     /// # Errors
     ///
@@ -118,12 +119,12 @@ impl Ancillary {
             if option.is_switch() {
                 return 0;
             }
-            // Bits that another option of the same name still needs stay, and those of others.
+            // Bits that another member still needs stay set, and so do bits set by others.
             OPTIONS
                 .iter()
                 .filter(|other| other.name == option.name && !self.contains(other.asks))
                 .filter(|other| now & other.on == other.on)
-                .fold(now & !option.on, |kept, other| kept | other.on)
+                .fold(now & !option.on, |bits, other| bits | other.on)
         })
     }
 
@@ -164,7 +165,7 @@ enum Family {
     Any,
 }
 
-/// A socket option that asks for something.
+/// A socket option and the member of the set that it belongs to.
 #[derive(Clone, Copy, Debug)]
 struct SocketOption {
     asks: Ancillary,
@@ -212,27 +213,27 @@ const fn switch(asks: Ancillary, family: Family, name: Option<OptionName>) -> So
 }
 
 impl SocketOption {
-    /// Whether it is on or off and has no bits. Some systems read a switch back as another number
-    /// than it is set by.
+    /// Whether its value is a boolean, not a bit set. Some systems read a boolean back as another
+    /// number than was set.
     const fn is_switch(&self) -> bool {
         self.on == 1
     }
 
-    /// Whether it is on where its value is this.
+    /// Whether the option is on if it has this value.
     const fn is_on(&self, value: i32) -> bool {
         if self.is_switch() { value != 0 } else { value & self.on == self.on }
     }
 }
 
-/// Sets each of the options to what `value` makes of its present one. If the system does not take
-/// one of them, those before it are set back, and the result is false.
+/// Sets each option to `value(option, current)`. If the system rejects one, restores the options
+/// before it and returns false.
 fn set_all(
     socket: BorrowedSocket<'_>,
     options: &mut dyn Iterator<Item = &SocketOption>,
     value: &dyn Fn(&SocketOption, i32) -> i32,
 ) -> io::Result<bool> {
     let Some(option) = options.next() else { return Ok(true) };
-    // What cannot be read back (UDP_GRO before Linux 5.12) has one bit only: set it and see.
+    // An option that cannot be read back (UDP_GRO before Linux 5.12) is a boolean.
     let before = sys::option(socket, option.name).unwrap_or(0);
     let wanted = value(option, before);
     match sys::set_option(socket, option.name, wanted) {
@@ -244,7 +245,7 @@ fn set_all(
         .map_or(true, |now| option.is_on(now) == option.is_on(wanted));
     let all = is_set && set_all(socket, options, value)?;
     if !all {
-        // Best effort: the value was the socket's own.
+        // Best effort: the value was valid before.
         let _ = sys::set_option(socket, option.name, before);
     }
     if all && option.asks == Ancillary::SEND_TIMESTAMP {
@@ -253,22 +254,22 @@ fn set_all(
     Ok(all)
 }
 
-/// Whether any socket of this process may report times of sending. Asking a socket is a system call,
-/// which sends with GSO are spared where nobody wants such times.
+/// Whether any socket of this process may report send times. If none does, sends with GSO need no
+/// system call to ask their socket.
 static SEND_TIMES: AtomicBool = AtomicBool::new(false);
 
 fn note_send_times() {
     SEND_TIMES.store(true, Ordering::Relaxed);
 }
 
-/// Looks whether the socket reports times of sending, by an option that others may have set.
+/// Notes whether the socket reports send times, since the option may have been set elsewhere.
 pub(crate) fn look_for_send_times(socket: BorrowedSocket<'_>) {
     if sys::reports_send_times(socket) {
         note_send_times();
     }
 }
 
-/// Whether the socket reports times of sending.
+/// Whether the socket reports send times.
 #[inline]
 pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
     SEND_TIMES.load(Ordering::Relaxed) && sys::reports_send_times(socket)
@@ -304,7 +305,7 @@ impl fmt::Debug for Ancillary {
     }
 }
 
-/// The clock that a socket's transmit times are of (`SO_TXTIME`, Linux 4.19).
+/// The clock of a socket's transmit times (`SO_TXTIME`, Linux 4.19).
 ///
 /// ```no_run
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -314,20 +315,20 @@ impl fmt::Debug for Ancillary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransmitClock {
-    /// `CLOCK_MONOTONIC`: what the fq queueing discipline works by.
+    /// `CLOCK_MONOTONIC`, for the fq queueing discipline.
     Monotonic,
-    /// `CLOCK_TAI`: what the etf queueing discipline works by.
+    /// `CLOCK_TAI`, for the etf queueing discipline.
     Tai,
 }
 
 impl TransmitClock {
-    /// Makes [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) of this socket's messages
-    /// be a time of this clock. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
+    /// Makes this the clock of [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) on the
+    /// socket. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where the platform or this kind of socket has no such thing; else what the
-    /// system says.
+    /// `Unsupported` if the platform or the type of socket has no transmit times; else the system's
+    /// error.
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !sys::has_transmit_times(socket)? {

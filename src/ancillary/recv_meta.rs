@@ -1,4 +1,4 @@
-//! What the kernel tells about a received message.
+//! Metadata of a received message.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -6,11 +6,10 @@ use std::time::{Duration, SystemTime};
 use super::{ControlMessages, Ecn, SendMeta};
 use crate::sys::{self, numbers};
 
-/// What the kernel told about a received message, beyond its bytes and its source.
+/// Metadata of a received message, besides its payload and its source.
 ///
-/// All but the segment size must be asked for by [`Ancillary`](crate::Ancillary), and all is
-/// `None` where the kernel did not tell it, never zero. The fields name what they are asked for
-/// by, and the platforms that fill them.
+/// [`Ancillary`](crate::Ancillary) enables each field; `None` means that the kernel did not report
+/// it. Each field names the flag that enables it and the platforms that fill it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvMeta {
@@ -18,41 +17,40 @@ pub struct RecvMeta {
     /// broadcast address. On an IPv6 socket that receives IPv4 it is IPv4-mapped, as the source is.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs.
     pub destination: Option<IpAddr>,
-    /// This host's own address that the message came to: the same as `destination`, or for IPv4
-    /// multicast and broadcast the address of this host that a reply is to be sent from
-    /// (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
+    /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
+    /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS and the BSDs.
     pub local: Option<IpAddr>,
-    /// Index of the interface that it came in by.
+    /// Index of the interface that received the message.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, and the BSDs for IPv6.
     pub interface: Option<u32>,
     /// The whole TOS byte (IPv4) or traffic class (IPv6); [`ecn`](Self::ecn) is its low bits.
     /// [`TOS`](crate::Ancillary::TOS); Linux, Android, macOS, FreeBSD, others for IPv6.
     pub tos: Option<u8>,
-    /// What was left of the time to live (IPv4) or hop limit (IPv6).
-    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); as `tos`.
+    /// The remaining time to live (IPv4) or hop limit (IPv6).
+    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`.
     pub hop_limit: Option<u8>,
     /// When the kernel received it, by the system's clock.
     /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android in nanoseconds, macOS and the
     /// BSDs in microseconds.
     pub timestamp: Option<SystemTime>,
-    /// When the network device received it, by the device's clock, which may count from anywhere.
+    /// When the network device received it, by the device's clock, whose epoch is unspecified.
     /// [`HARDWARE_TIMESTAMP`](crate::Ancillary::HARDWARE_TIMESTAMP); Linux, Android, with a device
-    /// that has one and was told to use it.
+    /// that supports timestamps and has them enabled.
     pub hardware_timestamp: Option<Duration>,
-    /// Length in bytes of each datagram of a received train but its last, which may be shorter.
-    /// `None`: the message is one datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
+    /// Length in bytes of each segment of a coalesced message but the last, which may be shorter.
+    /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
     pub segment_size: Option<u16>,
-    /// Messages that this socket had dropped for want of buffer space when this one was queued,
-    /// since the socket was made. Linux tells it once it is not 0.
+    /// Messages that the kernel had dropped on this socket, for lack of buffer space, when this one was
+    /// queued. Linux reports the count once it is not 0.
     /// [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     pub dropped: Option<u32>,
-    /// Where the message was sent to before a transparent proxy's rule redirected it. Of an IPv4
-    /// message it is an IPv4 address, on an IPv6 socket, too.
+    /// The destination before a transparent proxy's rule redirected the message. An IPv4 message has
+    /// an IPv4 address here even on an IPv6 socket.
     /// [`ORIGINAL_DEST`](crate::Ancillary::ORIGINAL_DEST); Linux, Android, FreeBSD.
     pub original_dest: Option<SocketAddr>,
-    /// A path MTU in bytes that became known. Linux tells it by a message of its own, which has no
-    /// payload and whose source is the destination that the path leads to.
+    /// A new path MTU in bytes. Linux reports it in a separate message without payload, whose source
+    /// is the path's destination.
     /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, IPv6 sockets.
     pub path_mtu: Option<u32>,
     /// The message's mark, as set by the packet filter.
@@ -77,7 +75,7 @@ impl RecvMeta {
         mark: None,
     };
 
-    /// The congestion bits of `tos`.
+    /// The ECN bits of `tos`.
     #[must_use]
     pub fn ecn(&self) -> Option<Ecn> {
         self.tos.map(Ecn::from_tos)
@@ -85,12 +83,11 @@ impl RecvMeta {
 
     /// Options of a reply that leaves from the address that the message was sent to.
     ///
-    /// Its source is [`local`](Self::local), so that replies to broadcast and multicast messages
-    /// leave from this host's own address. Where the system does not tell `local`, the source is
-    /// [`destination`](Self::destination) unless it is a multicast address or 255.255.255.255;
-    /// there a network's own broadcast address, such as 192.0.2.255, does not show that it is one,
-    /// and a socket that receives by it must take the source out. With a link-local source goes
-    /// the interface.
+    /// The reply's source is [`local`](Self::local), so replies to broadcast and multicast messages
+    /// leave from this host's own address. If the system does not report `local`, the source is
+    /// [`destination`](Self::destination), unless that is a multicast address or 255.255.255.255. A
+    /// network's broadcast address, such as 192.0.2.255, cannot be recognized: a socket that receives
+    /// on one must clear the source. A link-local source also sets the interface.
     #[must_use]
     pub fn reply(&self) -> SendMeta {
         let source = self.local.or_else(|| {
@@ -106,9 +103,9 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Decodes the control messages of one received message. One of an unexpected length is
-    /// ignored: its field stays `None`.
-    #[allow(unreachable_patterns)] // What a platform lacks is `None`, and may be so several times.
+    /// Decodes the control messages of one received message. A control message of an unexpected length
+    /// is ignored.
+    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     pub(crate) fn decode(control: &[u8]) -> Self {
         let mut meta = Self::NONE;
         let (mut v4, mut v6) = (None, None);
@@ -118,8 +115,8 @@ impl RecvMeta {
                 numbers::PKTINFO_V4 => v4 = PktinfoV4::decode(data).or(v4),
                 numbers::PKTINFO_V6 => v6 = PktinfoV6::decode(data).or(v6),
                 numbers::DSTADDR_V4 => {
-                    let destination = exactly(data).map(Ipv4Addr::from);
-                    meta.destination = destination.map(IpAddr::V4).or(meta.destination);
+                    let dest = exactly(data).map(Ipv4Addr::from);
+                    meta.destination = dest.map(IpAddr::V4).or(meta.destination);
                 }
                 numbers::TOS | numbers::TCLASS => meta.tos = byte(data).or(meta.tos),
                 numbers::TTL | numbers::HOP_LIMIT => meta.hop_limit = byte(data).or(meta.hop_limit),
@@ -146,28 +143,28 @@ impl RecvMeta {
                 _ => {}
             }
         }
-        meta.set_destination(v4, v6);
+        meta.set_dest(v4, v6);
         meta
     }
 
-    /// Sets both addresses and the interface from what the socket's families report. An IPv6 socket
-    /// reports an IPv4 message twice: the IPv4-mapped destination stays, to look like the source, and
-    /// only `in_pktinfo` has this host's own address.
-    fn set_destination(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
+    /// Sets both addresses and the interface. A dual-stack socket reports an IPv4 message in both
+    /// structs: the destination stays IPv4-mapped, like the source, and `in_pktinfo` has the local
+    /// address.
+    fn set_dest(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
         if let Some(info) = v4 {
-            self.destination = Some(info.destination.into());
+            self.destination = Some(info.dest.into());
             self.local = info.local.map(IpAddr::V4);
             self.interface = info.interface;
         }
-        if let Some(PktinfoV6 { destination, interface }) = v6 {
-            self.destination = Some(destination.into());
+        if let Some(PktinfoV6 { dest, interface }) = v6 {
+            self.destination = Some(dest.into());
             self.interface = interface.or(self.interface);
-            let is_mapped = destination.to_ipv4_mapped().is_some();
+            let is_mapped = dest.to_ipv4_mapped().is_some();
             self.local = if is_mapped {
                 let local = v4.and_then(|info| info.local);
                 local.map(|ip| ip.to_ipv6_mapped().into())
             } else {
-                (!destination.is_multicast()).then_some(destination.into())
+                (!dest.is_multicast()).then_some(dest.into())
             };
         }
     }
@@ -176,39 +173,38 @@ impl RecvMeta {
 /// `struct in_pktinfo`.
 #[derive(Clone, Copy)]
 struct PktinfoV4 {
-    destination: Ipv4Addr,
+    dest: Ipv4Addr,
     /// This host's own address.
     local: Option<Ipv4Addr>,
     interface: Option<u32>,
 }
 
 impl PktinfoV4 {
-    /// Linux and macOS: interface, this host's address, address in the header (ip(7)). The first two
-    /// are 0 in a message that was queued before they were asked for. NetBSD: address in the header,
-    /// interface (sys/netinet/in.h).
+    /// Linux and macOS: interface, local address, destination (ip(7)). The first two are 0 in a message
+    /// queued before the option was set. NetBSD: destination, interface (sys/netinet/in.h).
     fn decode(data: &[u8]) -> Option<Self> {
         if let Ok([a0, a1, a2, a3, index @ ..]) = <[u8; 8]>::try_from(data) {
-            let destination = Ipv4Addr::new(a0, a1, a2, a3);
-            return Some(Self { destination, local: None, interface: interface(index) });
+            let dest = Ipv4Addr::new(a0, a1, a2, a3);
+            return Some(Self { dest, local: None, interface: interface(index) });
         }
-        let [i0, i1, i2, i3, l0, l1, l2, l3, destination @ ..] = exactly::<12>(data)?;
+        let [i0, i1, i2, i3, l0, l1, l2, l3, dest @ ..] = exactly::<12>(data)?;
         let local = Some(Ipv4Addr::new(l0, l1, l2, l3)).filter(|ip| !ip.is_unspecified());
         let interface = interface([i0, i1, i2, i3]);
-        Some(Self { destination: destination.into(), local, interface })
+        Some(Self { dest: dest.into(), local, interface })
     }
 }
 
-/// `struct in6_pktinfo`: address in the header, interface (RFC 3542, section 6.1).
+/// `struct in6_pktinfo`: destination, interface (RFC 3542, section 6.1).
 #[derive(Clone, Copy)]
 struct PktinfoV6 {
-    destination: Ipv6Addr,
+    dest: Ipv6Addr,
     interface: Option<u32>,
 }
 
 impl PktinfoV6 {
     fn decode(data: &[u8]) -> Option<Self> {
         let [ip @ .., i0, i1, i2, i3] = exactly::<20>(data)?;
-        Some(Self { destination: ip.into(), interface: interface([i0, i1, i2, i3]) })
+        Some(Self { dest: ip.into(), interface: interface([i0, i1, i2, i3]) })
     }
 }
 
@@ -225,8 +221,8 @@ fn byte(data: &[u8]) -> Option<u8> {
     }
 }
 
-/// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). Neither 0 nor what is longer than a
-/// datagram is a length to split by.
+/// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). 0 and lengths beyond a datagram's are
+/// no segment sizes.
 fn segment_size(data: &[u8]) -> Option<u16> {
     u16::try_from(i32::from_ne_bytes(exactly(data)?)).ok().filter(|size| *size > 0)
 }
@@ -274,18 +270,18 @@ fn clock(data: &[u8], unit: Unit) -> Option<Duration> {
     Some(Duration::new(seconds.try_into().ok()?, nanos))
 }
 
-/// `None` beyond what the platform's clock can tell.
+/// `None` beyond the range of the platform's clock.
 pub(crate) fn system_time(since_epoch: Duration) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since_epoch)
 }
 
-/// The payload, if it has just this length.
+/// The payload, if it has exactly this length.
 #[inline]
 fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
     data.try_into().ok()
 }
 
-/// For control messages that were received by other means than this crate's.
+/// For control messages received by other means than this crate.
 ///
 /// ```
 /// use mmsg::{ControlBuf, ControlMessages, RecvMeta};

@@ -1,4 +1,4 @@
-//! What a message to be sent asks the kernel for.
+//! Per-message options of a send.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,11 +7,11 @@ use super::{Ecn, cmsg};
 use crate::sys::Layout;
 use crate::sys::numbers::{self, CmsgType};
 
-/// What a message to be sent asks the kernel for, beyond its bytes and its destination.
+/// Options of one message to be sent.
 ///
-/// `None` leaves it to the socket. What cannot be right is refused with
-/// [`InvalidInput`](std::io::ErrorKind::InvalidInput) before the message is sent, and what this
-/// platform cannot do with [`Unsupported`](std::io::ErrorKind::Unsupported).
+/// `None` leaves the choice to the socket. Invalid or unsupported options make the send fail with
+/// [`InvalidInput`](std::io::ErrorKind::InvalidInput) or
+/// [`Unsupported`](std::io::ErrorKind::Unsupported).
 ///
 /// ```
 /// use mmsg::{Ecn, SendMeta, SendMsg};
@@ -22,39 +22,38 @@ use crate::sys::numbers::{self, CmsgType};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendMeta {
-    /// The whole TOS byte (IPv4) or traffic class (IPv6); 0 is a value like any other, and takes the
-    /// place of the socket's own. Linux, Android, macOS, FreeBSD; the other
-    /// BSDs for IPv6.
+    /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own,
+    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6.
     pub tos: Option<u8>,
-    /// The address of this host to send from; of the destination's family, or IPv4-mapped to an
-    /// IPv4 one. Linux, Android, macOS, the BSDs.
+    /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
+    /// IPv4 destination. Linux, Android, macOS, the BSDs.
     pub source: Option<IpAddr>,
-    /// Index of the interface to send by. Linux, Android, macOS; the BSDs for IPv6.
+    /// Index of the interface to send from. Linux, Android, macOS; the BSDs for IPv6.
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android; others for IPv6.
     pub hop_limit: Option<u8>,
-    /// Length in bytes of the datagrams that the kernel is to split the payload into; the last one may
-    /// be shorter (`UDP_SEGMENT`). 0 asks for a single datagram, even where the socket has a segment
-    /// size set. Linux 4.18, Android.
+    /// Length in bytes of the segments that the kernel splits the payload into; the last one may be
+    /// shorter (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size.
+    /// Linux 4.18, Android.
     pub segment_size: Option<u16>,
-    /// When to send, in nanoseconds of the clock that the socket was given by
-    /// [`TransmitClock`](crate::TransmitClock). Linux 4.19, by a queueing discipline that can.
+    /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    /// Linux 4.19, with a queueing discipline that supports it.
     pub transmit_time: Option<u64>,
 }
 
 const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
-/// Why a message's wishes cannot be met.
+/// Why a message's options cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// They cannot be right.
+pub(crate) enum Unencodable {
+    /// An option is invalid.
     Invalid,
-    /// This platform has no such thing.
+    /// This platform does not have the option.
     Unsupported,
 }
 
-impl Refused {
-    /// As the caller is told.
+impl Unencodable {
+    /// The error that the send returns.
     pub(crate) fn kind(self) -> io::ErrorKind {
         match self {
             Self::Invalid => io::ErrorKind::InvalidInput,
@@ -64,7 +63,7 @@ impl Refused {
 }
 
 impl SendMeta {
-    /// Nothing asked for.
+    /// No options.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -77,7 +76,7 @@ impl SendMeta {
         }
     }
 
-    /// With these congestion bits; the rest of `tos` stays, zero at first.
+    /// Sets the ECN bits, and leaves the rest of `tos` as it is (initially 0).
     #[must_use]
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
         let rest = match self.tos {
@@ -88,54 +87,58 @@ impl SendMeta {
         self
     }
 
-    /// With this TOS byte or traffic class, congestion bits included.
+    /// Sets the TOS byte or traffic class, ECN bits included.
     #[must_use]
     pub const fn with_tos(mut self, tos: u8) -> Self {
         self.tos = Some(tos);
         self
     }
 
-    /// From this address of this host.
+    /// Sets the source address.
     #[must_use]
     pub const fn with_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// By the interface of this index.
+    /// Sets the interface by its index.
     #[must_use]
     pub const fn with_interface(mut self, interface: u32) -> Self {
         self.interface = Some(interface);
         self
     }
 
-    /// With this time to live or hop limit.
+    /// Sets the time to live or hop limit.
     #[must_use]
     pub const fn with_hop_limit(mut self, hop_limit: u8) -> Self {
         self.hop_limit = Some(hop_limit);
         self
     }
 
-    /// Cut into datagrams of this length in bytes.
+    /// Sets the segment size in bytes.
     #[must_use]
     pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
         self.segment_size = Some(segment_size);
         self
     }
 
-    /// Not before this time of the socket's [`TransmitClock`](crate::TransmitClock), in
-    /// nanoseconds.
+    /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
     #[must_use]
     pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
         self.transmit_time = Some(nanoseconds);
         self
     }
 
-    /// Writes the control messages for an IPv4 (also an IPv4-mapped) or IPv6 destination, and
-    /// then `raw`, ready-made ones. Gives their length in bytes.
-    pub(crate) fn encode(&self, v4: bool, raw: &[u8], room: &mut [u8]) -> Result<usize, Refused> {
-        let mut writer = Writer { room, at: 0 };
-        // First, so that a rejected GSO batch's datagrams go with what follows it.
+    /// Writes the control messages for an IPv4 (or IPv4-mapped) or IPv6 destination, followed by the
+    /// encoded messages in `raw`. Returns the length in bytes.
+    pub(crate) fn encode(
+        &self,
+        v4: bool,
+        raw: &[u8],
+        space: &mut [u8],
+    ) -> Result<usize, Unencodable> {
+        let mut writer = Writer { space, at: 0 };
+        // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
         if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
             writer.append(numbers::SEGMENT, &size.to_ne_bytes())?;
         }
@@ -150,17 +153,17 @@ impl SendMeta {
         writer.append_raw(raw)
     }
 
-    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
             writer.append_small(numbers::SEND_TOS, tos)?;
         }
         if let Some(ttl) = self.hop_limit {
-            refuse(ttl == 0)?;
+            reject_if(ttl == 0)?;
             writer.append(numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
-            Some(IpAddr::V6(_)) => return Err(Refused::Invalid),
+            Some(IpAddr::V6(_)) => return Err(Unencodable::Invalid),
             Some(IpAddr::V4(ip)) => Some(ip),
             None => None,
         };
@@ -171,15 +174,15 @@ impl SendMeta {
         if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
             return writer.append(numbers::SEND_SRCADDR_V4, &ip);
         }
-        // struct in_pktinfo: interface, source, and an address that the kernel does not look at:
-        // the source belongs into the middle one, ipi_spec_dst (ip(7)).
+        // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
+        // ignores on send.
         let mut info = [0; 12];
         info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
         info[4..8].copy_from_slice(&ip);
         writer.append(numbers::SEND_PKTINFO_V4, &info)
     }
 
-    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             writer.append(numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
@@ -188,7 +191,7 @@ impl SendMeta {
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
-            Some(_) => return Err(Refused::Invalid),
+            Some(_) => return Err(Unencodable::Invalid),
             None if self.interface.is_none() => return Ok(()),
             None => Ipv6Addr::UNSPECIFIED,
         };
@@ -200,25 +203,25 @@ impl SendMeta {
     }
 }
 
-fn refuse(wrong: bool) -> Result<(), Refused> {
-    if wrong { Err(Refused::Invalid) } else { Ok(()) }
+fn reject_if(wrong: bool) -> Result<(), Unencodable> {
+    if wrong { Err(Unencodable::Invalid) } else { Ok(()) }
 }
 
-/// Control messages being written one after the other.
+/// Appends control messages to a buffer.
 struct Writer<'a> {
-    room: &'a mut [u8],
+    space: &'a mut [u8],
     at: usize,
 }
 
 impl Writer<'_> {
-    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Refused> {
-        let ty = ty.ok_or(Refused::Unsupported)?;
-        let end = cmsg::append(Layout::NATIVE, self.room, self.at, ty, payload);
-        self.at = end.ok_or(Refused::Invalid)?;
+    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Unencodable> {
+        let ty = ty.ok_or(Unencodable::Unsupported)?;
+        let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
+        self.at = end.ok_or(Unencodable::Invalid)?;
         Ok(())
     }
 
-    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Refused> {
+    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Unencodable> {
         if numbers::SEND_TOS_IS_A_BYTE {
             self.append(ty, &[value])
         } else {
@@ -226,10 +229,10 @@ impl Writer<'_> {
         }
     }
 
-    /// Appends whole messages; they begin where the last one ended, padding included.
-    fn append_raw(self, raw: &[u8]) -> Result<usize, Refused> {
+    /// Appends encoded messages after the last one's padding.
+    fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
         let end = self.at + raw.len();
-        self.room.get_mut(self.at..end).ok_or(Refused::Invalid)?.copy_from_slice(raw);
+        self.space.get_mut(self.at..end).ok_or(Unencodable::Invalid)?.copy_from_slice(raw);
         Ok(end)
     }
 }

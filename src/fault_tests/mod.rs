@@ -21,7 +21,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::sys::fault::{self, Call, Fate, Made};
+use crate::sys::fault::{self, Call, Fate, LoggedCall};
 use crate::{
     Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
@@ -253,7 +253,7 @@ fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call
 
 /// Ends the script and gives the calls made.
 fn calls() -> Vec<(Call, usize)> {
-    fault::finish().into_iter().map(|Made { call, offered, .. }| (call, offered)).collect()
+    fault::finish().into_iter().map(|LoggedCall { call, offered, .. }| (call, offered)).collect()
 }
 
 /// The number of the error that a call is expected to give.

@@ -82,7 +82,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
 
             assert_eq!(net.near.gso(), rejected != Some(Cause::Unsupported), "{what}");
             let counted = net.since(before);
-            let fallbacks = (counted.fallbacks_unsupported, counted.fallbacks_size);
+            let fallbacks = (counted.rejected_unsupported, counted.rejected_size);
             let one_if = |cause| u64::from(rejected == Some(cause));
             assert_eq!(fallbacks, (one_if(Cause::Unsupported), one_if(Cause::Size)), "{what}");
             assert_eq!(counted.sent as usize, msgs.len() - failed.len(), "{what}");
@@ -165,14 +165,14 @@ fn s1_no_offload_on_the_way_sends_the_same_bytes_again_and_switches_gso_off() {
         assert_eq!(calls(), expected);
         assert!(!net.near.gso());
         let counted = net.since(before);
-        assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (1, 0));
-        assert_eq!((counted.sent_trains, counted.sent_segments), (0, 0));
+        assert_eq!((counted.rejected_unsupported, counted.rejected_size), (1, 0));
+        assert_eq!((counted.sent_batches, counted.sent_segments), (0, 0));
         assert_eq!(net.arrived(), batch.expected(|_| true));
 
         fault::script([]);
         assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
         assert_eq!(calls(), [(Call::SendMmsg, msgs.len())]);
-        assert_eq!(net.since(before).fallbacks_unsupported, 1);
+        assert_eq!(net.since(before).rejected_unsupported, 1);
         assert_eq!(net.arrived(), batch.expected(|_| true));
     }
 }
@@ -196,8 +196,8 @@ fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
             assert_eq!(calls(), expected);
             assert!(net.near.gso());
             let counted = net.since(before);
-            assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (0, 1));
-            assert_eq!((counted.sent_trains, counted.sent_segments), (2, 5));
+            assert_eq!((counted.rejected_unsupported, counted.rejected_size), (0, 1));
+            assert_eq!((counted.sent_batches, counted.sent_segments), (2, 5));
             assert_eq!(net.arrived(), batch.expected(|_| true));
         }
     }
@@ -240,7 +240,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
             assert_eq!(net.arrived(), batch.expected(|i| i != first), "{what}");
             assert!(net.near.gso(), "{what}");
             let counted = net.since(before);
-            assert_eq!((counted.fallbacks_unsupported, counted.fallbacks_size), (0, 0), "{what}");
+            assert_eq!((counted.rejected_unsupported, counted.rejected_size), (0, 0), "{what}");
         }
     }
 }
@@ -315,7 +315,7 @@ fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
         }
     }
     let counted = net.near.counters();
-    assert_eq!((counted.fallbacks_size, counted.fallbacks_unsupported), (0, 0));
+    assert_eq!((counted.rejected_size, counted.rejected_unsupported), (0, 0));
 }
 
 /// On a connected socket an ICMP error about an earlier datagram is told once. It is not lost because
@@ -359,7 +359,7 @@ fn s5_a_long_run_is_several_trains() {
             };
             assert_eq!(calls(), expected);
             let counted = net.since(before);
-            assert_eq!((counted.sent_trains, counted.fallbacks_size), (trains as u64, 0));
+            assert_eq!((counted.sent_batches, counted.rejected_size), (trains as u64, 0));
             assert_eq!(net.arrived(), batch.expected(|_| true));
         }
     }

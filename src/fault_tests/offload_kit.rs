@@ -57,10 +57,10 @@ impl Net {
             sent: now.sent - before.sent,
             sent_bytes: now.sent_bytes - before.sent_bytes,
             send_calls: now.send_calls - before.send_calls,
-            sent_trains: now.sent_trains - before.sent_trains,
+            sent_batches: now.sent_batches - before.sent_batches,
             sent_segments: now.sent_segments - before.sent_segments,
-            fallbacks_unsupported: now.fallbacks_unsupported - before.fallbacks_unsupported,
-            fallbacks_size: now.fallbacks_size - before.fallbacks_size,
+            rejected_unsupported: now.rejected_unsupported - before.rejected_unsupported,
+            rejected_size: now.rejected_size - before.rejected_size,
             ..Counters::default()
         }
     }

@@ -53,7 +53,7 @@ fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
                 (counted.sent - before.sent, counted.sent_bytes - before.sent_bytes),
                 (4, 35)
             );
-            assert_eq!(counted.sent_trains, before.sent_trains);
+            assert_eq!(counted.sent_batches, before.sent_batches);
             assert_eq!(net.arrived(), [pieces(&data), vec![]]);
         }
     }
@@ -71,7 +71,7 @@ fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
     let cut = (Call::SendMmsg, 4);
     let single = (Call::SendMsg, 1);
     assert_eq!(calls(), [(Call::SendMmsg, 5), cut, cut, single, cut, single]);
-    assert_eq!(net.near.counters().fallbacks_size, 1);
+    assert_eq!(net.near.counters().rejected_size, 1);
     let three = [pieces(&data), pieces(&data), pieces(&data)].concat();
     assert_eq!(net.arrived(), [three, vec![data.clone(); 2]]);
 
@@ -79,7 +79,7 @@ fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
     let before = net.near.counters();
     assert_eq!(net.near.send_batch(&msgs[..1]).unwrap(), 1);
     let counted = net.near.counters();
-    assert_eq!((counted.sent - before.sent, counted.sent_trains - before.sent_trains), (4, 1));
+    assert_eq!((counted.sent - before.sent, counted.sent_batches - before.sent_batches), (4, 1));
     assert_eq!(net.arrived(), [pieces(&data), vec![]]);
 }
 

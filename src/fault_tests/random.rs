@@ -45,7 +45,7 @@ impl Twin {
     /// many; none means that it would block. `is_lost` says which error would be lost.
     fn expects(
         &mut self,
-        log: &[Made],
+        log: &[LoggedCall],
         mut moves: impl FnMut(usize) -> usize,
         is_lost: impl Fn(i32) -> bool,
     ) -> Result<usize, i32> {
@@ -54,11 +54,11 @@ impl Twin {
             return Err(deferred);
         }
         let (mut moved, mut error) = (0, None);
-        let questions = |made: &Made| made.call == Call::Permitted;
+        let questions = |made: &LoggedCall| made.call == Call::Permitted;
         for (i, made) in log.iter().enumerate().filter(|(_, made)| !questions(made)) {
             assert_eq!(error, None, "a call goes on after an error: {log:?}");
             let many = matches!(made.call, Call::SendMmsg | Call::RecvMmsg);
-            let refused = |made: &Made| matches!(made.fate, Fate::Fail(_));
+            let refused = |made: &LoggedCall| matches!(made.fate, Fate::Fail(_));
             let sandboxed = log.get(i + 1).is_some_and(|next| questions(next) && refused(next));
             match made.fate {
                 Fate::Fail(libc::EINTR) => {}

@@ -1,59 +1,59 @@
-//! Counters that are always on: a few relaxed additions a call.
+//! Counters: a few relaxed additions a call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::{Rejection, Transferred};
 
-/// What an [`Offload`](crate::Offload) has moved so far, both ways.
+/// What an [`Offload`](crate::Offload) has sent and received so far.
 ///
-/// A snapshot: the counters go on while it is taken, each by itself.
+/// A snapshot of each counter, not of all of them at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Datagrams that the kernel has taken.
+    /// Datagrams that the kernel accepted.
     pub sent: u64,
     /// Bytes of payload in them.
     pub sent_bytes: u64,
     /// System calls made to send them, failed ones included.
     pub send_calls: u64,
-    /// Trains among the messages sent: runs of two and more datagrams in one.
-    pub sent_trains: u64,
-    /// Datagrams that left in these trains.
+    /// GSO batches sent: headers with two or more segments.
+    pub sent_batches: u64,
+    /// Segments of these batches.
     pub sent_segments: u64,
-    /// Trains that the kernel refused because the device cannot complete checksums (`EIO`), or
-    /// because it has no segmentation for this socket (`EOPNOTSUPP`). Each turned GSO off.
-    pub fallbacks_unsupported: u64,
-    /// Trains that the kernel refused for the length of their segments (`EMSGSIZE`, `EINVAL`).
-    pub fallbacks_size: u64,
+    /// GSO batches that the kernel rejected because the device has no checksum offload (`EIO`) or the
+    /// socket no segmentation (`EOPNOTSUPP`). Each turned GSO off.
+    pub rejected_unsupported: u64,
+    /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
+    pub rejected_size: u64,
 
-    /// Datagrams received, those of trains counted one by one.
+    /// Datagrams received; each segment of a coalesced message counts.
     pub received: u64,
     /// Bytes of payload in them.
     pub received_bytes: u64,
     /// System calls made to receive them, failed ones included.
     pub receive_calls: u64,
-    /// Trains among the messages received.
-    pub received_trains: u64,
-    /// Datagrams that came in these trains.
+    /// Coalesced messages received.
+    pub received_coalesced: u64,
+    /// Segments of these messages.
     pub received_segments: u64,
-    /// Messages received that were cut, or may have been.
+    /// Truncated messages received.
     pub truncated: u64,
 }
 
-/// The running counters; [`Counters`] says what each is.
+/// The running counters; [`Counters`] documents each.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     send_calls: AtomicU64,
-    sent_trains: AtomicU64,
+    sent_batches: AtomicU64,
     sent_segments: AtomicU64,
-    fallbacks_unsupported: AtomicU64,
-    fallbacks_size: AtomicU64,
+    rejected_unsupported: AtomicU64,
+    rejected_size: AtomicU64,
     received: AtomicU64,
     received_bytes: AtomicU64,
     receive_calls: AtomicU64,
-    received_trains: AtomicU64,
+    received_coalesced: AtomicU64,
     received_segments: AtomicU64,
     truncated: AtomicU64,
 }
@@ -66,7 +66,7 @@ pub(super) struct ReceivedTotals {
 }
 
 fn add(counter: &AtomicU64, n: usize) {
-    // Most are zero most of the time, and a load is cheaper than a locked addition.
+    // Most additions are of 0, and a branch is cheaper than an atomic addition.
     if n > 0 {
         counter.fetch_add(n as u64, Ordering::Relaxed);
     }
@@ -77,14 +77,14 @@ impl Running {
         add(&self.sent, moved.datagrams);
         add(&self.sent_bytes, moved.bytes);
         add(&self.send_calls, calls);
-        add(&self.sent_trains, moved.batches);
+        add(&self.sent_batches, moved.batches);
         add(&self.sent_segments, moved.segments);
     }
 
-    pub(super) fn fell_back(&self, rejection: Rejection) {
+    pub(super) fn rejected(&self, rejection: Rejection) {
         match rejection {
-            Rejection::Unsupported => add(&self.fallbacks_unsupported, 1),
-            Rejection::Size => add(&self.fallbacks_size, 1),
+            Rejection::Unsupported => add(&self.rejected_unsupported, 1),
+            Rejection::Size => add(&self.rejected_size, 1),
         }
     }
 
@@ -96,7 +96,7 @@ impl Running {
         add(&self.received, moved.datagrams);
         add(&self.received_bytes, moved.bytes);
         add(&self.receive_calls, calls);
-        add(&self.received_trains, moved.batches);
+        add(&self.received_coalesced, moved.batches);
         add(&self.received_segments, moved.segments);
         add(&self.truncated, truncated);
     }
@@ -107,14 +107,14 @@ impl Running {
             sent: get(&self.sent),
             sent_bytes: get(&self.sent_bytes),
             send_calls: get(&self.send_calls),
-            sent_trains: get(&self.sent_trains),
+            sent_batches: get(&self.sent_batches),
             sent_segments: get(&self.sent_segments),
-            fallbacks_unsupported: get(&self.fallbacks_unsupported),
-            fallbacks_size: get(&self.fallbacks_size),
+            rejected_unsupported: get(&self.rejected_unsupported),
+            rejected_size: get(&self.rejected_size),
             received: get(&self.received),
             received_bytes: get(&self.received_bytes),
             receive_calls: get(&self.receive_calls),
-            received_trains: get(&self.received_trains),
+            received_coalesced: get(&self.received_coalesced),
             received_segments: get(&self.received_segments),
             truncated: get(&self.truncated),
         }

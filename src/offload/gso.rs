@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 
 use super::Offload;
 use crate::ancillary;
-use crate::pending;
-use crate::progress::{Direction, Progress};
-use crate::segment::{Limits, Source};
-use crate::send_msg::Outgoing;
+use crate::engine::arena::MmsgBuf;
+use crate::engine::deferred_error;
+use crate::engine::progress::Progress;
+use crate::offload::coalesce::{Limits, Source};
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, BorrowedSocket, GsoBatch, Rejection, Step, Transferred, WiredBatches,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
+    Transferred, WiredBatches,
 };
-use crate::{Backend, MmsgBuf, SendMsg, SendQueue};
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
 const ITER_STEP: usize = 64;
@@ -114,7 +117,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             }
         }
         match wired.unsendable() {
-            Some(kind) => self.progress.add(1, Step::stopped(0, kind.into()).after(0)),
+            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
             None => Ok(()),
         }
     }
@@ -150,7 +153,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
         self.offload.counters.sent(sent.clone().collect(), step.calls);
         let messages = sent.map(|batch| batch.messages).sum();
-        self.progress.add(messages, Step::moved(messages).after(step.calls))?;
+        self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
         if step.count == offered {
             return Ok(offered);
         }
@@ -158,11 +161,11 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let segmented = wired.batch(at).is_segmented();
         match step.error {
             Some(error) if segmented && may_be_the_batch(&error) => {
-                self.send_rejected(wired, at, &error, step.told_once)?;
+                self.send_rejected(wired, at, &error, step.reported_once)?;
                 Ok(step.count + 1)
             }
             error => {
-                let stopped = Step { count: 0, calls: 0, error, ..step };
+                let stopped = CallResult { count: 0, calls: 0, error, ..step };
                 self.progress.add(1, stopped).map(|()| step.count)
             }
         }
@@ -175,20 +178,22 @@ impl<'c, S: AsSocket> Call<'c, S> {
         wired: &mut WiredBatches<'_>,
         at: usize,
         error: &io::Error,
-        told_once: bool,
+        reported_once: bool,
     ) -> io::Result<()> {
         let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
             Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired.batch(at)),
-            None if told_once && !theirs => pending::keep(self.socket, Direction::Send, error),
+            None if reported_once && !theirs => {
+                deferred_error::defer(self.socket, Direction::Send, error);
+            }
             _ => {}
         }
         result
     }
 
     fn note_rejection(&mut self, rejection: Rejection, batch: &GsoBatch) {
-        self.offload.counters.fell_back(rejection);
+        self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
                 self.offload.gso.store(false, Ordering::Relaxed);
@@ -223,7 +228,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
             match &step.error {
                 // About a datagram sent before: it waits for the next call, and the message goes on.
                 Some(error) if is_refusal(error) => {
-                    pending::keep(self.socket, Direction::Send, error);
+                    deferred_error::defer(self.socket, Direction::Send, error);
                 }
                 Some(_) => break step,
                 // There may be more of them than headers.
@@ -235,13 +240,13 @@ impl<'c, S: AsSocket> Call<'c, S> {
             self.offload.partial.keep(batch.segment, &wired.memory(at), sent);
         }
         let errno = errno(&step);
-        let result = self.progress.add(1, Step { count, ..step });
+        let result = self.progress.add(1, CallResult { count, ..step });
         Sent { datagrams: sent - first, errno, result }
     }
 
     /// Whether a message that was not completed is still the caller's to send. Otherwise the error is
     /// told of it: that is its outcome, and a message like it is another one.
-    fn leaves_to_caller(&self, step: &Step) -> bool {
+    fn leaves_to_caller(&self, step: &CallResult) -> bool {
         let fails = |error: &io::Error| !is_would_block(error) && !is_refusal(error);
         self.progress.count > 0 || !step.error.as_ref().is_some_and(fails)
     }
@@ -257,7 +262,7 @@ struct Sent {
     result: io::Result<()>,
 }
 
-fn errno(step: &Step) -> Option<i32> {
+fn errno(step: &CallResult) -> Option<i32> {
     step.error.as_ref().and_then(io::Error::raw_os_error)
 }
 

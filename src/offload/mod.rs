@@ -1,5 +1,6 @@
-//! Segmentation offload found by itself: many datagrams in one pass through the network stack.
+//! Segmentation offload: many datagrams in one pass through the kernel's network stack.
 
+pub(crate) mod coalesce;
 mod counters;
 mod gso;
 mod partial;
@@ -9,33 +10,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
 
-use crate::message::Received;
+use crate::ancillary::{self, Ancillary};
+use crate::engine::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::datagram::Received;
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket};
-use crate::{
-    Ancillary, BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg, SendQueue, ancillary, pool,
-};
 use counters::{ReceivedTotals, Running};
 use partial::PartialSends;
 
-/// The longest UDP payload: what the length field of UDP leaves (RFC 768). GRO makes no longer messages.
+/// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
 
 /// A socket that sends with GSO and receives with GRO.
 ///
-/// Sends: consecutive messages to one destination with the same options, each as long as the
-/// first but the last, which may be shorter, go to the kernel as one GSO batch, and it (or the
-/// network device) segments it: generic segmentation offload (`UDP_SEGMENT`, Linux 4.18). The
-/// buffers are the caller's own, one or several for each message, side by side in memory or not.
-/// Different destinations and single datagrams mix in one call.
+/// Sends: consecutive messages with one destination, the same options and one length form a GSO batch
+/// (the last one may be shorter), which the kernel or the network device segments (`UDP_SEGMENT`,
+/// Linux 4.18). Messages may have one buffer or several, anywhere in memory. One call may mix
+/// destinations and single datagrams.
 ///
-/// Receives: the kernel may coalesce what came from one source into one message (GRO, `UDP_GRO`,
-/// Linux 5.0). [`RecvBatch`]'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) give
-/// its datagrams one by one.
+/// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`,
+/// Linux 5.0). [`RecvBatch`]'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
+/// its segments.
 ///
-/// The outcome is that of sending one by one. Counts are of the messages that were handed over,
-/// order is kept, and if the kernel rejects a GSO batch, whatever the reason, its datagrams go one by
-/// one within the call, each with its own result. Where there is no offload it is a socket as any
-/// other.
+/// The outcome equals that of sending each message by itself: counts are of messages, the order stays,
+/// and if the kernel rejects a GSO batch, its datagrams are sent one by one within the call, each with
+/// its own result. Without offload it works like the plain socket.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -45,7 +49,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// let receiver = Offload::new(receiver)?;
 ///
 /// let sent = sender.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-/// let mut batch = RecvBatch::for_trains(16);
+/// let mut batch = RecvBatch::for_gro(16);
 /// receiver.recv_into(&mut batch)?;
 /// let datagrams: Vec<_> = batch.iter().map(|d| d.data()).collect();
 /// assert_eq!((sent, &datagrams[..]), (2, &[&b"one"[..], b"two"][..]));
@@ -54,14 +58,13 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// # Messages with a segment size
 ///
-/// A message with a [segment size](crate::SendMeta::segment_size) of its own passes through. It is
-/// segmented in user space if the kernel rejects it or GSO is off, and stays one message: it has been
-/// sent when its last datagram has. If one of its datagrams fails, the message has failed with that
-/// error, though the datagrams before it have left; offered again, it is sent from its beginning. If the
-/// socket takes no more for now (`WouldBlock`, a blocking socket's write timeout included), or the call
-/// ends with a count, the message is still to be sent: offer it again, and it goes on from where it was,
-/// by another call, thread or future, until 32 more messages have been left half-sent. Nothing blocks
-/// that would not without this.
+/// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If
+/// the kernel rejects it or GSO is off, it is segmented in user space and still counts as one message:
+/// it has been sent when its last datagram has. If one of its datagrams fails, the message has failed
+/// with that error, though the datagrams before have left; offered again, it is sent from its beginning.
+/// If the socket accepts no more now (`WouldBlock`, also after a blocking socket's write timeout), or
+/// the call ends with a count, the message is still to be sent: offer it again, from any call, thread or
+/// future, and it continues where it stopped. The socket remembers the last 32 such messages.
 ///
 /// # The don't-fragment bit
 ///
@@ -73,25 +76,23 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// # Options that change what GSO sends
 ///
-/// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each message goes by itself, since the
-///   kernel gives one time and one number to a whole GSO batch; so do the datagrams of one with a segment
-///   size. If the option was set past this crate, call [`set_gso`](Self::set_gso) afterwards, which
-///   looks again.
-/// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, as what it sends depends on how
-///   it is handed over. Neither may be set later: datagrams would be split or joined otherwise than
-///   by the plain socket.
+/// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
+///   the kernel reports one time and one number for a whole GSO batch. If the option was set by other
+///   means than this crate, call [`set_gso`](Self::set_gso) afterwards, which checks again.
+/// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later:
+///   datagrams would be split or joined otherwise than by the plain socket.
 ///
 /// # Memory
 ///
-/// With GRO on, every message that is offered to a receive needs room for 65,527 bytes, the longest
-/// UDP payload: [`RecvBatch::for_trains`] has it. With less the receive fails with `InvalidInput` before
-/// anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). That is address space; pages that no
-/// datagram reached take no memory. To have less, use fewer slots (a coalesced message fills only one),
-/// or turn GRO off.
+/// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP
+/// payload, as [`RecvBatch::for_gro`] has. With a smaller buffer the receive fails with `InvalidInput`
+/// before anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). The buffers are address
+/// space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
+/// coalesced message fills only one) or turn GRO off.
 ///
 /// # Platforms
 ///
-/// Linux and Android. Elsewhere it sends and receives as the socket does, and counts.
+/// Linux and Android. Elsewhere it works like the plain socket, and counts.
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
@@ -102,12 +103,12 @@ pub struct Offload<S> {
 }
 
 impl<S: AsSocket> Offload<S> {
-    /// Turns on what the kernel has for this socket, both ways.
+    /// Turns on GSO and GRO, as far as the kernel has them for this socket.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else what the system says of
-    /// it. That it has no offload is no error: [`gso`](Self::gso) and [`gro`](Self::gro) tell.
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error. A
+    /// missing offload is no error: see [`gso`](Self::gso) and [`gro`](Self::gro).
     pub fn new(socket: S) -> io::Result<Self> {
         Offload::<()>::builder().build(socket)
     }
@@ -118,17 +119,17 @@ impl<S: AsSocket> Offload<S> {
         self.gso.load(Ordering::Relaxed)
     }
 
-    /// Whether trains may be received.
+    /// Whether coalesced messages may be received.
     #[must_use]
     pub fn gro(&self) -> bool {
         self.gro.load(Ordering::Relaxed)
     }
 
-    /// Turns segmentation of sends on or off, at any time, and returns whether it is on: it goes
-    /// on only if the kernel has it, and neither `UDP_SEGMENT` nor `UDP_CORK` is set on the socket.
+    /// Turns GSO on or off, at any time, and returns whether it is on. It turns on only if the kernel
+    /// has it and neither `UDP_SEGMENT` nor `UDP_CORK` is set on the socket.
     ///
-    /// It turns itself off when the kernel says that the way to a destination cannot do it: the
-    /// device has no checksum offload, for one.
+    /// GSO turns itself off when the kernel reports that the route to a destination cannot do it,
+    /// because the device has no checksum offload, for example.
     pub fn set_gso(&self, on: bool) -> bool {
         let socket = sys::borrow(&self.socket);
         ancillary::look_for_send_times(socket);
@@ -137,12 +138,12 @@ impl<S: AsSocket> Offload<S> {
         on
     }
 
-    /// Turns the receiving of trains on or off, at any time, and returns whether it is on. What
-    /// was queued before may still come as it was.
+    /// Turns GRO on or off, at any time, and returns whether it is on. Messages queued before stay as
+    /// they are.
     ///
     /// # Errors
     ///
-    /// What the system says of the socket.
+    /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
         let taken = if on {
             Ancillary::GRO.enable(&self.socket)?
@@ -157,14 +158,14 @@ impl<S: AsSocket> Offload<S> {
 }
 
 impl<S> Offload<S> {
-    /// What has been moved so far.
+    /// What has been sent and received so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.snapshot()
     }
 
-    /// The socket itself: for its options, or to wait until it is ready. It cannot be exchanged for
-    /// another one, since what is known of it would be wrong then:
+    /// The socket, for its options or to wait for readiness. It cannot be exchanged for another one,
+    /// which would not fit what is known of this one:
     ///
     /// ```compile_fail,E0594
     /// use std::net::UdpSocket;
@@ -177,7 +178,7 @@ impl<S> Offload<S> {
         &self.socket
     }
 
-    /// Gives the socket back. GRO stays as it is on it.
+    /// Returns the socket. GRO stays as it is.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
@@ -199,7 +200,7 @@ impl Offload<()> {
     }
 }
 
-/// What an [`Offload`] is to turn on; both ways unless told otherwise.
+/// What an [`Offload`] turns on: GSO and GRO by default.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
@@ -208,25 +209,24 @@ pub struct OffloadBuilder {
 }
 
 impl OffloadBuilder {
-    /// Whether sends are to be segmented by the kernel.
+    /// Sets whether the kernel segments sends.
     pub const fn gso(mut self, on: bool) -> Self {
         self.gso = on;
         self
     }
 
-    /// Whether trains are to be received.
+    /// Sets whether the kernel coalesces received datagrams.
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
     }
 
-    /// Turns them on, as far as the kernel has them for this socket. The socket is left as it is
-    /// in all else; `UDP_SEGMENT` is never set on it.
+    /// Wraps the socket and turns the offloads on, as far as the kernel has them. `UDP_SEGMENT` is never
+    /// set on the socket.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else what the system says of
-    /// it.
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
         if let Some(option) = sys::conflicting_option(sys::borrow(&socket)) {
             let message = format!("{option} is set on the socket, which Offload cannot respect");
@@ -255,7 +255,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        self.check_room(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
+        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
         let socket = sys::borrow(&self.socket);
         let (result, calls) = pool::with(|arena| {
             let result = arena.recv_on(socket, msgs, flags);
@@ -273,9 +273,9 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
 
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.clear();
-        self.check_room(flags, || Some(batch.slot_len()))?;
+        self.check_capacity(flags, || Some(batch.slot_len()))?;
         let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(flags, batch.arrived(), batch.calls());
+        self.count_received(flags, batch.received(), batch.calls());
         result
     }
 
@@ -289,9 +289,9 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
 }
 
 impl<S> Offload<S> {
-    /// Rejects a receive whose smallest room is too little for what the kernel may coalesce. A peek
-    /// takes nothing, so that nothing can be lost by it.
-    fn check_room(
+    /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
+    /// and is allowed.
+    fn check_capacity(
         &self,
         flags: RecvFlags,
         smallest: impl FnOnce() -> Option<usize>,
@@ -300,9 +300,9 @@ impl<S> Offload<S> {
             return Ok(());
         }
         match smallest() {
-            Some(room) if room < MAX_PAYLOAD => {
+            Some(capacity) if capacity < MAX_PAYLOAD => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {room}"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }
@@ -317,7 +317,7 @@ impl<S> Offload<S> {
         calls: usize,
     ) {
         let mut totals = ReceivedTotals::default();
-        // What a peek shows is still to be received.
+        // A later receive counts what a peek shows.
         let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
         for (received, len) in received.take(most) {
             totals.moved.bytes += len;

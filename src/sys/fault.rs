@@ -33,7 +33,7 @@ pub(crate) enum Fate {
 
 /// A call that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct LoggedCall {
     pub(crate) call: Call,
     /// Messages that the library offered.
     pub(crate) offered: usize,
@@ -48,7 +48,7 @@ type Decide = Box<dyn FnMut(Call, usize) -> Fate>;
 struct Script {
     fates: VecDeque<(Call, Fate)>,
     decide: Option<Decide>,
-    log: Vec<Made>,
+    log: Vec<LoggedCall>,
 }
 
 thread_local!(static SCRIPT: RefCell<Script> = RefCell::default());
@@ -70,12 +70,12 @@ pub(crate) fn decide_by(decide: impl FnMut(Call, usize) -> Fate + 'static) {
 }
 
 /// The calls made on this thread since the last [`script`] or `log`. The script goes on.
-pub(crate) fn log() -> Vec<Made> {
+pub(crate) fn log() -> Vec<LoggedCall> {
     SCRIPT.with_borrow_mut(|script| mem::take(&mut script.log))
 }
 
 /// Ends the script: the log, and a failed test if a scripted call never came.
-pub(crate) fn finish() -> Vec<Made> {
+pub(crate) fn finish() -> Vec<LoggedCall> {
     let left = SCRIPT.with_borrow_mut(|script| mem::take(&mut script.fates));
     assert!(left.is_empty(), "calls that never came: {left:?}");
     log()
@@ -92,7 +92,7 @@ pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
                 let at = script.fates.iter().position(|(scripted, _)| *scripted == call);
                 let scripted = at.and_then(|at| script.fates.remove(at));
                 let fate = scripted.map_or(Fate::Kernel, |(_, fate)| fate);
-                script.log.push(Made { call, offered: len, fate });
+                script.log.push(LoggedCall { call, offered: len, fate });
                 fate
             }
         };

@@ -6,7 +6,7 @@
 //!   types of a lent and an owned socket; on Unix those of any descriptor.
 //! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
 //!   `reserve` and gives back by `shrink_to`, with `recv` and `send`:
-//!   - they take messages in order, at most as many as there is room for, and say in a [`Step`]
+//!   - they take messages in order, at most as many as there is room for, and say in a [`CallResult`]
 //!     how many were moved, and which error, if any, met the one after them;
 //!   - an error of which the system itself keeps account (it will be met again) may be left out
 //!     once a message was moved; any other must be in the step: nothing is lost;
@@ -40,47 +40,20 @@ pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
 
 #[cfg(unix)]
-mod addr;
-#[cfg(unix)]
-mod cmsg;
-#[cfg(unix)]
-mod domain;
-#[cfg(all(linux_like, feature = "tokio"))]
-mod epoll;
-#[cfg(unix)]
-mod fds;
-#[cfg(unix)]
-mod headers;
-#[cfg(all(unix, mmsg_calls))]
-mod mmsg;
-#[cfg(unix)]
-mod msg;
-#[cfg(unix)]
-mod retry;
-#[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-mod zeroed;
-#[cfg(unix)]
-pub(crate) use self::{
-    addr::{RawAddr, RawAddrRef, socket_addr},
-    cmsg::{
-        CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option,
-        set_transmit_clock,
-    },
-    domain::{families, has_error_queue, has_transmit_times},
-    headers::{Headers, Singles, Slots, WiredBatches},
-    unix::{
-        AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option,
-        has_segmentation, raw, reports_send_times, segmentation_rejected, send_plain,
-        socket_cookie,
-    },
+pub(crate) use self::unix::{
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, option, raw,
+    reports_send_times, segmentation_rejected, send_plain, set_option, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
-#[cfg(all(linux_like, feature = "tokio"))]
-pub(crate) use self::epoll::{Events, has_error, is_shut_down};
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};
+#[cfg(all(linux_like, feature = "tokio"))]
+pub(crate) use self::unix::{Events, has_error, is_shut_down};
 
 /// There is no error queue, and tokio's readiness says the rest.
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -127,16 +100,23 @@ pub(crate) struct Families {
     pub(crate) v6: bool,
 }
 
+/// Which way a call moves messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Receive,
+    Send,
+}
+
 /// What one step of a batch came to.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct CallResult {
     /// Messages moved.
     pub(crate) count: usize,
     /// What met the message after them, if the system said so.
     pub(crate) error: Option<io::Error>,
     /// Whether the error of a send is about an earlier datagram, as far as can be known: the system
-    /// tells it once, and the message at hand does not meet it again.
-    pub(crate) told_once: bool,
+    /// reports it once, and the message at hand does not meet it again.
+    pub(crate) reported_once: bool,
     /// Whether the socket is shut down for receiving: nothing further will come.
     pub(crate) ended: bool,
     /// System calls made.
@@ -185,7 +165,7 @@ pub(crate) struct Memory<'a, P> {
 }
 
 /// Why the kernel may reject a GSO batch whose datagrams it would send.
-#[cfg_attr(one_by_one, allow(dead_code))]
+#[cfg_attr(single_message, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// There is no segmentation on the way out.
@@ -220,18 +200,18 @@ impl<'a> FromIterator<&'a GsoBatch> for Transferred {
     }
 }
 
-impl Step {
+impl CallResult {
     pub(crate) const fn moved(count: usize) -> Self {
-        Self { count, error: None, told_once: false, ended: false, calls: 1 }
+        Self { count, error: None, reported_once: false, ended: false, calls: 1 }
     }
 
     pub(crate) const fn stopped(count: usize, error: io::Error) -> Self {
-        Self { count, error: Some(error), told_once: false, ended: false, calls: 1 }
+        Self { count, error: Some(error), reported_once: false, ended: false, calls: 1 }
     }
 
     /// The same, if a receive met the end of the socket in place of message `end`. That nothing more
     /// is waiting is no news then.
-    #[cfg_attr(one_by_one, allow(dead_code))]
+    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
         let Some(count) = end else { return self };
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
@@ -239,7 +219,7 @@ impl Step {
     }
 
     /// The same, after so many system calls.
-    #[cfg_attr(one_by_one, allow(dead_code))]
+    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;
         self

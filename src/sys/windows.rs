@@ -19,14 +19,16 @@ use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::numbers::OptionName;
 use super::{
-    Backend, CONTROL_SPACE, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection, Step,
+    Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection,
 };
-use crate::ancillary::Refused;
-use crate::message::{Message, Meta, Received, Truncation};
-use crate::parts::Parts;
-use crate::segment::{Limits, Source};
-use crate::send_msg::{Content, Outgoing, SendBuffers};
-use crate::{Datagram, RecvFlags, RecvMsg, SendMsg};
+use crate::ancillary::Unencodable;
+use crate::offload::coalesce::{Limits, Source};
+use crate::recv::datagram::{Datagram, Message, Meta, Received, Truncation};
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::recv::scattered::Parts;
+use crate::send::msg::{Content, SendBuffers, SendMsg};
+use crate::send::outgoing::Outgoing;
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -76,7 +78,7 @@ impl Headers {
         _: Backend,
         socket: BorrowedSocket<'_>,
         msgs: impl Iterator<Item = M>,
-    ) -> (usize, Step) {
+    ) -> (usize, CallResult) {
         let mut sent = 0;
         for msg in msgs.take(self.capacity) {
             if let Err(error) = send_one(socket, &msg) {
@@ -84,7 +86,7 @@ impl Headers {
             }
             sent += 1;
         }
-        (sent, Step::moved(sent))
+        (sent, CallResult::moved(sent))
     }
 
     pub(crate) fn send_from<'m>(
@@ -92,7 +94,7 @@ impl Headers {
         backend: Backend,
         socket: BorrowedSocket<'_>,
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
-    ) -> (usize, Step) {
+    ) -> (usize, CallResult) {
         self.send(backend, socket, msgs)
     }
 
@@ -117,8 +119,8 @@ impl Headers {
         socket: BorrowedSocket<'_>,
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
-    ) -> Step {
-        let Some(msg) = msgs.first_mut() else { return Step::moved(0) };
+    ) -> CallResult {
+        let Some(msg) = msgs.first_mut() else { return CallResult::moved(0) };
         let received = match msg.plain_space() {
             Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
             None => {
@@ -133,9 +135,9 @@ impl Headers {
                 msg.read_control(&[]);
                 *msg.source_mut() = source;
                 msg.set_received(received);
-                Step::moved(1)
+                CallResult::moved(1)
             }
-            Err(error) => Step::stopped(0, error),
+            Err(error) => CallResult::stopped(0, error),
         }
     }
 }
@@ -159,9 +161,14 @@ impl WiredBatches<'_> {
         None
     }
 
-    pub(crate) fn send(&mut self, _: Backend, socket: BorrowedSocket<'_>, _: Range<usize>) -> Step {
+    pub(crate) fn send(
+        &mut self,
+        _: Backend,
+        socket: BorrowedSocket<'_>,
+        _: Range<usize>,
+    ) -> CallResult {
         match self.msg.map_or(Ok(()), |msg| send_one(socket, &msg)) {
-            Ok(()) => Step::moved(1),
+            Ok(()) => CallResult::moved(1),
             Err(error) => send_stopped(0, error),
         }
     }
@@ -172,7 +179,7 @@ impl WiredBatches<'_> {
         socket: BorrowedSocket<'_>,
         _: usize,
         _: usize,
-    ) -> (usize, Step) {
+    ) -> (usize, CallResult) {
         (1, self.send(backend, socket, 0..1))
     }
 
@@ -192,10 +199,10 @@ pub(crate) fn send_plain(
 }
 
 /// A send that ended before message number `count`.
-fn send_stopped(count: usize, error: io::Error) -> Step {
+fn send_stopped(count: usize, error: io::Error) -> CallResult {
     // "Connection refused" is about a datagram sent before.
-    let told_once = error.kind() == io::ErrorKind::ConnectionRefused;
-    Step { told_once, ..Step::stopped(count, error) }
+    let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
+    CallResult { reported_once, ..CallResult::stopped(count, error) }
 }
 
 fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
@@ -204,7 +211,7 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
         (None, Content::Full { buffers, control, meta }) => {
             // Refuses every wish, or what is wrong with it: this platform has none of their numbers.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
-            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Refused::kind)?;
+            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Unencodable::kind)?;
             if !control.is_empty() {
                 return Err(io::ErrorKind::Unsupported.into());
             }
@@ -334,15 +341,15 @@ impl Slots {
         socket: BorrowedSocket<'_>,
         range: Range<usize>,
         flags: RecvFlags,
-    ) -> Step {
+    ) -> CallResult {
         let i = range.start;
         let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
         match recv_one(socket, &mut [uninit(slot)], flags) {
             Ok(arrived) => {
                 self.received[i] = arrived;
-                Step::moved(1)
+                CallResult::moved(1)
             }
-            Err(error) => Step::stopped(0, error),
+            Err(error) => CallResult::stopped(0, error),
         }
     }
 
@@ -367,7 +374,7 @@ impl Slots {
         Message::new(data, source.lend(), *received, Meta::new(None, &[]))
     }
 
-    pub(crate) fn arrived(&self, i: usize) -> (Received, usize) {
+    pub(crate) fn received_in(&self, i: usize) -> (Received, usize) {
         let (received, _) = self.received[i];
         (received, received.reported.min(self.slot_len))
     }

@@ -16,9 +16,13 @@ use std::task::{Context, Poll, ready};
 
 use ::tokio::net::UdpSocket;
 
-use crate::socket::Offer;
+use crate::offload::Offload;
+use crate::recv::batch::RecvBatch;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::{BatchSocket, Offer};
 use crate::sys::AsSocket;
-use crate::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
 /// The calls of [`BatchSocket`] that wait without blocking the thread, on tokio's
 /// [`UdpSocket`] and on an [`Offload`] around one. Needs the feature `tokio`.

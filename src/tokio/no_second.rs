@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use ::tokio::net::UdpSocket;
 
-use crate::progress::Direction;
+use crate::sys::Direction;
 
 /// There is none.
 pub(super) enum Second {}

@@ -15,8 +15,7 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::net::UdpSocket;
 use ::tokio::runtime::Handle;
 
-use crate::progress::Direction;
-use crate::sys::{self, Events, RawSocket};
+use crate::sys::{self, Direction, Events, RawSocket};
 
 /// The second registration, for one direction. Only one task at a time waits on it.
 pub(super) struct Second(AsyncFd<Events>);

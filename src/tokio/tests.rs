@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use ::tokio::net::UdpSocket;
 
-use crate::progress::Direction;
-use crate::{AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, pending, sys};
+use crate::sys::Direction;
+use crate::{
+    AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, engine::deferred_error, sys,
+};
 
 /// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no space.
 fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
@@ -27,7 +29,7 @@ fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
 
 fn keep(socket: &UdpSocket, direction: Direction) {
     let error = io::Error::from_raw_os_error(libc::ECONNREFUSED);
-    pending::keep(sys::borrow(socket), direction, &error);
+    deferred_error::defer(sys::borrow(socket), direction, &error);
 }
 
 /// The future's first poll returns the error; it cannot have waited for anything.

@@ -20,9 +20,9 @@ use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
 
 use super::second::{self, Second};
-use crate::pending;
-use crate::progress::Direction;
+use crate::engine::deferred_error;
 use crate::sys;
+use crate::sys::Direction;
 
 /// What a call came to, within what tokio says of its runtime.
 type Made = io::Result<io::Result<usize>>;
@@ -157,7 +157,7 @@ async fn event(
 
 /// An error that an earlier call has kept for the next one. It does not wait for the socket.
 fn kept(socket: &UdpSocket, direction: Direction) -> Option<io::Error> {
-    pending::take(sys::borrow(socket), direction)
+    deferred_error::take(sys::borrow(socket), direction)
 }
 
 /// Whether tokio has heard that the socket was shut down for receiving.

@@ -263,11 +263,11 @@ pub fn say_offload(socket: &Offload<UdpSocket>) {
     say(format_args!(
         "GSO {}, batches sent {} ({} segments), rejected {}; GRO {}, coalesced messages received {} ({} segments)",
         on(socket.gso()),
-        counters.sent_trains,
+        counters.sent_batches,
         counters.sent_segments,
-        counters.fallbacks_unsupported + counters.fallbacks_size,
+        counters.rejected_unsupported + counters.rejected_size,
         on(socket.gro()),
-        counters.received_trains,
+        counters.received_coalesced,
         counters.received_segments,
     ));
 }

@@ -83,7 +83,7 @@ impl Forwarder {
     /// Forwards until it is to stop.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
-        let mut batch = RecvBatch::for_trains(BATCH);
+        let mut batch = RecvBatch::for_gro(BATCH);
         while self.wait(&mut events)? {
             let now = Instant::now();
             // Sockets that were ready before this turn; those still ready get in line again.

@@ -88,8 +88,8 @@ impl fmt::Display for Counters {
                  system calls {}",
                 counted.sent,
                 counted.sent_segments,
-                counted.sent_trains,
-                counted.fallbacks_unsupported + counted.fallbacks_size,
+                counted.sent_batches,
+                counted.rejected_unsupported + counted.rejected_size,
                 counted.send_calls
             )?;
         }

@@ -6,10 +6,9 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use crate::ancillary::cmsg::append;
-use crate::ancillary::{ControlMessages, timestamping};
+use crate::ancillary::{ControlMessages, Ecn, RecvMeta, timestamping};
 use crate::sys::Layout;
 use crate::sys::numbers::{self, CmsgType};
-use crate::{Ecn, RecvMeta};
 
 /// All numbers that are understood, each with the lengths that it may have.
 const TYPES: [(Option<CmsgType>, &[usize]); 15] = [

@@ -112,7 +112,7 @@ fn exchange_gso_batch(client: &Offload<UdpSocket>, server: &Server) {
     let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::to(server.addr, data)).collect();
     msgs.push(SendMsg::to(server.addr, b"end"));
     assert_eq!(client.send_batch(&msgs).expect("loopback takes it"), msgs.len());
-    let (mut batch, mut back) = (RecvBatch::for_trains(16), Vec::new());
+    let (mut batch, mut back) = (RecvBatch::for_gro(16), Vec::new());
     while back.len() < msgs.len() {
         client.recv_into(&mut batch).expect("it comes back");
         back.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
@@ -149,7 +149,7 @@ fn gso_and_gro_are_used_unless_switched_off() {
         };
         assert!(offload.contains(sent) && offload.ends_with(received), "{way:?}: {offload}");
         assert!(offload.contains(", rejected 0; "), "{way:?}: {offload}");
-        assert!(gso || client.counters().received_trains == 0, "{way:?}: {client:?}");
+        assert!(gso || client.counters().received_coalesced == 0, "{way:?}: {client:?}");
     }
 }
 

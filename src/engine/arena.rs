@@ -1,0 +1,263 @@
+//! The arena: storage for the headers of a batch, and the loop over system calls that moves one.
+
+use std::io;
+
+use crate::engine::progress::Progress;
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::sys::{self, AsSocket, Backend, BorrowedSocket, Direction, Headers, MAX_BATCH, numbers};
+
+/// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
+/// is waiting, enough that a second call is rare.
+const FIRST_STEP: usize = 16;
+/// Growth of the number of messages from call to call.
+const GROWTH: usize = 8;
+/// Messages that a send takes from an iterator of unknown length before it sends them.
+const ITER_STEP: usize = 64;
+/// Messages that a flush wires at a time, so that their headers stay in the first-level cache.
+const FLUSH_STEP: usize = 256;
+
+/// An arena: contiguous storage for the headers, addresses and control data of a batch.
+///
+/// The engine behind [`BatchSocket`](crate::BatchSocket), for programs that manage the memory of
+/// headers themselves instead of using the thread's pool. It grows when a batch needs more than any
+/// before it, up to 1,024 messages (longer batches move in parts), and shrinks only by
+/// [`shrink_to`](Self::shrink_to). A message takes about 700 bytes, of which about 150 are touched if
+/// there is no control data.
+///
+/// ```
+/// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
+/// # use std::net::UdpSocket;
+/// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
+/// # let to = b.local_addr()?;
+/// let mut arena = MmsgBuf::new();
+/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let mut memory = [[0; 1500]; 4];
+/// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+/// let received = arena.recv(&b, &mut msgs)?;
+/// assert_eq!((sent, received), (2, 2));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// It can move to another thread, but not while it is borrowed:
+///
+/// ```compile_fail,E0505
+/// let mut arena = mmsg::MmsgBuf::new();
+/// let in_use = &mut arena;
+/// std::thread::spawn(move || drop(arena));
+/// in_use.shrink_to(0);
+/// ```
+#[derive(Debug)]
+pub struct MmsgBuf {
+    headers: Headers,
+    backend: Option<Backend>,
+    /// Messages of the last receive, as an estimate for the next.
+    expected: usize,
+    /// System calls that the last receive made.
+    calls: usize,
+}
+
+impl MmsgBuf {
+    /// An empty arena: no memory is allocated.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { headers: Headers::new(), backend: None, expected: 0, calls: 0 }
+    }
+
+    /// An empty arena that uses `backend`, whatever the process-wide choice is.
+    #[must_use]
+    pub const fn with_backend(backend: Backend) -> Self {
+        Self { headers: Headers::new(), backend: Some(backend), expected: 0, calls: 0 }
+    }
+
+    /// Messages that one system call can carry without the arena growing.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.headers.capacity()
+    }
+
+    /// Frees the memory beyond what `messages` need.
+    pub fn shrink_to(&mut self, messages: usize) {
+        self.headers.shrink_to(messages);
+    }
+
+    /// Receives at least one message, and further waiting ones up to the length of `msgs`, like
+    /// [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch).
+    ///
+    /// # Errors
+    ///
+    /// Those of `BatchSocket::recv_batch`.
+    pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_with(socket, msgs, RecvFlags::NONE)
+    }
+
+    /// Like [`recv`](Self::recv), with flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    pub fn recv_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        self.recv_on(sys::borrow(socket), msgs, flags)
+    }
+
+    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch).
+    ///
+    /// # Errors
+    ///
+    /// Those of `BatchSocket::send_batch`.
+    pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs)
+    }
+
+    pub(crate) fn recv_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        self.calls = 0;
+        let most = flags.most(msgs.len());
+        let mut progress = Progress::begin(socket, Direction::Receive, most)?;
+        let mut reach = FIRST_STEP.max(self.expected);
+        while progress.goes_on() {
+            reach = reach.min(MAX_BATCH);
+            let end = most.min(progress.count + reach);
+            let space = &mut msgs[progress.count..end];
+            if let Err(error) = self.prepare(space) {
+                progress.stop(error)?;
+                break;
+            }
+            let offered = space.len();
+            let flags = progress.flags(flags);
+            let backend = self.backend();
+            let result = self.headers.recv(backend, socket, space, flags);
+            let added = progress.add(offered, result);
+            self.calls = progress.calls;
+            added?;
+            reach *= GROWTH;
+        }
+        self.expected = progress.count;
+        Ok(progress.count)
+    }
+
+    /// Grows for these messages, and rejects all of them if the system would reject one. The system
+    /// would receive the messages before that one and return the error from the socket's next call.
+    fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
+        if !msgs.iter().all(RecvMsg::can_be_filled) {
+            return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
+        }
+        self.headers.reserve(msgs.len())
+    }
+
+    #[inline]
+    pub(crate) fn send_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &[SendMsg<'_>],
+    ) -> io::Result<usize> {
+        let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
+        self.headers.reserve(msgs.len().min(MAX_BATCH))?;
+        while progress.goes_on() {
+            let left = msgs[progress.count..].iter();
+            let backend = self.backend();
+            let (offered, result) = self.headers.send(backend, socket, left);
+            progress.add(offered, result)?;
+        }
+        Ok(progress.count)
+    }
+
+    pub(crate) fn send_iter_on<'m>(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> io::Result<usize> {
+        let mut progress = Progress::begin_iter(socket, msgs)?;
+        self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
+        while progress.goes_on() {
+            let backend = self.backend();
+            let (offered, result) = self.headers.send_from(backend, socket, msgs);
+            // Fewer than the capacity: the iterator is at its end.
+            if offered < self.headers.capacity() {
+                progress.most = progress.count + offered;
+            }
+            progress.add(offered, result)?;
+        }
+        Ok(progress.count)
+    }
+
+    pub(crate) fn flush_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        queue: &mut SendQueue,
+    ) -> io::Result<usize> {
+        let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
+        self.headers.reserve(queue.len().min(FLUSH_STEP))?;
+        while progress.goes_on() {
+            let backend = self.backend();
+            let (offered, result) = self.headers.send(backend, socket, queue.stage());
+            queue.advance(result.count);
+            progress.add(offered, result)?;
+        }
+        Ok(progress.count)
+    }
+
+    /// System calls that the last receive made.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Grows for a batch of `messages`, up to what one system call can carry.
+    pub(crate) fn reserve(&mut self, messages: usize) -> io::Result<()> {
+        self.headers.reserve(messages.min(MAX_BATCH))
+    }
+
+    /// The headers, which make the calls.
+    pub(crate) fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
+    }
+
+    /// Reads the error queue into `msgs`; 0 if it is empty.
+    pub(crate) fn recv_errors_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> io::Result<usize> {
+        let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
+        self.headers.reserve(msgs.len())?;
+        let result = self.headers.recv(self.backend(), socket, msgs, flags);
+        match result.error {
+            Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error)
+            }
+            _ => Ok(result.count),
+        }
+    }
+
+    /// The backend of the next call: the call before may have found that multi-message calls are
+    /// missing.
+    #[inline]
+    fn backend(&self) -> Backend {
+        self.backend.unwrap_or_else(Backend::current)
+    }
+}
+
+impl Default for MmsgBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+impl MmsgBuf {
+    /// Grows as a batch of `messages` does.
+    pub(crate) fn reserve_for_test(&mut self, messages: usize) {
+        self.headers.reserve(messages).expect("there is memory");
+    }
+}

@@ -1,0 +1,372 @@
+//! Finding runs of messages that the kernel can send as one GSO batch. No system calls here.
+
+#![cfg_attr(single_message, allow(dead_code))] // No GSO there.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Borrow;
+use std::net::{IpAddr, SocketAddr};
+use std::ptr;
+
+use crate::ancillary::{ControlMessages, SendMeta};
+use crate::send::msg::{Content, SendBuffers};
+use crate::send::outgoing::{DestRef, Outgoing};
+use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{CONTROL_SPACE, RawAddrRef};
+
+/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
+/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+/// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the
+/// UDP header (RFC 791, RFC 768).
+const MAX_BYTES_V4: usize = 65_535 - 20 - 8;
+/// The same of IPv6, whose length field does not count its own header (RFC 8200).
+const MAX_BYTES_V6: usize = 65_535 - 8;
+
+/// Limits of the GSO batches of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Segments of this length and longer are not offered to the kernel, which has rejected some.
+    pub(crate) rejected_len: usize,
+}
+
+impl Limits {
+    /// No limits beyond the protocol's.
+    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX };
+    /// No GSO at all: a message with a segment size is segmented in user space.
+    pub(crate) const NO_GSO: Self = Self { rejected_len: 0 };
+
+    /// Whether segments of this length are not to be offered to the kernel.
+    #[inline]
+    pub(crate) fn reject(&self, segment: usize) -> bool {
+        segment >= self.rejected_len
+    }
+}
+
+/// Messages in order, with one of lookahead.
+#[derive(Debug)]
+pub(crate) struct Source<I: Iterator> {
+    msgs: I,
+    ahead: Option<I::Item>,
+    ended: bool,
+}
+
+impl<I: Iterator> Source<I> {
+    pub(crate) fn new(msgs: I) -> Self {
+        Self { msgs, ahead: None, ended: false }
+    }
+
+    /// The next message.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<I::Item> {
+        match self.ahead.take() {
+            None if self.ended => None,
+            None => self.msgs.next(),
+            ahead => ahead,
+        }
+    }
+
+    /// All messages but one that [`put_back`](Self::put_back) has put back.
+    #[inline]
+    pub(crate) fn rest(&mut self) -> &mut I {
+        &mut self.msgs
+    }
+
+    /// Puts back the message taken last, or notes the end.
+    #[inline]
+    pub(crate) fn put_back(&mut self, msg: Option<I::Item>) {
+        self.ended = msg.is_none();
+        self.ahead = msg;
+    }
+
+    /// Whether the end was seen, so that an iterator is not called past its end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ended
+    }
+}
+
+/// Messages that follow one another and can go as one GSO batch: to one destination, with the same
+/// options and control messages, each as long as the first but the last, which may be shorter, and
+/// none of them empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'m> {
+    dest: Dest<'m>,
+    /// `None` for plain messages.
+    options: Option<(SendMeta, &'m [u8])>,
+    /// Length of each message but the last.
+    segment: usize,
+    bytes: usize,
+    count: usize,
+    /// Bytes that further messages may have together. 0 once no further one can follow.
+    bytes_left: usize,
+    /// Buffers that further messages may have together.
+    buffers_left: usize,
+}
+
+/// The destination of a run.
+#[derive(Clone, Copy, Debug)]
+enum Dest<'m> {
+    Addr(Option<SocketAddr>),
+    Ready(RawAddrRef<'m>),
+}
+
+impl<'m> Dest<'m> {
+    #[inline]
+    fn new(dest: DestRef<'_, 'm>) -> Self {
+        match dest {
+            DestRef::Addr(dest) => Self::Addr(dest.copied()),
+            DestRef::Ready(dest) => Self::Ready(dest),
+        }
+    }
+
+    /// Destinations of one send all have the same form.
+    #[inline]
+    fn is(&self, other: DestRef<'_, '_>) -> bool {
+        match (self, other) {
+            (Self::Addr(one), DestRef::Addr(other)) => one.as_ref() == other,
+            (Self::Ready(one), DestRef::Ready(other)) => one.same(other),
+            _ => false,
+        }
+    }
+
+    fn get(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Addr(dest) => *dest,
+            Self::Ready(dest) => dest.get(),
+        }
+    }
+}
+
+impl<'m> Run<'m> {
+    /// Starts a run with any message. If the message can be joined, others with up to `buffers` buffers
+    /// together may follow.
+    #[inline]
+    pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
+        let content = msg.content();
+        let (bytes, options, joins) = match *content.borrow() {
+            Content::Plain(data) => (data.len(), None, true),
+            Content::Full { meta, control, .. } => {
+                let bytes = content.borrow().len();
+                // The segment size's control message must fit beside the others.
+                let joins = meta.segment_size.is_none()
+                    && control.len() <= CONTROL_SPACE / 2
+                    && !is_for_one_datagram(control);
+                let options = (meta, control);
+                (bytes, Some(options).filter(|options| *options != NO_OPTIONS), joins)
+            }
+        };
+        let joins = joins && bytes > 0 && !limits.reject(bytes);
+        let dest = Dest::new(msg.dest());
+        let bytes_left = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
+    }
+
+    /// Joins as many of the next messages as fit the batch, and passes their buffers to `each`. Returns
+    /// the message after them.
+    #[inline]
+    pub(crate) fn join<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        mut each: impl FnMut(&'m [u8]),
+    ) -> Option<M> {
+        let mut next = match self.options {
+            None => self.join_alike(msgs, &mut each, |msg| msg.plain()),
+            Some(options) => {
+                self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
+                    SendBuffers::One(data) => Some(data),
+                    SendBuffers::Many(_) => None,
+                })
+            }
+        };
+        while let Some(buffers) = next.as_ref().and_then(|msg| self.take(msg)) {
+            match buffers {
+                SendBuffers::One(data) => each(data),
+                SendBuffers::Many(many) => many.iter().for_each(|data| each(data)),
+            }
+            next = msgs.next();
+        }
+        next
+    }
+
+    /// Joins messages for which `data_of` returns a payload: one buffer, and the run's options.
+    #[inline(always)]
+    fn join_alike<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        each: &mut impl FnMut(&'m [u8]),
+        data_of: impl Fn(&M) -> Option<&'m [u8]>,
+    ) -> Option<M> {
+        // One loop for each form of destination, so that no loop branches on it.
+        match self.dest {
+            Dest::Addr(Some(SocketAddr::V4(to))) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V4(dest))) if *dest == to),
+            ),
+            Dest::Addr(Some(SocketAddr::V6(to))) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
+            ),
+            Dest::Ready(to) => self.join_equal(
+                msgs,
+                each,
+                data_of,
+                |dest| matches!(dest, DestRef::Ready(dest) if dest.same(to)),
+            ),
+            to @ Dest::Addr(None) => self.join_equal(msgs, each, data_of, |dest| to.is(dest)),
+        }
+    }
+
+    /// The common case, messages of one length, only counts how many more may follow.
+    #[inline(always)]
+    fn join_equal<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Iterator<Item = M>,
+        each: &mut impl FnMut(&'m [u8]),
+        data_of: impl Fn(&M) -> Option<&'m [u8]>,
+        is_dest: impl Fn(DestRef<'_, '_>) -> bool,
+    ) -> Option<M> {
+        let segment = self.segment;
+        let most = self.bytes_left.checked_div(segment).unwrap_or(0);
+        let most = most.min(MAX_SEGMENTS - 1).min(self.buffers_left);
+        let mut left = most;
+        let next = loop {
+            let Some(msg) = msgs.next() else { break None };
+            match data_of(&msg) {
+                Some(data) if data.len() == segment && left > 0 && is_dest(msg.dest()) => {
+                    each(data);
+                    left -= 1;
+                }
+                _ => break Some(msg),
+            }
+        };
+        let joined = most - left;
+        self.count += joined;
+        self.bytes += joined * segment;
+        self.bytes_left -= joined * segment;
+        self.buffers_left -= joined;
+        if self.count == MAX_SEGMENTS {
+            self.bytes_left = 0;
+        }
+        next
+    }
+
+    /// Joins the next message if it fits the batch, and returns its buffers.
+    fn take(&mut self, msg: &impl Outgoing<'m>) -> Option<SendBuffers<'m>> {
+        if self.bytes_left == 0 {
+            return None;
+        }
+        let buffers = with_options(msg, self.options.as_ref().unwrap_or(&NO_OPTIONS))?;
+        let (len, used) = match buffers {
+            SendBuffers::One(data) => (data.len(), 1),
+            SendBuffers::Many(many) => (msg.content().borrow().len(), many.len()),
+        };
+        let fits = len <= self.segment && len <= self.bytes_left && used <= self.buffers_left;
+        if len == 0 || !fits || !self.dest.is(msg.dest()) {
+            return None;
+        }
+        self.count += 1;
+        self.bytes += len;
+        self.buffers_left -= used;
+        let over = len < self.segment || self.count == MAX_SEGMENTS;
+        self.bytes_left = if over { 0 } else { self.bytes_left - len };
+        Some(buffers)
+    }
+
+    /// Messages in it.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Length of each message but the last, which may be shorter.
+    pub(crate) fn segment(&self) -> usize {
+        self.segment
+    }
+
+    /// Length of all together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The destination.
+    pub(crate) fn dest(&self) -> Option<SocketAddr> {
+        self.dest.get()
+    }
+
+    /// Whether its messages have neither options nor control messages.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.options.is_none()
+    }
+
+    /// The options of the batch, with the segment size, and its control messages.
+    pub(crate) fn options(&self) -> (SendMeta, &'m [u8]) {
+        let (mut meta, control) = self.options.unwrap_or(NO_OPTIONS);
+        // A run of two or more has segments that fit a datagram.
+        meta.segment_size = u16::try_from(self.segment).ok();
+        (meta, control)
+    }
+}
+
+const NO_OPTIONS: (SendMeta, &[u8]) = (SendMeta::new(), &[]);
+
+/// The buffers of a message, if it has these options and control messages.
+#[inline(always)]
+fn with_options<'m>(
+    msg: &impl Outgoing<'m>,
+    options: &(SendMeta, &[u8]),
+) -> Option<SendBuffers<'m>> {
+    match *msg.content().borrow() {
+        Content::Plain(data) if *options == NO_OPTIONS => Some(SendBuffers::One(data)),
+        Content::Full { buffers, control, meta }
+            if meta == options.0 && same_bytes(control, options.1) =>
+        {
+            Some(buffers)
+        }
+        _ => None,
+    }
+}
+
+/// Equality, fast in the two common cases: both empty, or the same memory.
+#[inline(always)]
+fn same_bytes(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && (one.is_empty() || ptr::eq(one, other) || one == other)
+}
+
+/// The message's own segment size, if it yields more than one datagram.
+///
+/// 0 means none, as in the kernel. A size that the payload does not exceed is dropped, since some
+/// devices reject it (`EIO`).
+pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
+    let Content::Full { meta: SendMeta { segment_size: Some(size), .. }, control, .. } = *content
+    else {
+        return None;
+    };
+    let size = usize::from(size);
+    (size > 0 && size < content.len() && !has(control, &[numbers::SEGMENT])).then_some(size)
+}
+
+/// Whether the caller's control messages would mean something else for a batch than for each datagram:
+/// a segment size, a send timestamp or its number.
+fn is_for_one_datagram(control: &[u8]) -> bool {
+    has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
+}
+
+fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {
+    !control.is_empty()
+        && ControlMessages::new(control)
+            .any(|message| any.contains(&Some((message.level, message.ty))))
+}
+
+/// The most bytes of a GSO batch to `dest`. The family of a connected socket's peer is unknown here, so
+/// the lower limit applies.
+#[inline]
+fn max_bytes(dest: Option<SocketAddr>) -> usize {
+    match dest.map(|dest| dest.ip()) {
+        Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => MAX_BYTES_V6,
+        _ => MAX_BYTES_V4,
+    }
+}

@@ -1,0 +1,477 @@
+//! A received message, in one buffer or several, and the datagrams in it.
+
+use std::iter::FusedIterator;
+use std::net::SocketAddr;
+
+use crate::ancillary::{ControlMessages, RecvMeta, SendMeta};
+use crate::recv::scattered::{Parts, Slices};
+use crate::send::msg::SendMsg;
+use crate::sys::RawAddrRef;
+
+/// What a receive call reports about one message, besides its payload and its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Length that the system reported: more than the buffers' capacity if it reports the full length
+    /// of a truncated message.
+    pub(crate) reported: usize,
+    /// Length of a coalesced message's segments; `None` for a single datagram.
+    pub(crate) segment_size: Option<u16>,
+    pub(crate) truncation: Truncation,
+    /// Whether control messages came with it.
+    pub(crate) has_meta: bool,
+}
+
+/// A message's metadata; borrowed, since it is large and often empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta<'a> {
+    decoded: &'a RecvMeta,
+    /// The control messages, if they are in memory.
+    raw: &'a [u8],
+}
+
+static NO_META: RecvMeta = RecvMeta::NONE;
+
+impl<'a> Meta<'a> {
+    #[inline(always)]
+    pub(crate) fn new(decoded: Option<&'a RecvMeta>, raw: &'a [u8]) -> Self {
+        Self { decoded: decoded.unwrap_or(&NO_META), raw }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> RecvMeta {
+        *self.decoded
+    }
+}
+
+/// What a message lost because its buffers were too small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Truncation {
+    /// Payload (`MSG_TRUNC`).
+    pub(crate) data: bool,
+    /// Control messages (`MSG_CTRUNC`).
+    pub(crate) control: bool,
+    /// The segment size: the message may be coalesced, and its datagram boundaries are unknown.
+    pub(crate) segment_size: bool,
+}
+
+impl Truncation {
+    pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
+}
+
+impl Received {
+    pub(crate) const NONE: Self = Self::plain(0);
+
+    /// A whole message without control data.
+    #[inline]
+    pub(crate) const fn plain(len: usize) -> Self {
+        Self { reported: len, segment_size: None, truncation: Truncation::NONE, has_meta: false }
+    }
+
+    /// The message's full length, of which `len` bytes are in the buffers.
+    pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
+        (!self.truncation.data || self.reported > len).then_some(self.reported)
+    }
+
+    #[inline]
+    pub(crate) fn truncated(&self) -> bool {
+        self.truncation.data || self.truncation.segment_size
+    }
+
+    #[inline]
+    pub(crate) fn control_truncated(&self) -> bool {
+        self.truncation.control
+    }
+}
+
+/// A datagram with `data` to `source`, if `source` can be answered.
+pub(crate) fn reply<'d>(
+    source: Option<SocketAddr>,
+    meta: &RecvMeta,
+    data: &'d [u8],
+) -> Option<SendMsg<'d>> {
+    // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
+    // 1122, section 3.2.1.3).
+    let answerable =
+        |source: &SocketAddr| source.port() != 0 && !source.ip().to_canonical().is_unspecified();
+    let msg = SendMsg::to(source.filter(answerable)?, data);
+    let meta = meta.reply();
+    Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
+}
+
+/// A message in a [`RecvBatch`](crate::RecvBatch): a single datagram or a coalesced message, with its
+/// metadata.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    parts: Parts<'a>,
+    source: RawAddrRef<'a>,
+    received: Received,
+    meta: Meta<'a>,
+}
+
+impl<'a> Message<'a> {
+    #[inline]
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        source: RawAddrRef<'a>,
+        received: Received,
+        meta: Meta<'a>,
+    ) -> Self {
+        Self { parts, source, received, meta }
+    }
+
+    /// The bytes received.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        self.parts.head()
+    }
+
+    /// The message's length in bytes before truncation; `None` if it was truncated and the system did
+    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    #[must_use]
+    pub fn full_len(&self) -> Option<usize> {
+        self.received.full_len(self.parts.len())
+    }
+
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
+    #[must_use]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.source.get()
+    }
+
+    /// The message's metadata.
+    #[must_use]
+    #[inline]
+    pub fn meta(&self) -> RecvMeta {
+        self.meta.get()
+    }
+
+    /// A datagram with `data` to this message's source. With
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
+    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
+    ///
+    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
+    /// 0, which means that the sender expects no reply (RFC 768).
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        reply(self.addr(), self.meta.decoded, data)
+    }
+
+    /// Whether bytes or datagram boundaries are missing: the message was longer than its slot, or it
+    /// came from an Internet address and truncation of its control data lost the segment size.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.received.truncated()
+    }
+
+    /// Whether control messages are missing.
+    #[must_use]
+    pub fn control_truncated(&self) -> bool {
+        self.received.control_truncated()
+    }
+
+    /// All control messages. The numbers of received descriptors read as -1 (see
+    /// [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
+    #[must_use]
+    pub fn control_messages(&self) -> ControlMessages<'a> {
+        ControlMessages::new(self.meta.raw)
+    }
+
+    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
+    #[must_use]
+    #[inline]
+    pub fn datagrams(&self) -> Datagrams<'a> {
+        Datagrams::new(self.parts, self.source, &self.received, self.meta)
+    }
+}
+
+/// One received datagram: its payload, source and metadata.
+#[derive(Clone, Debug)]
+pub struct Datagram<'a> {
+    parts: Parts<'a>,
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    truncated: bool,
+}
+
+impl<'a> Datagram<'a> {
+    /// A single datagram that is not truncated.
+    #[inline(always)]
+    pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>, meta: Meta<'a>) -> Self {
+        Self { parts: Parts::one(data), source, meta, truncated: false }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether it has no bytes; an empty datagram is delivered like any other.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.parts.len() == 0
+    }
+
+    /// The bytes in the first buffer: the whole payload, unless the message was received by
+    /// [`RecvMsg::scatter`](crate::RecvMsg::scatter).
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        self.parts.head()
+    }
+
+    /// The bytes, buffer by buffer.
+    #[must_use]
+    pub fn slices(&self) -> Slices<'a> {
+        self.parts.slices()
+    }
+
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
+    #[must_use]
+    #[inline]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.source.get()
+    }
+
+    /// The datagram's metadata; the segments of a coalesced message share it.
+    #[must_use]
+    #[inline]
+    pub fn meta(&self) -> RecvMeta {
+        self.meta.get()
+    }
+
+    /// A datagram with `data` to this datagram's source. With
+    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
+    /// datagram was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
+    ///
+    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
+    /// 0, which means that the sender expects no reply (RFC 768).
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # client.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let taken = Ancillary::DEST.enable(&socket)?;
+    /// socket.recv_into(&mut batch)?;
+    /// let replies = batch.iter().filter_map(|datagram| datagram.reply(b"thanks"));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # assert_eq!(client.recv(&mut [0; 8])?, 6);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        reply(self.addr(), self.meta.decoded, data)
+    }
+
+    /// Whether its end is missing.
+    #[must_use]
+    #[inline]
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+}
+
+/// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
+///
+/// A truncated message yields its whole datagrams and then the rest of the next one, marked
+/// [`truncated`](Datagram::truncated) even if that rest is empty. A message whose segment size was
+/// lost yields one empty truncated datagram, since its datagram boundaries are unknown; the message
+/// itself has the bytes.
+#[derive(Clone, Debug)]
+pub struct Datagrams<'a> {
+    /// The bytes not yielded yet.
+    rest: Parts<'a>,
+    /// Whether another datagram follows; an empty message yields one.
+    more: bool,
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    /// Length of each segment but the last.
+    segment: usize,
+    /// Whether the end of the message is missing, so that its last datagram is incomplete or empty.
+    is_truncated: bool,
+}
+
+impl<'a> Datagrams<'a> {
+    #[inline]
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        source: RawAddrRef<'a>,
+        received: &Received,
+        meta: Meta<'a>,
+    ) -> Self {
+        let segment = received.segment_size.map_or(usize::MAX, usize::from);
+        let rest = if received.truncation.segment_size { Parts::default() } else { parts };
+        Self { rest, more: true, source, meta, segment, is_truncated: received.truncated() }
+    }
+}
+
+/// The segments of a coalesced message after the first, in one buffer.
+///
+/// [`Datagrams`], whose bytes may lie in several buffers, would add 18 instructions a datagram to the
+/// loop over a batch, for single datagrams as well.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments<'a> {
+    rest: &'a [u8],
+    /// This and the following fields are those of [`Datagrams`].
+    more: bool,
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    segment: usize,
+    is_truncated: bool,
+}
+
+impl<'a> Segments<'a> {
+    /// The rest of datagrams in one buffer.
+    pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
+        let &Datagrams { rest, more, source, meta, segment, is_truncated } = datagrams;
+        Self { rest: rest.head(), more, source, meta, segment, is_truncated }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
+        if !self.more {
+            return None;
+        }
+        let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
+        self.rest = rest;
+        self.more = has_more(rest.len(), data.len() == self.segment, self.is_truncated);
+        let truncated = self.is_truncated && !self.more;
+        Some(Datagram { truncated, ..Datagram::whole(data, self.source, self.meta) })
+    }
+
+    /// Bytes left.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        if !self.more {
+            return None;
+        }
+        let parts = self.rest.split_to(self.segment);
+        self.more = has_more(self.rest.len(), parts.len() == self.segment, self.is_truncated);
+        let truncated = self.is_truncated && !self.more;
+        Some(Datagram { parts, source: self.source, meta: self.meta, truncated })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match (self.more, self.is_truncated) {
+            (false, _) => 0,
+            (true, false) => self.rest.len().div_ceil(self.segment).max(1),
+            (true, true) => self.rest.len() / self.segment + 1,
+        };
+        (left, Some(left))
+    }
+}
+
+/// Whether another datagram follows. In a truncated message one follows a whole segment even if no
+/// bytes are `left`.
+#[inline(always)]
+fn has_more(left: usize, is_whole: bool, is_truncated: bool) -> bool {
+    left > 0 || (is_truncated && is_whole)
+}
+
+impl ExactSizeIterator for Datagrams<'_> {}
+impl FusedIterator for Datagrams<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::RawAddr;
+    use proptest::prelude::*;
+
+    static NOWHERE: RawAddr = RawAddr::NONE;
+
+    fn message(bytes: &[u8], received: Received) -> Message<'_> {
+        Message::new(Parts::one(bytes), NOWHERE.lend(), received, Meta::new(None, &[]))
+    }
+
+    fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
+        Received { reported: len, segment_size, truncation, has_meta: false }
+    }
+
+    fn truncation(data: bool) -> Truncation {
+        Truncation { data, ..Truncation::NONE }
+    }
+
+    type Plain = Vec<(Vec<u8>, bool)>;
+
+    fn plain<'a>(datagrams: impl Iterator<Item = Datagram<'a>>) -> Plain {
+        datagrams.map(|d| (d.slices().collect::<Vec<_>>().concat(), d.truncated())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn d19_a_coalesced_message_is_split_as_chunks_are(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            segment in 1u16..50,
+            buffer in 1usize..70,
+            truncated in any::<bool>(),
+        ) {
+            let received = received(bytes.len(), Some(segment), truncation(truncated));
+            let mut naive: Plain =
+                bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
+            // The datagram that the end of the buffer truncates, possibly before its first byte.
+            if naive.last().is_none_or(|(d, _)| truncated && d.len() == usize::from(segment)) {
+                naive.push((Vec::new(), false));
+            }
+            naive.last_mut().expect("never empty").1 = truncated;
+
+            let whole = message(&bytes, received);
+            prop_assert_eq!(whole.datagrams().len(), naive.len());
+            prop_assert_eq!(plain(whole.datagrams()), naive.clone());
+            // A batch yields the first datagram and then the rest of the same buffer.
+            let mut datagrams = whole.datagrams();
+            let first = datagrams.next();
+            let mut rest = Segments::rest_of(&datagrams);
+            let all = first.into_iter().chain(std::iter::from_fn(|| rest.next()));
+            prop_assert_eq!(plain(all), naive.clone());
+            prop_assert!(rest.next().is_none());
+
+            let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
+            let parts = Parts::many(&slices, received.reported);
+            let mut scattered =
+                Datagrams::new(parts, NOWHERE.lend(), &received, Meta::new(None, &[]));
+            prop_assert_eq!(plain(scattered.clone()), naive.clone());
+            for left in (0..naive.len()).rev() {
+                scattered.next();
+                prop_assert_eq!(scattered.len(), left);
+            }
+        }
+    }
+
+    #[test]
+    fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
+        let lost = Truncation { control: true, segment_size: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, lost));
+        assert!(message.truncated());
+        assert_eq!(message.datagrams().len(), 1);
+        assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
+        assert_eq!(message.data(), b"abcd");
+    }
+
+    #[test]
+    fn d33_control_data_truncated_alone_hides_nothing() {
+        let control = Truncation { control: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, control));
+        assert!(message.control_truncated() && !message.truncated());
+        assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
+    }
+
+    #[test]
+    fn a_truncated_message_has_a_full_length_only_if_reported() {
+        assert_eq!(received(4, None, truncation(true)).full_len(4), None);
+        assert_eq!(received(9, None, truncation(true)).full_len(4), Some(9));
+        assert_eq!(received(4, None, Truncation::NONE).full_len(4), Some(4));
+    }
+}

@@ -1,0 +1,81 @@
+//! Flags of one receive call.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// Flags of one receive call, in addition to the socket's own settings.
+///
+/// ```
+/// use mmsg::RecvFlags;
+/// let flags = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
+/// assert!(flags.contains(RecvFlags::PEEK));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RecvFlags(u8);
+
+impl RecvFlags {
+    /// No flags: wait as the socket is set to, and take the datagrams.
+    pub const NONE: Self = Self(0);
+
+    /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
+    ///
+    /// A peek fills at most one message, since each further one would show the same datagram.
+    pub const PEEK: Self = Self(1);
+
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    ///
+    /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
+    pub const DONT_WAIT: Self = Self(1 << 1);
+
+    /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
+    /// [`RecvMsg::full_len`](crate::RecvMsg::full_len).
+    ///
+    /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
+    pub const FULL_LEN: Self = Self(1 << 2);
+
+    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::drain_errors) alone.
+    pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
+
+    /// Whether all flags of `other` are in `self`.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// How many of `messages` a receive may fill: a peek fills one.
+    pub(crate) fn most(self, messages: usize) -> usize {
+        if self.contains(Self::PEEK) { messages.min(1) } else { messages }
+    }
+
+    /// Whether no flag is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for RecvFlags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for RecvFlags {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for RecvFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names =
+            [(Self::PEEK, "PEEK"), (Self::DONT_WAIT, "DONT_WAIT"), (Self::FULL_LEN, "FULL_LEN")];
+        let mut set = f.debug_set();
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            set.entry(&format_args!("{name}"));
+        }
+        set.finish()
+    }
+}

@@ -1,0 +1,7 @@
+//! Receiving: buffers for messages, and the datagrams in them.
+
+pub(crate) mod batch;
+pub(crate) mod datagram;
+pub(crate) mod flags;
+pub(crate) mod msg;
+pub(crate) mod scattered;

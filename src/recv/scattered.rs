@@ -1,0 +1,151 @@
+//! Received bytes that may lie in several buffers.
+
+use std::io::IoSliceMut;
+
+/// The first `len` bytes of a row of buffers: `head`, then as much of `rest` as it takes.
+///
+/// Invariants: `head.len() <= len`, `rest` holds at least `len - head.len()` bytes, and `head` is
+/// empty only if `len` is 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parts<'a> {
+    head: &'a [u8],
+    rest: &'a [IoSliceMut<'a>],
+    len: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// All of one buffer.
+    #[inline]
+    pub(crate) fn one(head: &'a [u8]) -> Self {
+        Self { head, rest: &[], len: head.len() }
+    }
+
+    /// The first `len` bytes of several buffers, or all of them if they hold less.
+    pub(crate) fn many(buffers: &'a [IoSliceMut<'a>], len: usize) -> Self {
+        let len = len.min(capacity(buffers));
+        let mut parts = Self { head: &[], rest: buffers, len };
+        parts.find_head();
+        parts
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes in the first buffer.
+    #[inline]
+    pub(crate) fn head(&self) -> &'a [u8] {
+        self.head
+    }
+
+    /// Splits off the first `n` bytes, or all if there are fewer.
+    #[inline]
+    pub(crate) fn split_to(&mut self, n: usize) -> Self {
+        if let Some((piece, head)) = self.head.split_at_checked(n) {
+            // The common case: the piece lies within one buffer.
+            if !head.is_empty() {
+                self.head = head;
+                self.len -= n;
+                return Self::one(piece);
+            }
+        }
+        let n = n.min(self.len);
+        match self.head.split_at_checked(n) {
+            Some((piece, head)) => {
+                self.head = head;
+                self.len -= n;
+                self.find_head();
+                Self::one(piece)
+            }
+            None => {
+                let piece = Self { len: n, ..*self };
+                self.skip(n);
+                piece
+            }
+        }
+    }
+
+    /// Drops the first `n` bytes, over as many buffers as they take.
+    fn skip(&mut self, mut n: usize) {
+        while n > 0 {
+            let step = n.min(self.head.len());
+            self.head = &self.head[step..];
+            self.len -= step;
+            n -= step;
+            self.find_head();
+        }
+    }
+
+    /// Moves on to the next buffer that has bytes, once the head is used up.
+    #[inline]
+    fn find_head(&mut self) {
+        while self.head.is_empty() && self.len > 0 {
+            let Some((next, rest)) = self.rest.split_first() else { return };
+            self.head = &next[..self.len.min(next.len())];
+            self.rest = rest;
+        }
+    }
+
+    /// The bytes, buffer by buffer; no empty slices.
+    pub(crate) fn slices(self) -> Slices<'a> {
+        Slices { parts: self }
+    }
+}
+
+/// Bytes that buffers hold. These do not overlap, but a sum of lengths saturates wherever it is made.
+pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
+    buffers.iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len()))
+}
+
+/// The payload of a received message or datagram, one slice a buffer.
+///
+/// No slice is empty; an empty datagram has no slice.
+#[derive(Clone, Debug)]
+pub struct Slices<'a> {
+    parts: Parts<'a>,
+}
+
+impl<'a> Iterator for Slices<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let head = self.parts.head;
+        self.parts.skip(head.len());
+        (!head.is_empty()).then_some(head)
+    }
+}
+
+impl std::iter::FusedIterator for Slices<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The naive twin is one contiguous copy of all buffers.
+        #[test]
+        fn splitting_scattered_bytes_is_splitting_their_copy(
+            mut buffers in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..7),
+            len in 0usize..60,
+            cuts in prop::collection::vec(0usize..12, 0..12),
+        ) {
+            let copy: Vec<u8> = buffers.concat();
+            let mut copy = &copy[..len.min(copy.len())];
+            let slices: Vec<IoSliceMut<'_>> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            let mut parts = Parts::many(&slices, len);
+            for cut in cuts {
+                let (piece, rest) = copy.split_at(cut.min(copy.len()));
+                let split = parts.split_to(cut);
+                prop_assert_eq!(split.len(), piece.len());
+                prop_assert!(piece.starts_with(split.head()));
+                prop_assert_eq!(split.head().is_empty(), piece.is_empty());
+                prop_assert_eq!(split.slices().collect::<Vec<_>>().concat(), piece);
+                prop_assert!(split.slices().all(|slice| !slice.is_empty()));
+                copy = rest;
+            }
+            prop_assert_eq!(parts.slices().collect::<Vec<_>>().concat(), copy);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One batch by the backend in use: one multi-message call, or a call for each message.
+
+use std::io;
+use std::net::SocketAddr;
+
+use libc::c_int;
+
+use super::addr::{self, NAME_LEN};
+use super::headers::{RecvHeaders, SendHeaders};
+#[cfg(mmsg_calls)]
+use super::icmp::send_stopped;
+#[cfg(mmsg_calls)]
+use super::mmsg;
+use super::msg;
+use super::retry::{Tried, retry_unrelated_icmp_error};
+use super::socket::BorrowedSocket;
+use crate::recv::flags::RecvFlags;
+#[cfg(mmsg_calls)]
+use crate::sys::backend;
+use crate::sys::{Backend, CallResult};
+
+/// A message to a peer that is gone must not end the process by a signal.
+const SEND_FLAGS: c_int = libc::MSG_NOSIGNAL;
+
+/// Receives into wired headers, by one multi-message call or one by one.
+#[inline]
+pub(super) fn recv(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: RecvFlags,
+) -> CallResult {
+    let flags = native_flags(flags);
+    // One message: the single-message call costs less, and everybody has it. None: FreeBSD's
+    // recvmmsg receives a message even then.
+    #[cfg(mmsg_calls)]
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
+            Ok(count) => CallResult::moved(count),
+            Err(error) if calls_are_missing(&error) => msg::recv(socket, wired, flags),
+            Err(error) => CallResult::stopped(0, error),
+        };
+    }
+    let _ = backend;
+    msg::recv(socket, wired, flags)
+}
+
+/// Sends wired headers, by one multi-message call or one by one.
+///
+/// A multi-message call that sent less than all does not say why, and the kernel has forgotten it:
+/// an ICMP error that arrived meanwhile is told only once. So the rest goes one by one: a message
+/// that cannot be sent says so, and one that an ICMP error stopped is sent.
+#[inline]
+pub(super) fn send(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut SendHeaders<'_>,
+) -> CallResult {
+    #[cfg(mmsg_calls)]
+    if backend == Backend::Mmsg && wired.len() > 1 {
+        let has_dest = wired.has_dest(0);
+        let send = || mmsg::sendmmsg(socket, wired, SEND_FLAGS);
+        return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
+            Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
+            Ok(count) => CallResult::moved(count),
+            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) => send_stopped(socket, has_dest, 0, error),
+        };
+    }
+    let _ = backend;
+    msg::send(socket, wired, SEND_FLAGS)
+}
+
+/// Sends a message of these bytes, to `dest` if there is one.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: Option<&SocketAddr>,
+    data: &[u8],
+) -> io::Result<()> {
+    let mut name = [0; NAME_LEN];
+    let len = dest.map_or(0, |dest| addr::encode(dest, &mut name));
+    let name = &name[..len];
+    let send = || msg::send_plain(socket, name, data, SEND_FLAGS);
+    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
+}
+
+/// Whether `error` says that there are no multi-message calls here, rather than that a message
+/// failed; if so, they are not tried again in this process.
+#[cfg(mmsg_calls)]
+#[cold]
+fn calls_are_missing(error: &io::Error) -> bool {
+    let missing = match error.raw_os_error() {
+        Some(libc::ENOSYS) => true,
+        // A sandbox's, or a firewall's for one datagram.
+        Some(libc::EPERM) => !mmsg::permitted(),
+        _ => false,
+    };
+    if missing {
+        backend::set_without_mmsg(true);
+    }
+    missing
+}
+
+#[inline]
+fn native_flags(flags: RecvFlags) -> c_int {
+    // Descriptors that come must not reach programs that this one starts.
+    #[cfg(not(target_vendor = "apple"))]
+    let mut native = libc::MSG_CMSG_CLOEXEC;
+    #[cfg(target_vendor = "apple")]
+    let mut native = 0;
+    if flags.is_empty() {
+        return native;
+    }
+    if flags.contains(RecvFlags::PEEK) {
+        native |= libc::MSG_PEEK;
+    }
+    if flags.contains(RecvFlags::DONT_WAIT) {
+        native |= libc::MSG_DONTWAIT;
+    }
+    #[cfg(linux_like)]
+    if flags.contains(RecvFlags::ERROR_QUEUE) {
+        native |= libc::MSG_ERRQUEUE;
+    }
+    // As an input flag it is Linux's own (recv(2)); elsewhere it may be refused.
+    if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
+        native |= libc::MSG_TRUNC;
+    }
+    native
+}

@@ -1,0 +1,196 @@
+//! Control messages: how they lie in memory here, by the C library's own macros, and the socket
+//! options that ask for them.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{CMSG_LEN, CMSG_SPACE, c_int};
+
+use crate::sys::Layout;
+use crate::sys::numbers::{self, OptionName};
+
+/// This platform's layout.
+///
+/// `cmsg_len` is a `size_t` for the Linux kernel, whatever the C library declares (musl says
+/// `socklen_t` and padding), and a `socklen_t` elsewhere.
+pub(crate) const CONTROL_LAYOUT: Layout = {
+    // SAFETY: both are arithmetic on their argument, declared unsafe only because C macros are.
+    let (data_offset, empty, one) = unsafe { (CMSG_LEN(0), CMSG_SPACE(0), CMSG_SPACE(1)) };
+    Layout {
+        len_bytes: if cfg!(linux_like) { size_of::<usize>() } else { size_of::<libc::socklen_t>() },
+        data_offset: data_offset as usize,
+        align: (one - empty) as usize,
+        big_endian: cfg!(target_endian = "big"),
+    }
+};
+
+/// Bytes of the microseconds in a `struct timeval`.
+pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
+
+/// Sets an option that is a C int.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    name: Option<OptionName>,
+    value: c_int,
+) -> io::Result<()> {
+    set_bytes(socket, name, &value.to_ne_bytes())
+}
+
+/// Sets an option that is a struct, given as its bytes.
+fn set_bytes(socket: BorrowedFd<'_>, name: Option<OptionName>, value: &[u8]) -> io::Result<()> {
+    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
+    let (data, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
+    // SAFETY: `data` points at `len` readable bytes, of which the kernel makes a copy.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, data, len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option that is a C int.
+pub(crate) fn option(socket: BorrowedFd<'_>, name: Option<OptionName>) -> io::Result<c_int> {
+    option_bytes(socket, name).map(c_int::from_ne_bytes)
+}
+
+/// Reads an option of `N` bytes; zero bytes stand for those that the system does not give.
+pub(super) fn option_bytes<const N: usize>(
+    socket: BorrowedFd<'_>,
+    name: Option<OptionName>,
+) -> io::Result<[u8; N]> {
+    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
+    let mut value = [0; N];
+    let (data, mut len) = (value.as_mut_ptr().cast(), N as libc::socklen_t);
+    // SAFETY: `data` points at `len` writable bytes.
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, data, &mut len) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets the clock of a socket's transmit times: `struct sock_txtime` of a clock and no flags
+/// (include/uapi/linux/net_tstamp.h).
+pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
+    let mut value = [0; 8];
+    value[..4].copy_from_slice(&clock.to_ne_bytes());
+    set_bytes(socket, numbers::TXTIME, &value)
+}
+
+/// Whether an error of [`set_option`] is about the option, not about the socket: this kernel does
+/// not have it for this socket, or this process may not set it.
+pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
+    let about = [libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM, libc::EACCES];
+    error.raw_os_error().is_some_and(|errno| about.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{mem, ptr, slice};
+
+    use super::*;
+    use crate::{ControlBuf, ControlMessages};
+
+    #[test]
+    fn m3_space_and_length_are_those_of_the_macros() {
+        for payload in 0u32..=64 {
+            // SAFETY: arithmetic only.
+            let (len, space) = unsafe { (CMSG_LEN(payload), CMSG_SPACE(payload)) };
+            assert_eq!(CONTROL_LAYOUT.data_offset + payload as usize, len as usize);
+            assert_eq!(CONTROL_LAYOUT.space(payload as usize), space as usize);
+        }
+    }
+
+    /// A header with control data, for the macros.
+    fn header(control: *mut u64, len: usize) -> libc::msghdr {
+        // SAFETY: a C struct of numbers and raw pointers: zero is a value of it.
+        let mut header: libc::msghdr = unsafe { mem::zeroed() };
+        header.msg_control = control.cast();
+        header.msg_controllen = len as _;
+        header
+    }
+
+    /// The messages that the macros find, as a C program would read them.
+    fn walk(control: &[u64], len: usize) -> Vec<(i32, i32, Vec<u8>)> {
+        assert!(len <= mem::size_of_val(control));
+        let header = header(control.as_ptr().cast_mut(), len);
+        let mut found = Vec::new();
+        // SAFETY: the header describes `control`, which is aligned as a cmsghdr must be.
+        let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
+        while !next.is_null() {
+            // SAFETY: the macros give messages within the control data; the lengths in it were
+            // written by the encoder or by the test, and lie within it, too.
+            let (message, payload) = unsafe {
+                let message = ptr::read(next);
+                let payload_len = message.cmsg_len as usize - CONTROL_LAYOUT.data_offset;
+                (message, slice::from_raw_parts(libc::CMSG_DATA(next), payload_len))
+            };
+            found.push((message.cmsg_level, message.cmsg_type, payload.to_vec()));
+            // SAFETY: as above.
+            next = unsafe { libc::CMSG_NXTHDR(&header, next) };
+        }
+        found
+    }
+
+    /// Copies bytes to where the macros may look at them.
+    fn aligned(bytes: &[u8]) -> Vec<u64> {
+        let mut words = vec![0u64; bytes.len().div_ceil(8)];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_ne_bytes(whole);
+        }
+        words
+    }
+
+    fn payloads(first: usize, second: usize) -> [(i32, i32, Vec<u8>); 3] {
+        let bytes = |len: usize, salt: usize| (0..len).map(|i| (i + salt) as u8).collect();
+        [(1, -2, bytes(first, 3)), (-3, 4, bytes(second, 5)), (5, 6, vec![7])]
+    }
+
+    #[test]
+    fn m3_the_macros_find_what_the_encoder_wrote() {
+        for first in 0..=64 {
+            for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
+                let messages = payloads(first, second);
+                let mut control = ControlBuf::new();
+                for (level, ty, payload) in &messages {
+                    control.push(*level, *ty, payload).expect("there is room");
+                }
+                let bytes = control.as_bytes();
+                assert_eq!(walk(&aligned(bytes), bytes.len()), messages, "{first}, {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn m3_the_decoder_finds_what_the_macros_wrote() {
+        for first in 0..=64 {
+            for second in [0, 1, 3, 4, 5, 7, 8, 9, 64 - first] {
+                let messages = payloads(first, second);
+                let mut control = vec![0u64; 64];
+                let len = mem::size_of_val(&control[..]);
+                let header = header(control.as_mut_ptr(), len);
+                let mut end = 0;
+                // SAFETY: the header describes `control`, which has room for all three, and of
+                // which this is the only user here.
+                let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
+                for (level, ty, payload) in &messages {
+                    // SAFETY: as above; CMSG_NXTHDR looks at zero bytes, or at a length that was
+                    // written here.
+                    unsafe {
+                        (*next).cmsg_len = CMSG_LEN(payload.len() as u32) as _;
+                        (*next).cmsg_level = *level;
+                        (*next).cmsg_type = *ty;
+                        let data = libc::CMSG_DATA(next);
+                        ptr::copy_nonoverlapping(payload.as_ptr(), data, payload.len());
+                        end += CMSG_SPACE(payload.len() as u32) as usize;
+                        next = libc::CMSG_NXTHDR(&header, next);
+                    }
+                }
+                let bytes: Vec<u8> =
+                    control.iter_mut().flat_map(|word| word.to_ne_bytes()).take(end).collect();
+                let found: Vec<_> = ControlMessages::new(&bytes)
+                    .map(|message| (message.level, message.ty, message.data.to_vec()))
+                    .collect();
+                assert_eq!(found, messages, "{first}, {second}");
+            }
+        }
+    }
+}

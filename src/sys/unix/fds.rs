@@ -1,0 +1,191 @@
+//! Descriptors that come in control data (`SCM_RIGHTS`): owned from the system call on.
+//!
+//! The kernel makes them for this process during a receive and leaves their numbers in the control
+//! data. Each backend calls [`own`] right after its system call, which makes each number an
+//! [`OwnedFd`] and erases it from the control data. So nothing that happens afterwards, and no
+//! other code, can leak one or close one twice.
+
+#![allow(unsafe_code)]
+// The lengths in C's structs are narrower elsewhere.
+#![allow(clippy::unnecessary_cast)]
+
+use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::slice;
+
+use super::header::Header;
+use crate::ancillary::split_first;
+use crate::sys::{CONTROL_SPACE, Layout, numbers};
+
+/// What the control data has in place of a descriptor's number: the kernel's "no descriptor".
+const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
+
+/// Descriptors that were asked for, each with the index of the message that it came with, in the
+/// order of their received.
+#[derive(Default)]
+pub(crate) struct ReceivedFds {
+    list: Vec<(usize, OwnedFd)>,
+    /// The index of the message in the first header of the present call.
+    first: usize,
+}
+
+impl ReceivedFds {
+    pub(super) const fn new() -> Self {
+        Self { list: Vec::new(), first: 0 }
+    }
+
+    /// Prepares for a receive whose first header is message `first`.
+    pub(super) fn begin(&mut self, first: usize) -> &mut Self {
+        self.first = first;
+        self
+    }
+
+    /// Closes all.
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Adds what came with message `i`; the messages come in order.
+    pub(super) fn extend(&mut self, i: usize, fds: impl Iterator<Item = OwnedFd>) {
+        self.list.extend(fds.map(|fd| (i, fd)));
+    }
+
+    /// Takes what came with message `i`.
+    pub(super) fn take(&mut self, i: usize) -> impl Iterator<Item = OwnedFd> {
+        let start = self.list.partition_point(|(of, _)| *of < i);
+        let end = self.list.partition_point(|(of, _)| *of <= i);
+        self.list.drain(start..end).map(|(_, fd)| fd)
+    }
+
+    /// Takes all of them.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, OwnedFd)> {
+        self.list.drain(..)
+    }
+}
+
+/// Owns the descriptors that came with the message in `header`, message `i` of its call: they go
+/// into `keep`, or are closed. Those of `SCM_PIDFD` are always closed.
+///
+/// # Safety
+///
+/// A receive has just filled the header, of which the invariant of
+/// [`RecvHeaders`](super::headers::RecvHeaders) holds, and its control data was not looked at since.
+pub(super) unsafe fn own(header: &Header, i: usize, keep: Option<&mut ReceivedFds>) {
+    let len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
+    if len == 0 {
+        return;
+    }
+    // SAFETY: the caller's: memory for control data, of which the kernel has written the first
+    // `len` bytes, and which nobody else uses.
+    let control = unsafe { slice::from_raw_parts_mut(header.msg_hdr.msg_control.cast(), len) };
+    let mut keep = keep.map(|keep| (keep.first + i, keep));
+    erase_numbers(control, |fd, is_pidfd| {
+        // SAFETY: the kernel has just made it for this process, its number was nowhere but in the
+        // control data, and is erased there.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        match &mut keep {
+            Some((index, keep)) if !is_pidfd => keep.list.push((*index, close_on_exec(fd))),
+            _ => drop(fd),
+        }
+    });
+}
+
+/// Gives each descriptor's number in the control data to `each`, and whether it is one of a
+/// process, and erases it.
+fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32, bool)) {
+    let mut at = 0;
+    while let Some((message, rest)) = split_first(Layout::NATIVE, &control[at..]) {
+        let (ty, len) = (Some((message.level, message.ty)), message.data.len());
+        let next = control.len() - rest.len();
+        if [numbers::RIGHTS, numbers::PIDFD].contains(&ty) {
+            let data = &mut control[at + Layout::NATIVE.data_offset..][..len];
+            for number in data.chunks_exact_mut(ERASED.len()) {
+                let fd = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+                number.copy_from_slice(&ERASED);
+                // In place of a pidfd there may be an error, which is negative.
+                if fd >= 0 {
+                    each(fd, ty == numbers::PIDFD);
+                }
+            }
+        }
+        at = next;
+    }
+}
+
+/// The others are told to by a flag of the receive.
+#[cfg(not(target_vendor = "apple"))]
+fn close_on_exec(fd: OwnedFd) -> OwnedFd {
+    fd
+}
+
+#[cfg(target_vendor = "apple")]
+fn close_on_exec(fd: OwnedFd) -> OwnedFd {
+    use std::os::fd::AsRawFd;
+    // SAFETY: no pointers. It fails for no descriptor that is open.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    fd
+}
+
+impl fmt::Debug for ReceivedFds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.list).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ancillary::ControlMessages;
+    use crate::sys::numbers::CmsgType;
+
+    fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
+        let mut buffer = vec![0; 512];
+        let end = messages.iter().try_fold(0, |at, (ty, payload)| {
+            crate::ancillary::append(
+                Layout::NATIVE,
+                &mut buffer,
+                at,
+                ty.expect("Linux has it"),
+                payload,
+            )
+        });
+        buffer.truncate(end.expect("there is room"));
+        buffer
+    }
+
+    #[test]
+    fn d10_every_number_is_given_once_and_erased() {
+        let numbers: Vec<u8> = [3i32, 40, -1, 500].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let error = (-3i32).to_ne_bytes();
+        let pidfd = 7i32.to_ne_bytes();
+        let other = (numbers::TOS, &[9, 9, 9, 9][..]);
+        let messages = [
+            other,
+            // A number that was cut off is none.
+            (numbers::RIGHTS, &[&numbers[..], &[1, 2, 3]].concat()[..]),
+            (numbers::PIDFD, &error),
+            other,
+            (numbers::PIDFD, &pidfd),
+            (numbers::RIGHTS, &[]),
+        ];
+        let mut bytes = control(&messages);
+        // The last one may lack its padding.
+        for end in [bytes.len(), bytes.len() - 1] {
+            let mut seen = Vec::new();
+            let mut cut = bytes[..end].to_vec();
+            erase_numbers(&mut cut, |fd, is_pidfd| seen.push((fd, is_pidfd)));
+            assert_eq!(seen, [(3, false), (40, false), (500, false), (7, true)]);
+        }
+        erase_numbers(&mut bytes, |_, _| {});
+        erase_numbers(&mut bytes, |fd, _| panic!("{fd} was given twice"));
+        let kept = ControlMessages::new(&bytes).filter(|m| Some((m.level, m.ty)) == numbers::TOS);
+        assert!(kept.map(|m| m.data).eq([&[9, 9, 9, 9]; 2]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn d10_any_bytes_are_survived(mut bytes in proptest::collection::vec(0u8.., 0..200)) {
+            erase_numbers(&mut bytes, |_, _| {});
+        }
+    }
+}

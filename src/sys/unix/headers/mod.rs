@@ -1,0 +1,81 @@
+//! Headers wired for one system call, and the invariants that make the call sound.
+//!
+//! Only this folder makes them: [`storage`] for the messages of one call, [`slots`] once and for
+//! all, [`gso`] for GSO batches and [`split`] for the datagrams of one.
+
+// The lengths in C's structs are wider here and narrower there.
+#![allow(clippy::unnecessary_cast)]
+
+mod gso;
+mod recv;
+mod send;
+mod slots;
+mod split;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use gso::WiredBatches;
+pub(crate) use slots::{Singles, Slots};
+pub(crate) use storage::Headers;
+
+use std::io;
+use std::marker::PhantomData;
+
+use super::fds::ReceivedFds;
+use super::header::Header;
+
+/// Headers wired for a send.
+///
+/// Invariant, which makes the system call on them sound: each header's name, buffers and control
+/// data are memory that is readable for `'a`, with the lengths that stand beside the pointers.
+pub(super) struct SendHeaders<'a> {
+    headers: &'a mut [Header],
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    unsendable: Option<io::ErrorKind>,
+    buffers: PhantomData<&'a [u8]>,
+}
+
+impl SendHeaders<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Whether message `i` has a destination of its own.
+    pub(super) fn has_dest(&self, i: usize) -> bool {
+        self.headers[i].msg_hdr.msg_namelen > 0
+    }
+
+    /// Header `i`.
+    pub(super) fn header(&self, i: usize) -> &libc::msghdr {
+        &self.headers[i].msg_hdr
+    }
+
+    /// For the system call; only its `msg_len` may be written to.
+    pub(super) fn as_mut(&mut self) -> &mut [Header] {
+        self.headers
+    }
+}
+
+/// Headers wired for a receive.
+///
+/// Invariant, which makes the system call on them sound: each header's name, buffers and control
+/// data are memory that is writable by nobody else for `'a`, with the lengths that stand beside
+/// the pointers.
+pub(super) struct RecvHeaders<'a> {
+    headers: &'a mut [Header],
+    /// Where descriptors go that come with messages; without it they are closed.
+    fds: Option<&'a mut ReceivedFds>,
+    buffers: PhantomData<&'a mut [u8]>,
+}
+
+impl RecvHeaders<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// For the system call, after which the descriptors that came are to be owned.
+    pub(super) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
+        (self.headers, self.fds.as_deref_mut())
+    }
+}

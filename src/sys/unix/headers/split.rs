@@ -1,0 +1,110 @@
+//! The datagrams of a GSO batch, wired one by one from its header.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use libc::iovec;
+
+use super::SendHeaders;
+use crate::offload::coalesce::MAX_SEGMENTS;
+use crate::sys::unix::header::Header;
+use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::{GsoBatch, MAX_BUFFERS};
+
+/// Memory for the datagrams of one batch of up to [`MAX_SEGMENTS`], allocated when the first is
+/// rejected. A message with a segment size may have more, and takes several turns.
+pub(super) struct Split {
+    headers: Zeroed<Header>,
+    iovecs: Zeroed<iovec>,
+}
+
+impl Split {
+    pub(super) const fn new() -> Self {
+        Self { headers: Zeroed::empty(), iovecs: Zeroed::empty() }
+    }
+
+    fn reserve(&mut self) {
+        if self.headers.is_empty() {
+            self.headers = Zeroed::new(MAX_SEGMENTS);
+            // Each datagram but the first may begin within a buffer.
+            self.iovecs = Zeroed::new(MAX_BUFFERS + MAX_SEGMENTS);
+        }
+    }
+
+    /// Points headers at the datagrams of a batch from number `first` on, as many as there is room
+    /// for: one at least, if there are any.
+    ///
+    /// `whole` is the batch's header, of whose control data the first `segment_control` bytes ask for
+    /// the segmentation; `buffers` are those that it points to.
+    pub(super) fn wire<'a>(
+        &'a mut self,
+        whole: &libc::msghdr,
+        segment_control: usize,
+        buffers: &[iovec],
+        batch: &GsoBatch,
+        first: usize,
+    ) -> SendHeaders<'a> {
+        self.reserve();
+        let row = self.iovecs.as_mut_ptr();
+        let mut rest = Rest::new(buffers, batch.offset(first));
+        let (mut count, mut used) = (0, 0);
+        for (header, i) in self.headers.iter_mut().zip(first..batch.datagrams()) {
+            let len = batch.offset(i + 1) - batch.offset(i);
+            let Some(iovecs) = rest.split_to(len, &mut self.iovecs[used..]) else { break };
+            let hdr = &mut header.msg_hdr;
+            hdr.msg_name = whole.msg_name;
+            hdr.msg_namelen = whole.msg_namelen;
+            hdr.msg_iov = row.wrapping_add(used);
+            hdr.msg_iovlen = iovecs as _;
+            let control_len = whole.msg_controllen as usize - segment_control;
+            let control = whole.msg_control.cast::<u8>().wrapping_add(segment_control);
+            // Some systems look at the pointer alone.
+            hdr.msg_control = if control_len == 0 { ptr::null_mut() } else { control.cast() };
+            hdr.msg_controllen = control_len as _;
+            hdr.msg_flags = 0;
+            count += 1;
+            used += iovecs;
+        }
+        SendHeaders { headers: &mut self.headers[..count], unsendable: None, buffers: PhantomData }
+    }
+}
+
+/// What is left of a row of buffers.
+struct Rest<'b> {
+    buffers: &'b [iovec],
+    /// Bytes of the first that are gone.
+    gone: usize,
+}
+
+impl<'b> Rest<'b> {
+    /// All but the first `skip` bytes.
+    fn new(mut buffers: &'b [iovec], mut skip: usize) -> Self {
+        while let Some((_, rest)) = buffers.split_first().filter(|(first, _)| first.iov_len <= skip)
+        {
+            skip -= buffers[0].iov_len;
+            buffers = rest;
+        }
+        Self { buffers, gone: skip }
+    }
+
+    /// Takes the next `len` bytes and writes where they are into `row`. Gives the number of buffers
+    /// that they lie in; `None` if `row` is too short.
+    fn split_to(&mut self, mut len: usize, row: &mut [iovec]) -> Option<usize> {
+        let mut used = 0;
+        while let (1.., Some((first, rest))) = (len, self.buffers.split_first()) {
+            let taken = len.min(first.iov_len - self.gone);
+            if taken > 0 {
+                let part = row.get_mut(used)?;
+                part.iov_base = first.iov_base.cast::<u8>().wrapping_add(self.gone).cast();
+                part.iov_len = taken;
+                used += 1;
+            }
+            len -= taken;
+            self.gone += taken;
+            if self.gone == first.iov_len {
+                (self.buffers, self.gone) = (rest, 0);
+            }
+        }
+        Some(used)
+    }
+}

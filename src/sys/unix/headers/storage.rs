@@ -1,0 +1,261 @@
+//! The headers of a batch: contiguous storage, and its wiring to the buffers of one call.
+//!
+//! ```text
+//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
+//! rows     [ row 0     ][ row 1     ] ...   for sends: the address, and the message's one buffer
+//! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
+//! ```
+//!
+//! What is not here is in the messages: several buffers of a send, the buffers of a receive, and
+//! the room for its address.
+//!
+//! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
+//! headers hold. Between calls the rows are numbers that nobody follows.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+
+use super::gso::{Gso, WiredBatches};
+use super::recv::{read_back, read_back_plain, summarize, wire_space};
+use super::send::{ControlWriter, wire_plain};
+use super::{RecvHeaders, SendHeaders};
+use crate::offload::coalesce::{Limits, Source};
+use crate::recv::flags::RecvFlags;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::sys::unix::call;
+use crate::sys::unix::fds::ReceivedFds;
+use crate::sys::unix::header::{Control, Header, Row};
+use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::{Backend, CallResult, MAX_BATCH};
+
+/// Storage for the headers of a batch.
+pub(crate) struct Headers {
+    headers: Zeroed<Header>,
+    rows: Zeroed<Row>,
+    controls: Zeroed<Control>,
+    gso: Gso,
+    /// Descriptors that came with the messages of a receive, until the messages have them.
+    fds: ReceivedFds,
+}
+
+impl Headers {
+    pub(crate) const fn new() -> Self {
+        Self {
+            headers: Zeroed::empty(),
+            rows: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            gso: Gso::new(),
+            fds: ReceivedFds::new(),
+        }
+    }
+
+    /// Messages there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Makes room for `n` messages, at most [`MAX_BATCH`].
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; the room is as before then.
+    #[inline]
+    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
+        if n <= self.capacity() {
+            return Ok(());
+        }
+        self.resize(n.next_power_of_two().min(MAX_BATCH))
+    }
+
+    /// Gives back the room beyond `n` messages, if there is memory for the smaller one.
+    pub(crate) fn shrink_to(&mut self, n: usize) {
+        if n < self.capacity() {
+            let _ = self.resize(n);
+        }
+    }
+
+    /// There is nothing to carry over: every wiring writes all that it will use.
+    #[cold]
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, rows) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        self.controls = Zeroed::try_new(n)?;
+        (self.headers, self.rows) = (headers, rows);
+        self.gso.resize(n);
+        Ok(())
+    }
+
+    /// Sends messages in order, as many as there is room for; see the contract in [`super`].
+    /// Also says how many were taken from the iterator.
+    #[inline]
+    pub(crate) fn send<'m, M: Outgoing<'m>>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        msgs: impl Iterator<Item = M>,
+    ) -> (usize, CallResult) {
+        let mut wired = self.wire_send(socket, msgs);
+        send_wired(backend, socket, &mut wired)
+    }
+
+    /// Sends as [`send`](Self::send) does, what an iterator of any kind gives.
+    pub(crate) fn send_from<'m>(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> (usize, CallResult) {
+        let mut wired = self.wire_send_from(socket, msgs);
+        send_wired(backend, socket, &mut wired)
+    }
+
+    /// Points headers at messages in order, runs of them as GSO batches, as many as there is capacity
+    /// for.
+    #[inline]
+    pub(crate) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
+        &'a mut self,
+        socket: BorrowedFd<'_>,
+        msgs: &mut Source<impl Iterator<Item = M>>,
+        limits: Limits,
+    ) -> WiredBatches<'a> {
+        let Self { headers, rows, controls, gso, .. } = self;
+        gso.wire_batches(headers, rows, controls, socket, msgs, limits)
+    }
+
+    /// Receives into `msgs`, at most as many as there is room for; see the contract in [`super`].
+    #[inline]
+    pub(crate) fn recv(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> CallResult {
+        let (mut wired, plain_space) = self.wire_recv(msgs);
+        let result = call::recv(backend, socket, &mut wired, flags);
+        let summary = summarize(socket, &self.headers[..result.count]);
+        // In the error queue it is ordinary to have neither bytes nor a source.
+        let end = summary.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
+        let result = result.ended_at(end);
+        if !plain_space {
+            hand_out(&mut self.fds, &mut msgs[..result.count]);
+        }
+        let read = self.headers[..result.count].iter().zip(&*self.controls).zip(msgs);
+        if !plain_space || summary.truncated || summary.control {
+            read.for_each(|((header, control), msg)| read_back(header, control, msg));
+        } else {
+            read.for_each(|((header, _), msg)| read_back_plain(header, msg));
+        }
+        result
+    }
+
+    /// Points the first headers at the messages' buffers and at copies of their addresses.
+    #[inline]
+    fn wire_send<'a, 'm: 'a, M: Outgoing<'m>>(
+        &'a mut self,
+        socket: BorrowedFd<'_>,
+        msgs: impl Iterator<Item = M>,
+    ) -> SendHeaders<'a> {
+        let first = self.headers.as_ptr();
+        let slots = self.headers.iter_mut().zip(&mut *self.rows);
+        let mut writer = ControlWriter::new(socket, &mut self.controls, first);
+        let mut count = 0;
+        // The slots come first: when they are used up, no message is taken that nobody sends.
+        slots.zip(msgs).for_each(|((header, row), msg)| {
+            if !wire_plain(header, row, &msg) {
+                writer.wire(header, row, msg);
+            }
+            count += 1;
+        });
+        let unsendable = writer.unsendable;
+        self.wired(count, unsendable)
+    }
+
+    /// The same for an iterator of any kind, whose messages are looked at where it puts them:
+    /// moving one would cost as much as wiring it.
+    fn wire_send_from<'a, 'm: 'a>(
+        &'a mut self,
+        socket: BorrowedFd<'_>,
+        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    ) -> SendHeaders<'a> {
+        let first = self.headers.as_ptr();
+        let mut writer = ControlWriter::new(socket, &mut self.controls, first);
+        let mut count = 0;
+        for (header, row) in self.headers.iter_mut().zip(&mut *self.rows) {
+            let next = msgs.next();
+            let Some(msg) = &next else { break };
+            if !wire_plain(header, row, msg) {
+                writer.wire(header, row, msg);
+            }
+            count += 1;
+        }
+        let unsendable = writer.unsendable;
+        self.wired(count, unsendable)
+    }
+
+    /// The first `count` headers as wired for a send, or those before the one that was refused.
+    #[inline]
+    fn wired(
+        &mut self,
+        count: usize,
+        unsendable: Option<(usize, io::ErrorKind)>,
+    ) -> SendHeaders<'_> {
+        let count = unsendable.map_or(count, |(i, _)| i);
+        let unsendable = unsendable.map(|(_, kind)| kind);
+        SendHeaders { headers: &mut self.headers[..count], unsendable, buffers: PhantomData }
+    }
+
+    /// Points the first headers at the messages' buffers, and at room for addresses and control
+    /// data; sets every field that the kernel reads or writes. Also says whether all messages are
+    /// plain: one buffer each, and none for control data.
+    #[inline]
+    pub(super) fn wire_recv<'a>(
+        &'a mut self,
+        msgs: &'a mut [RecvMsg<'_>],
+    ) -> (RecvHeaders<'a>, bool) {
+        let count = msgs.len().min(self.capacity());
+        let mut plain = true;
+        for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
+            if !wire_space(header, msg, control) {
+                plain = false;
+            }
+        }
+        let fds = (!plain).then(|| self.fds.begin(0));
+        (RecvHeaders { headers: &mut self.headers[..count], fds, buffers: PhantomData }, plain)
+    }
+}
+
+/// Gives each message the descriptors that came with it; a message that takes none closes them.
+fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
+    msgs.iter_mut().for_each(RecvMsg::clear_fds);
+    for (i, fd) in fds.drain() {
+        if let Some(msg) = msgs.get_mut(i) {
+            msg.push_fd(fd);
+        }
+    }
+}
+
+/// Sends what is wired, and says how many messages were to be sent: those, and the one that was
+/// refused, which meets its error if it is its turn.
+#[inline]
+fn send_wired(
+    backend: Backend,
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+) -> (usize, CallResult) {
+    let mut result = call::send(backend, socket, wired);
+    let Some(kind) = wired.unsendable else { return (wired.len(), result) };
+    if result.count == wired.len() && result.error.is_none() {
+        result.error = Some(kind.into());
+    }
+    (wired.len() + 1, result)
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers").field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
+}

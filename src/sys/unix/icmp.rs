@@ -1,0 +1,56 @@
+//! Errors that the kernel reports because an ICMP message arrived.
+
+use std::io;
+
+use super::cmsg::{option, option_bytes};
+use super::socket::{BorrowedSocket, is_inet};
+use crate::sys::{CallResult, numbers};
+
+/// Whether an error is one of those that ICMP messages are turned into.
+#[cold]
+pub(super) fn is_from_network(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
+}
+
+/// The result of a send that ended before message number `count`; `has_dest` says whether that message
+/// has a destination of its own.
+#[cold]
+pub(super) fn send_stopped(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    count: usize,
+    error: io::Error,
+) -> CallResult {
+    // A message that is too long for its path meets `EMSGSIZE` itself, also if an ICMP message said so
+    // first.
+    let from_peer =
+        !has_dest && is_from_network(&error) && error.raw_os_error() != Some(numbers::EMSGSIZE);
+    let reported_once = from_peer || error.kind() == io::ErrorKind::ConnectionRefused;
+    // Other sockets have no ICMP errors: theirs are about the message at hand.
+    CallResult {
+        reported_once: reported_once && is_inet(socket),
+        ..CallResult::stopped(count, error)
+    }
+}
+
+/// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
+pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
+    let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
+    [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
+}
+
+/// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
+/// Linux drops a report without (`sock_queue_err_skb` in net/core/skbuff.c): then the error that a
+/// call returns is all that tells of it.
+///
+/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
+pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
+    /// What an ICMP message may count: a page, and the kernel's own structures.
+    const REPORT: u32 = 4096 + 256;
+    let Ok(info) = option_bytes(socket, numbers::MEMINFO) else { return true };
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
+    let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
+    let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
+    // Of the smallest buffers, a report may take half.
+    used.saturating_add(REPORT.min(size / 2)) < size
+}

@@ -1,0 +1,123 @@
+//! `recvmmsg` and `sendmmsg`: many messages in one system call.
+//!
+//! Always by the C library's functions: some sandboxes (Android's) end a process that makes the
+//! system calls by number.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{mem, ptr};
+
+use libc::c_int;
+
+use super::fds;
+use super::header::Header;
+use super::headers::{RecvHeaders, SendHeaders};
+use super::retry::retry;
+use crate::sys::Direction;
+#[cfg(test)]
+use crate::sys::fault::{self, Call};
+
+#[cfg(not(mmsg_extern))]
+mod calls {
+    pub(super) use libc::{recvmmsg, sendmmsg};
+}
+
+/// NetBSD 7 and later, sys/socket.h; the libc crate has the flags but not the functions.
+#[cfg(mmsg_extern)]
+mod calls {
+    use super::Header;
+    use libc::{c_int, c_uint, timespec};
+
+    unsafe extern "C" {
+        pub(super) fn recvmmsg(
+            s: c_int,
+            mmsg: *mut Header,
+            vlen: c_uint,
+            flags: c_uint,
+            timeout: *mut timespec,
+        ) -> c_int;
+        pub(super) fn sendmmsg(s: c_int, mmsg: *mut Header, vlen: c_uint, flags: c_uint) -> c_int;
+    }
+}
+
+/// Receives up to as many messages as there are headers, at least one.
+///
+/// `flags` decide about waiting; the timeout argument is never used: the kernel looks at it only
+/// after a datagram arrived (recvmmsg(2), BUGS).
+pub(super) fn recvmmsg(
+    socket: BorrowedFd<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: c_int,
+) -> io::Result<usize> {
+    let (headers, mut fds) = wired.as_mut();
+    let received = retry(socket, Direction::Receive, flags, |flags| {
+        let len = headers.len();
+        #[cfg(test)]
+        let len = fault::next(Call::RecvMmsg, len)?;
+        // SAFETY: the invariant of RecvHeaders; `len` is at most their number.
+        let n = unsafe {
+            calls::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                len as _,
+                flags as _,
+                ptr::null_mut(),
+            )
+        };
+        count(n as isize)
+    })?;
+    for (i, header) in headers[..received].iter().enumerate() {
+        // SAFETY: the call has just filled it.
+        unsafe { fds::own(header, i, fds.as_deref_mut()) };
+    }
+    Ok(received)
+}
+
+/// Sends messages from the first on, at least one.
+pub(super) fn sendmmsg(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    flags: c_int,
+) -> io::Result<usize> {
+    let headers = wired.as_mut();
+    retry(socket, Direction::Send, flags, |flags| {
+        let len = headers.len();
+        #[cfg(test)]
+        let len = fault::next(Call::SendMmsg, len)?;
+        // SAFETY: the invariant of SendHeaders; `len` is at most their number.
+        let n = unsafe {
+            calls::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), len as _, flags as _)
+        };
+        count(n as isize)
+    })
+}
+
+/// Whether the process may make the calls at all, asked of a descriptor that nobody has: a firewall
+/// that rejects datagrams has no say in the answer, a sandbox has.
+pub(super) fn permitted() -> bool {
+    #[cfg(test)]
+    if fault::next(Call::Permitted, 1).is_err() {
+        return false;
+    }
+    const NOBODYS: c_int = -1;
+    // SAFETY: a C struct of raw pointers, lengths and flags: zero is a value of it.
+    let mut header: Header = unsafe { mem::zeroed() };
+    // SAFETY: one header, of no address, no buffers and no control data.
+    let sent = count(unsafe { calls::sendmmsg(NOBODYS, &mut header, 1, 0) } as isize);
+    let none = ptr::null_mut();
+    // SAFETY: as above.
+    let received = count(unsafe { calls::recvmmsg(NOBODYS, &mut header, 1, 0, none) } as isize);
+    // The call itself says EBADF.
+    let forbidden = [libc::EPERM, libc::ENOSYS];
+    ![sent, received].into_iter().any(|answer| {
+        answer.is_err_and(|error| {
+            error.raw_os_error().is_some_and(|errno| forbidden.contains(&errno))
+        })
+    })
+}
+
+fn count(n: isize) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,32 @@
+//! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
+
+mod addr;
+mod call;
+mod cmsg;
+#[cfg(all(linux_like, feature = "tokio"))]
+mod epoll;
+mod fds;
+mod header;
+mod headers;
+mod icmp;
+#[cfg(mmsg_calls)]
+mod mmsg;
+mod msg;
+mod poll;
+mod retry;
+mod socket;
+mod zeroed;
+
+pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
+pub(crate) use call::send_plain;
+pub(crate) use cmsg::{
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_transmit_clock,
+};
+#[cfg(all(linux_like, feature = "tokio"))]
+pub(crate) use epoll::{Events, has_error, is_shut_down};
+pub(crate) use headers::{Headers, Singles, Slots, WiredBatches};
+pub(crate) use socket::{
+    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    has_error_queue, has_segmentation, has_transmit_times, raw, reports_send_times,
+    segmentation_rejected, socket_cookie,
+};

@@ -1,0 +1,194 @@
+//! `recvmsg` and `sendmsg` (or `sendto`): one message a system call.
+
+#![allow(unsafe_code)]
+// The lengths in C's structs are wider here and narrower there.
+#![allow(clippy::unnecessary_cast)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{ptr, slice};
+
+use libc::{c_int, c_void};
+
+use super::fds;
+use super::headers::{RecvHeaders, SendHeaders};
+use super::icmp::send_stopped;
+use super::retry::{Tried, retry, retry_unrelated_icmp_error};
+#[cfg(test)]
+use crate::sys::fault::{self, Call};
+use crate::sys::{CallResult, Direction};
+
+/// Receives message by message until one is not there; only the first is waited for.
+pub(super) fn recv(
+    socket: BorrowedFd<'_>,
+    wired: &mut RecvHeaders<'_>,
+    flags: c_int,
+) -> CallResult {
+    let mut wait = flags;
+    for i in 0..wired.len() {
+        if let Err(error) = recv_one(socket, wired, i, wait) {
+            return CallResult::stopped(i, error).after(i + 1);
+        }
+        wait = flags | libc::MSG_DONTWAIT;
+    }
+    CallResult::moved(wired.len()).after(wired.len())
+}
+
+/// Sends message by message until one is rejected.
+pub(super) fn send(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    flags: c_int,
+) -> CallResult {
+    send_from(socket, wired, 0, Tried::No, flags)
+}
+
+/// Sends the messages that a multi-message call left, of which it tried the first.
+///
+/// That one is not waited for: the call may have waited for it as long as the socket's timeout
+/// allows.
+#[cfg(mmsg_calls)]
+pub(super) fn send_rest(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    first: usize,
+    flags: c_int,
+) -> CallResult {
+    let result = send_from(socket, wired, first, Tried::Once, flags);
+    let calls = result.calls + 1;
+    result.after(calls)
+}
+
+fn send_from(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    first: usize,
+    mut tried: Tried,
+    flags: c_int,
+) -> CallResult {
+    for i in first..wired.len() {
+        let wait = if tried == Tried::Once { libc::MSG_DONTWAIT } else { 0 };
+        let has_dest = wired.has_dest(i);
+        let send = || send_one(socket, wired, i, flags | wait);
+        if let Err(error) = retry_unrelated_icmp_error(socket, has_dest, tried, send) {
+            return send_stopped(socket, has_dest, i, error).after(i + 1 - first);
+        }
+        tried = Tried::No;
+    }
+    CallResult::moved(wired.len()).after(wired.len() - first)
+}
+
+/// Receives one message into header `i`.
+#[inline]
+fn recv_one(
+    socket: BorrowedFd<'_>,
+    wired: &mut RecvHeaders<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let (headers, fds) = wired.as_mut();
+    let header = &mut headers[i];
+    let len = retry(socket, Direction::Receive, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::RecvMsg, 1)?;
+        // SAFETY: the invariant of RecvHeaders.
+        let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
+        usize::try_from(len).map_err(|_| io::Error::last_os_error())
+    })?;
+    header.msg_len = len as _;
+    // SAFETY: the call has just filled it.
+    unsafe { fds::own(header, i, fds) };
+    Ok(())
+}
+
+#[inline]
+fn send_one(
+    socket: BorrowedFd<'_>,
+    wired: &mut SendHeaders<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let header = &wired.as_mut()[i];
+    retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: the invariant of SendHeaders.
+        let len = unsafe { send_header(socket.as_raw_fd(), &header.msg_hdr, flags) };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
+}
+
+/// Sends one message: if it is one buffer and nothing else by `sendto`, for which the kernel has
+/// less to fetch.
+///
+/// # Safety
+///
+/// The invariant of [`SendHeaders`].
+#[inline]
+unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
+    if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
+        // SAFETY: the caller's.
+        return unsafe { libc::sendmsg(fd, hdr, flags) };
+    }
+    let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
+    // SAFETY: the caller's; the header points at one iovec.
+    unsafe {
+        let buffer = &*hdr.msg_iov;
+        libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
+    }
+}
+
+/// Sends a message of these bytes, to the address in `name` if there is one.
+#[inline]
+pub(super) fn send_plain(
+    socket: BorrowedFd<'_>,
+    name: &[u8],
+    data: &[u8],
+    flags: c_int,
+) -> io::Result<()> {
+    let (name, name_len) = match name {
+        [] => (ptr::null(), 0),
+        _ => (name.as_ptr().cast(), name.len()),
+    };
+    let (bytes, len) = (data.as_ptr().cast(), data.len());
+    retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: both pointers are to as many bytes as is said beside them, lent for this call.
+        let sent =
+            unsafe { libc::sendto(socket.as_raw_fd(), bytes, len, flags, name, name_len as _) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
+}
+
+/// What header `i` points to: the address, the control data and the payload, buffer by buffer.
+pub(super) fn memory<'h>(
+    wired: &'h SendHeaders<'_>,
+    i: usize,
+) -> (&'h [u8], &'h [u8], impl Iterator<Item = &'h [u8]> + Clone) {
+    let hdr = wired.header(i);
+    // SAFETY: the invariant of SendHeaders, for all three; a null pointer has the length 0.
+    let (name, control, buffers) = unsafe {
+        (
+            bytes(hdr.msg_name, hdr.msg_namelen as usize),
+            bytes(hdr.msg_control, hdr.msg_controllen as usize),
+            slice::from_raw_parts(hdr.msg_iov, hdr.msg_iovlen as usize),
+        )
+    };
+    // SAFETY: the invariant of SendHeaders.
+    let payload = buffers.iter().map(|buffer| unsafe { bytes(buffer.iov_base, buffer.iov_len) });
+    (name, control, payload)
+}
+
+/// `len` bytes at `start`, which may be null if there are none.
+///
+/// # Safety
+///
+/// They are readable for `'a`.
+unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's.
+    unsafe { slice::from_raw_parts(start.cast(), len) }
+}

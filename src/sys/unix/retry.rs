@@ -1,0 +1,176 @@
+//! System calls that ended early are made again.
+//!
+//! Two events end a call that has nothing to do with them: a signal (`EINTR`), and the ICMP error of
+//! another datagram. The call is then made again, for as long as the socket's timeout leaves: the
+//! kernel itself would begin the timeout anew.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::c_int;
+use socket2::SockRef;
+
+use super::icmp::{has_space_for_report, is_from_network, reports_icmp_errors};
+use super::poll::poll;
+use super::socket::BorrowedSocket;
+use crate::sys::{Direction, numbers};
+
+/// How often a call that does not wait is made. Each try takes one error off the socket, and an error
+/// takes longer to read_back than a try: more in a row than this is no accident.
+const TRIES: usize = 1_000;
+/// How long to sleep where `poll` says that a socket is ready and the call says that it is not.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Makes a system call with `flags`, and again for as long as other events end it early.
+#[inline]
+pub(super) fn retry<T>(
+    socket: BorrowedSocket<'_>,
+    direction: Direction,
+    flags: c_int,
+    mut call: impl FnMut(c_int) -> io::Result<T>,
+) -> io::Result<T> {
+    // Read before every call that may wait: afterwards nobody can tell how long it has waited.
+    let start = (flags & libc::MSG_DONTWAIT == 0).then(Instant::now);
+    match call(flags) {
+        Err(error) if ended_early(socket, direction, &error) => {
+            Again { socket, direction, flags, call }.make(start)
+        }
+        result => result,
+    }
+}
+
+/// A call that is to be made again.
+struct Again<'s, C> {
+    socket: BorrowedSocket<'s>,
+    direction: Direction,
+    flags: c_int,
+    call: C,
+}
+
+impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
+    /// Makes the call, which began at `start` if it may wait.
+    #[cold]
+    fn make(mut self, start: Option<Instant>) -> io::Result<T> {
+        let socket = SockRef::from(&self.socket);
+        let start = start.filter(|_| !socket.nonblocking().unwrap_or(false));
+        let timeout = match self.direction {
+            Direction::Receive => socket.read_timeout(),
+            Direction::Send => socket.write_timeout(),
+        };
+        let Some(start) = start else { return self.repeat(TRIES) };
+        match timeout.unwrap_or_default().and_then(|timeout| start.checked_add(timeout)) {
+            Some(deadline) => self.repeat_until(deadline),
+            // Every try waits for an event, for as long as it takes.
+            None => self.repeat(usize::MAX),
+        }
+    }
+
+    /// Makes the call until other events do not end it, `most` times at most.
+    fn repeat(&mut self, most: usize) -> io::Result<T> {
+        let mut result = (self.call)(self.flags);
+        for _ in 1..most {
+            match &result {
+                Err(error) if ended_early(self.socket, self.direction, error) => {
+                    result = (self.call)(self.flags);
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// Makes the call without waiting in it, and waits by `poll` in between.
+    fn repeat_until(&mut self, deadline: Instant) -> io::Result<T> {
+        self.flags |= libc::MSG_DONTWAIT;
+        let mut was_ready = false;
+        loop {
+            let result = self.repeat(TRIES);
+            if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                return result;
+            }
+            if was_ready {
+                // `poll` returns at once for as long as the error queue holds a report, and before
+                // a send to a Unix socket that is full.
+                thread::sleep(NAP.min(deadline.saturating_duration_since(Instant::now())));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return result;
+            }
+            let events = match self.direction {
+                Direction::Receive => libc::POLLIN,
+                Direction::Send => libc::POLLOUT,
+            };
+            was_ready = poll(self.socket, events, left)?;
+        }
+    }
+}
+
+/// Whether a call failed by something that it has no part in.
+#[cold]
+fn ended_early(socket: BorrowedSocket<'_>, direction: Direction, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+        || (direction == Direction::Receive && is_of_another(socket, error))
+}
+
+/// Whether a receive took the ICMP error of a datagram that somebody sent to somebody else.
+///
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an earlier
+/// datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is lost. The
+/// error of a connected socket is about its one peer, and the caller's.
+fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+    is_from_network(error)
+        && reports_icmp_errors(socket)
+        && SockRef::from(&socket).peer_addr().is_err()
+        && has_space_for_report(socket)
+}
+
+/// Whether a message was offered to the kernel before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(mmsg_calls), allow(dead_code))]
+pub(super) enum Tried {
+    No,
+    Once,
+}
+
+/// Sends by `send`, and again if its error is an ICMP error about another datagram; `has_dest` says
+/// whether the message has a destination of its own.
+///
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an
+/// earlier datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is
+/// lost, and the call that failed sent nothing.
+#[inline]
+pub(super) fn retry_unrelated_icmp_error<T>(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    tried: Tried,
+    mut send: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    /// Each try takes one error that arrived by then; a message's own does not go away.
+    const TRIES: usize = 4;
+    let mut result = send();
+    for tries in 1 + usize::from(tried == Tried::Once)..TRIES {
+        match &result {
+            Err(error) if may_be_unrelated(socket, has_dest, error, tries) => result = send(),
+            _ => break,
+        }
+    }
+    result
+}
+
+#[cold]
+fn may_be_unrelated(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    error: &io::Error,
+    tries: usize,
+) -> bool {
+    // Each try of a datagram that is itself too big puts a report in the queue.
+    let most = if error.raw_os_error() == Some(numbers::EMSGSIZE) { 1 } else { usize::MAX };
+    has_dest
+        && tries <= most
+        && is_from_network(error)
+        && reports_icmp_errors(socket)
+        && has_space_for_report(socket)
+}

@@ -1,0 +1,122 @@
+//! What a socket is, and what the kernel does for it.
+
+use std::io;
+
+use socket2::{Domain, SockRef, Type};
+
+pub(crate) use std::os::fd::{
+    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
+};
+
+use super::cmsg::{option, option_bytes};
+use crate::sys::{Families, Rejection, numbers};
+
+/// Which Internet families the socket carries. A Unix socket carries none.
+#[cold]
+pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
+    let handle = SockRef::from(&socket);
+    let local = handle.local_addr()?;
+    let v6 = local.is_ipv6();
+    // A raw IPv6 socket receives IPv6 alone, whatever IPV6_V6ONLY says.
+    let both = v6 && !is_raw(&handle)? && !handle.only_v6()?;
+    Ok(Families { v4: local.is_ipv4() || both, v6 })
+}
+
+/// Whether the socket has an error queue that can be read. Sockets without one ignore the flag
+/// that asks for it and receive data.
+#[cold]
+pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
+    let handle = SockRef::from(&socket);
+    if numbers::ERROR_V4.is_none() || !is_internet(&handle)? {
+        return Ok(false);
+    }
+    Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
+}
+
+/// Whether the socket sends its datagrams by their transmit times. The kernel accepts the option
+/// on every socket.
+#[cold]
+pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
+    let handle = SockRef::from(&socket);
+    if numbers::TXTIME.is_none() || handle.r#type()? == Type::STREAM {
+        return Ok(false);
+    }
+    let domain = handle.local_addr()?.domain();
+    let is_packet = numbers::PACKET_DOMAIN.is_some_and(|packet| domain == Domain::from(packet));
+    Ok(is_packet || is_internet(&handle)?)
+}
+
+fn is_internet(socket: &SockRef<'_>) -> io::Result<bool> {
+    let local = socket.local_addr()?;
+    Ok(local.is_ipv4() || local.is_ipv6())
+}
+
+fn is_raw(socket: &SockRef<'_>) -> io::Result<bool> {
+    Ok(socket.r#type()? == Type::from(libc::SOCK_RAW))
+}
+
+/// Lends the socket.
+#[inline]
+pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
+    socket.as_fd()
+}
+
+/// Whether the socket is an Internet socket, of either family.
+#[cold]
+pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
+    SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
+}
+
+/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
+#[cold]
+pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
+    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+}
+
+/// The socket's number in this process, to find it again by.
+#[inline]
+pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
+    use std::os::fd::AsRawFd;
+    socket.as_raw_fd()
+}
+
+/// The socket's cookie (`SO_COOKIE`, socket(7)), if the system has them: its descriptors share it, and
+/// no other socket ever has the same.
+#[cold]
+pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
+    option_bytes(socket, numbers::COOKIE).ok().map(u64::from_ne_bytes)
+}
+
+/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
+/// that changes what GSO sends. Only looks.
+pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
+    option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
+}
+
+/// The option set on the socket by which its datagrams depend on how they are handed over: a segment
+/// size of its own, or messages held back to be joined (udp(7)).
+pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
+    let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
+    let is_set = |name| option(socket, name).is_ok_and(|value| value != 0);
+    options.into_iter().find(|(name, _)| is_set(*name)).map(|(_, name)| name)
+}
+
+/// Whether the kernel reports when each message was sent: once for a whole GSO batch.
+pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
+    option(socket, numbers::RECV_TIMESTAMPING)
+        .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
+}
+
+/// Why the kernel rejects a GSO batch by this error, where it might take the datagrams one by one.
+/// Whether it does must be tried: each of these has other causes, too.
+pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
+    match error.raw_os_error()? {
+        // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
+        libc::EIO | libc::EOPNOTSUPP => Some(Rejection::Unsupported),
+        // Segments longer than the route's MTU, more of them than this kernel takes, or more
+        // bytes (there, and in ip_append_data).
+        libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
+        _ => None,
+    }
+}

@@ -1,0 +1,155 @@
+//! A heap array of plain C values that starts as zero bytes.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::iter::Zip;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+use super::header::{Control, Header, Row};
+
+/// Types whose every value, all-zero bytes included, may be anything at all.
+///
+/// # Safety
+///
+/// The type has no invalid bit patterns, no padding that is read, and no `Drop`.
+pub(super) unsafe trait Plain: Sized {}
+
+// SAFETY: bytes.
+unsafe impl Plain for u8 {}
+// SAFETY: an array of bytes.
+unsafe impl Plain for Control {}
+// SAFETY: a C struct of a raw pointer and a length.
+unsafe impl Plain for libc::iovec {}
+// SAFETY: bytes, and a C struct of a raw pointer and a length.
+unsafe impl Plain for Row {}
+// SAFETY: a C struct of raw pointers, lengths and flags; a null pointer is a valid raw pointer.
+unsafe impl Plain for Header {}
+
+/// A boxed slice of a fixed length, zeroed, whose elements never move while it lives.
+///
+/// Zeroed by the allocator: large ones are fresh pages that take no memory until they are touched.
+/// A `Box<[T]>` would not do: its pointer is exclusive, so that moving it would invalidate the
+/// header's pointers into it.
+///
+/// Invariants:
+/// 1. `ptr` is the start of an allocation of `len` elements, or dangling and aligned if `len` or
+///    the size of `T` is 0.
+/// 2. All elements are initialised: zeroed at first, and only written as `T` or, by the kernel, as
+///    the bytes of a [`Plain`] type.
+pub(super) struct Zeroed<T: Plain> {
+    ptr: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: it owns its elements, and gives them out by the borrow rules alone. The raw pointers in
+// headers and iovecs are mere numbers here; those who follow them own what they point to.
+unsafe impl<T: Plain> Send for Zeroed<T> {}
+// SAFETY: as above; a shared reference gives shared references only.
+unsafe impl<T: Plain> Sync for Zeroed<T> {}
+
+impl<T: Plain> Zeroed<T> {
+    /// No elements, no memory.
+    pub(super) const fn empty() -> Self {
+        Self { ptr: NonNull::dangling(), len: 0 }
+    }
+
+    /// `len` elements of zero bytes.
+    ///
+    /// # Panics
+    ///
+    /// If that is more than `isize::MAX` bytes. Where there is no memory, the process ends.
+    pub(super) fn new(len: usize) -> Self {
+        Self::try_new(len).unwrap_or_else(|_| {
+            handle_alloc_error(Layout::array::<T>(len).expect("capacity overflow"))
+        })
+    }
+
+    /// `len` elements of zero bytes.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory` if there is no room for them.
+    pub(super) fn try_new(len: usize) -> io::Result<Self> {
+        let layout = Layout::array::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        if layout.size() == 0 {
+            return Ok(Self { ptr: NonNull::dangling(), len });
+        }
+        // SAFETY: the layout's size is not 0.
+        let memory = unsafe { alloc_zeroed(layout) }.cast::<T>();
+        let ptr = NonNull::new(memory).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { ptr, len })
+    }
+
+    /// The first element's address, good for as long as `self` lives, wherever it moves.
+    pub(super) fn as_mut_ptr(&mut self) -> *mut T {
+        self.ptr.as_ptr()
+    }
+}
+
+impl<T: Plain> Deref for Zeroed<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: invariants 1 and 2; the borrow of `self` is the borrow of the elements.
+        unsafe { slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Zeroed<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the elements.
+        unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+/// Goes through elements, and through two other things beside them.
+pub(super) struct ZipSlots<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
+
+// SAFETY: of the elements it is a shared reference, and these may be shared: see `Zeroed`. It has no
+// other raw pointers but what `A` and `B` have.
+unsafe impl<T: Plain, A: Send, B: Send> Send for ZipSlots<'_, T, A, B> {}
+// SAFETY: as above.
+unsafe impl<T: Plain, A: Sync, B: Sync> Sync for ZipSlots<'_, T, A, B> {}
+
+impl<'a, T: Plain, A: Iterator, B: Iterator> ZipSlots<'a, T, A, B> {
+    #[inline]
+    pub(super) fn new(elements: &'a [T], a: A, b: B) -> Self {
+        Self(elements.iter().zip(a).zip(b))
+    }
+}
+
+impl<T: Plain, A: Clone, B: Clone> Clone for ZipSlots<'_, T, A, B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<'a, T: Plain, A: Iterator, B: Iterator> Iterator for ZipSlots<'a, T, A, B> {
+    type Item = ((&'a T, A::Item), B::Item);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<T: Plain> Drop for Zeroed<T> {
+    fn drop(&mut self) {
+        let layout = Layout::array::<T>(self.len).expect("was computed before");
+        if layout.size() > 0 {
+            // SAFETY: invariant 1: allocated by `new` with this layout. `Plain` needs no drop.
+            unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
+        }
+    }
+}
