@@ -26,9 +26,9 @@
 //! }
 //! ```
 //!
-//! No error ends this server: [`send_each`](BatchSocketExt::send_each) goes on past a reply that fails,
-//! [`reply`](Datagram::reply) is `None` where there is nobody to answer, and a receive that fails is made
-//! again. The [`guide`] says [which errors there are](guide::errors).
+//! No error ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails,
+//! [`reply`](Datagram::reply) is `None` if nobody can be answered, and the loop repeats a receive that
+//! fails. The [`guide`] lists [the errors](guide::errors).
 //!
 //! # Which type for what
 //!
@@ -40,24 +40,24 @@
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
-//! | let the kernel carry many datagrams at once | [`Offload`] around the socket |
-//! | ask for ECN, destinations, timestamps ... | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
+//! | send with GSO and receive with GRO | [`Offload`] around the socket |
+//! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
-//! | keep the headers' memory yourself | [`MmsgBuf`] |
+//! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
 //! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
 //!
 //! # Memory
 //!
-//! Payload is the caller's, a `RecvBatch`'s or a `SendQueue`'s. Headers are in arenas that the
-//! thread keeps and that grow only when a batch is larger than any before it: after that, no call
-//! allocates. [`clear_pool`] frees them.
+//! Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Headers are in arenas of the
+//! thread, which grow only when a batch is larger than any before it; otherwise no call allocates.
+//! [`clear_pool`] frees the arenas.
 //!
 //! # Waiting
 //!
-//! A call on a non-blocking socket says `WouldBlock` where it would wait. With an event loop of one's
-//! own, mio's for example, one goes on until it does: an event comes when something is new.
+//! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop, mio's for
+//! example, keep calling until `WouldBlock`: readiness is edge-triggered.
 //!
 //! ```
 //! use mmsg::{BatchSocket, RecvBatch};
@@ -83,9 +83,9 @@
 //!
 //! # Errors
 //!
-//! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its
-//! number, and is about the first message of the call that returns it (see [`BatchSocket`]). What
-//! a peer sends cannot make a call panic.
+//! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its error
+//! number, and is about the first message of the call that returns it (see [`BatchSocket`]). Nothing
+//! that a peer sends makes a call panic.
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 

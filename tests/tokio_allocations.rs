@@ -6,14 +6,21 @@ mod common;
 mod counting;
 
 use std::env;
+use std::fs;
 use std::future::{Future, poll_fn};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
+use std::task::{Context, Waker};
 
 use common::sockets;
 use counting::{Counting, Counts, counted};
 use mmsg::{
     AsyncBatchSocket, Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
+use socket2::SockRef;
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 #[global_allocator]
@@ -170,5 +177,76 @@ fn futures_on_a_socket_that_met_errors_allocate_nothing() {
                 "{i}: {refused:?} {waited:?}"
             );
         }
+    });
+}
+
+/// A full socket that tokio takes for writable for good, since its peer has dissolved the connection
+/// (unix(7): ECONNRESET), and that peer.
+async fn stuck(number: usize) -> (UdpSocket, UnixDatagram) {
+    let [near, far] = ["near", "far"].map(|end| {
+        let name = format!("mmsg-allocations-{}-{number}-{end}", std::process::id());
+        let name = SocketAddr::from_abstract_name(name).expect("a short name");
+        UnixDatagram::bind_addr(&name).expect("the name is new")
+    });
+    near.connect_addr(&far.local_addr().expect("it is bound")).expect("it is there");
+    far.connect_addr(&near.local_addr().expect("it is bound")).expect("it is there");
+    near.set_nonblocking(true).expect("it is a flag");
+    let near = UdpSocket::from_std(OwnedFd::from(near).into()).expect("in a runtime");
+    near.send(b"lost").await.expect("there is room");
+    let none = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: an address of that length, which outlives the call.
+    let result = unsafe { libc::connect(far.as_raw_fd(), &none, len) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    near.ready(Interest::ERROR).await.expect("it is told of the error");
+    near.send(b"reset").await.expect_err("the connection was reset");
+    while SockRef::from(&near).send(b"full").is_ok() {}
+    (near, far)
+}
+
+/// How many epolls the process has.
+fn epolls() -> usize {
+    let is_epoll =
+        |path| fs::read_link(path).is_ok_and(|to| to.ends_with("anon_inode:[eventpoll]"));
+    let open = fs::read_dir("/proc/self/fd").expect("Linux has it");
+    open.filter(|entry| entry.as_ref().is_ok_and(|entry| is_epoll(entry.path()))).count()
+}
+
+/// A poll that was dropped while it waited leaves its registration until its socket is polled again
+/// or is closed. Other sockets pay for neither.
+#[test]
+fn d7_polls_dropped_while_they_wait_cost_other_sockets_no_allocation() {
+    const DROPPED: usize = 100;
+    run(async {
+        let (other, sink) = (far(), sockets::udp4());
+        other.connect(sockets::addr(&sink)).await.expect("it does nothing but remember");
+        let msgs = [SendMsg::new(&PAYLOAD); 2];
+        let send = async || {
+            let (sent, counts) = polled(poll_fn(|cx| other.poll_send_batch(cx, &msgs))).await;
+            assert_eq!(sent.expect("loopback takes it"), msgs.len());
+            counts
+        };
+        let before = epolls();
+        let mut left = Vec::new();
+        for number in 0..DROPPED {
+            let (near, far) = stuck(number).await;
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(near.poll_send_batch(&mut cx, &msgs).is_pending(), "it is full");
+            left.push((near, far));
+        }
+        // The runtimes of the other tests have a few as well.
+        let are_left = || epolls() > before + DROPPED / 2;
+        assert!(are_left());
+        for i in 0..200 {
+            let counts = send().await;
+            assert!(i < 5 || counts == Counts::NONE, "{i}: {counts:?}");
+        }
+        assert!(are_left(), "another socket's poll ends registrations");
+        drop(left);
+        // To forget them, tokio may allocate.
+        for _ in 0..DROPPED {
+            send().await;
+        }
+        assert!(!are_left(), "the registrations of closed sockets are left");
     });
 }

@@ -98,7 +98,7 @@ impl<'a> SendMsg<'a> {
         Self { dest: None, content: Content::Full { buffers, control: &[], meta } }
     }
 
-    /// The same datagram to `dest`.
+    /// Sets the destination.
     #[must_use]
     #[inline]
     pub const fn with_dest(mut self, dest: SocketAddr) -> Self {
@@ -106,10 +106,9 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// The same datagram with these wishes in place of any it had.
+    /// Sets the per-message options.
     ///
-    /// What cannot be right, or cannot be done here, is refused when the message is sent, by
-    /// `InvalidInput` or `Unsupported`, before the system sees it.
+    /// Invalid or unsupported options make the send fail with `InvalidInput` or `Unsupported`.
     #[must_use]
     #[inline]
     pub fn with_meta(mut self, meta: SendMeta) -> Self {
@@ -117,9 +116,9 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// The same datagram with the control messages of `control` in place of any it had.
+    /// Sets the raw control messages.
     ///
-    /// Unix. On Windows, sending such a message gives
+    /// Unix. On Windows, sending such a message returns
     /// [`Unsupported`](std::io::ErrorKind::Unsupported).
     #[must_use]
     #[inline]

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// Both move the same messages with the same results, but for an error that Linux drops within a
 /// multi-message call (see [`BatchSocket`](crate::BatchSocket#errors-that-linux-drops)). The process
-/// starts with the faster one that the platform has, and changes to [`Msg`](Self::Msg) by itself, for good, where the kernel says that it has no
-/// multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM` from the call itself, which
-/// is told apart from a firewall's refusal of one datagram).
+/// starts with the faster one that the platform has. It changes to [`Msg`](Self::Msg) for good if the
+/// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
+/// rejected a datagram).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
@@ -24,14 +24,14 @@ pub enum Backend {
 static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
 impl Backend {
-    /// The one that calls on sockets use now in this process.
+    /// The process's current backend.
     #[must_use]
     #[inline]
     pub fn current() -> Self {
         if cfg!(not(mmsg_calls)) || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
-    /// Uses this one from now on for every socket in the process; an
+    /// Makes this the process's backend. An
     /// [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
     ///
     /// # Errors

@@ -48,13 +48,13 @@ impl Layout {
         Some(usize::try_from(len).unwrap_or(usize::MAX))
     }
 
-    /// Writes a C int at `at`; the caller has checked the room.
+    /// Writes a C int at `at`; the caller has checked the bounds.
     pub(crate) fn write_int(self, bytes: &mut [u8], at: usize, value: i32) {
         let raw = if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
         bytes[at..at + 4].copy_from_slice(&raw);
     }
 
-    /// Writes `cmsg_len` at the start of `bytes`; the caller has checked the room.
+    /// Writes `cmsg_len` at the start of `bytes`; the caller has checked the bounds.
     pub(crate) fn write_len(self, bytes: &mut [u8], len: usize) {
         if self.len_bytes == 4 {
             // A control buffer is a few hundred bytes, so the length fits an int.
@@ -67,7 +67,7 @@ impl Layout {
 }
 
 /// Payload lengths of the control messages that a datagram socket of this platform can be asked
-/// to send with one datagram; the room for all of them at once is [`CONTROL_SPACE`].
+/// to send with one datagram; [`CONTROL_SPACE`] holds all of them at once.
 const PAYLOADS: [usize; 16] = [
     12, // IP_PKTINFO: struct in_pktinfo
     20, // IPV6_PKTINFO: struct in6_pktinfo
@@ -87,8 +87,8 @@ const PAYLOADS: [usize; 16] = [
     12, // SCM_CREDENTIALS on a Unix socket: struct ucred
 ];
 
-/// Bytes of control data that every message has room for on receive: the sum of what can be asked
-/// for, computed at compile time.
+/// Bytes of control data that every receive has space for: the sum of all metadata, computed at compile
+/// time.
 pub const CONTROL_SPACE: usize = {
     let (mut sum, mut i) = (0, 0);
     while i < PAYLOADS.len() {

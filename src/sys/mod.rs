@@ -1,20 +1,20 @@
-//! The system beneath: everything that differs between targets, and every system call.
+//! Everything that differs between targets, and every system call.
 //!
-//! # What a target must bring
+//! # What a target must provide
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a lent and an owned socket; on Unix those of any descriptor.
 //! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
-//!   `reserve` and gives back by `shrink_to`, with `recv` and `send`:
-//!   - they take messages in order, at most as many as there is room for, and say in a [`CallResult`]
-//!     how many were moved, and which error, if any, met the one after them;
-//!   - an error of which the system itself keeps account (it will be met again) may be left out
-//!     once a message was moved; any other must be in the step: nothing is lost;
+//!   `reserve` and shrinks by `shrink_to`, with `recv` and `send`:
+//!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
+//!     transferred, and the error of the message after them, if any;
+//!   - after a partial transfer they may omit an error that the next call will meet again, and no
+//!     other: no error is lost;
 //!   - a receive waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
-//!   - an interrupted call (`EINTR`) is made again, within the socket's timeout;
+//!   - an interrupted call (`EINTR`) is repeated within the socket's timeout;
 //!   - every field of a received message is set from what this call returned;
-//!   - descriptors that come with a message are owned before the call returns: the message's, the
-//!     slots', or closed.
+//!   - received descriptors are owned by the message or the slots, or closed, before the call
+//!     returns.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `send_plain`, for one message by itself.
 //! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
@@ -26,8 +26,8 @@
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`.
 //!
-//! On Unix, [`headers`] holds the memory, and one of two backends makes the calls:
-//! [`mmsg`] many messages at once, [`msg`] one by one. [`backend`] chooses. Windows is one module.
+//! On Unix, `headers` holds the memory, and one of two backends makes the calls:
+//! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
 
 mod backend;
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub(crate) use self::no_epoll::{has_error, is_shut_down};
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use self::unix::{Events, has_error, is_shut_down};
 
-/// There is no error queue, and tokio's readiness says the rest.
+/// These systems have no error queue, and tokio's readiness reports a shutdown.
 #[cfg(all(not(linux_like), feature = "tokio"))]
 mod no_epoll {
     use super::BorrowedSocket;
@@ -85,8 +85,8 @@ compile_error!("mmsg is for Unix and Windows: this target has no sockets that it
 
 use std::io;
 
-/// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which cuts longer
-/// batches there without a word (`__sys_sendmmsg` in net/socket.c).
+/// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which silently
+/// truncates longer batches (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
 
 /// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
@@ -107,12 +107,12 @@ pub(crate) enum Direction {
     Send,
 }
 
-/// What one step of a batch came to.
+/// The result of one system call, or of a call for each message.
 #[derive(Debug)]
 pub(crate) struct CallResult {
-    /// Messages moved.
+    /// Messages transferred.
     pub(crate) count: usize,
-    /// What met the message after them, if the system said so.
+    /// The error of the message after them, if the system reported one.
     pub(crate) error: Option<io::Error>,
     /// Whether the error of a send is about an earlier datagram, as far as can be known: the system
     /// reports it once, and the message at hand does not meet it again.
@@ -123,7 +123,7 @@ pub(crate) struct CallResult {
     pub(crate) calls: usize,
 }
 
-/// What one header carries: a message, or several that the kernel is to send as a GSO batch.
+/// What one header carries: a message, or several messages as a GSO batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GsoBatch {
     /// Messages in it.
@@ -168,9 +168,9 @@ pub(crate) struct Memory<'a, P> {
 #[cfg_attr(single_message, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// There is no segmentation on the way out.
+    /// The route has no segmentation offload.
     Unsupported,
-    /// These segments are too long.
+    /// The segments are too long.
     Size,
 }
 
@@ -209,8 +209,8 @@ impl CallResult {
         Self { count, error: Some(error), reported_once: false, ended: false, calls: 1 }
     }
 
-    /// The same, if a receive met the end of the socket in place of message `end`. That nothing more
-    /// is waiting is no news then.
+    /// Truncates the result of a receive that met the socket's shutdown at message `end`, and drops a
+    /// `WouldBlock`.
     #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
         let Some(count) = end else { return self };
@@ -218,7 +218,7 @@ impl CallResult {
         Self { count, error, ended: true, ..self }
     }
 
-    /// The same, after so many system calls.
+    /// Sets the number of system calls.
     #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;

@@ -209,7 +209,7 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
     let buffers = match (msg.plain(), *msg.content().borrow()) {
         (Some(data), _) | (None, Content::Plain(data)) => SendBuffers::One(data),
         (None, Content::Full { buffers, control, meta }) => {
-            // Refuses every wish, or what is wrong with it: this platform has none of their numbers.
+            // Rejects every option: this platform has none of their numbers.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
             meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Unencodable::kind)?;
             if !control.is_empty() {
@@ -290,7 +290,7 @@ impl RawAddrRef<'_> {
         self.0.get()
     }
 
-    #[allow(dead_code)] // Compared only in trains.
+    #[allow(dead_code)] // Compared only by GSO.
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
         self.get() == other.get()
     }
@@ -345,8 +345,8 @@ impl Slots {
         let i = range.start;
         let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
         match recv_one(socket, &mut [uninit(slot)], flags) {
-            Ok(arrived) => {
-                self.received[i] = arrived;
+            Ok(received) => {
+                self.received[i] = received;
                 CallResult::moved(1)
             }
             Err(error) => CallResult::stopped(0, error),

@@ -95,6 +95,50 @@ use crate::sys::AsSocket;
 /// a file descriptor; without one the call fails. It needs the context of a runtime with I/O enabled:
 /// outside of any runtime, the call is tried again each time that the other tasks have had their turn.
 ///
+/// The second registration belongs to the task, and so to the runtime, that polled last; a future
+/// that moves to another task is registered anew. Executors that are not tokio's may poll with the
+/// same waker in the context of several runtimes. There, poll a future in one runtime only: it is
+/// woken for as long as that one is driven.
+///
+/// # Waiting for the error queue
+///
+/// [`ready`](UdpSocket::ready) returns at once, again and again, after the first error: tokio forgets
+/// readiness only when a call returns `WouldBlock`. Drain the queue within
+/// [`async_io`](UdpSocket::async_io), and return `WouldBlock` when it is empty:
+///
+/// ```
+/// use mmsg::{Ancillary, Report, drain_errors};
+/// use std::io;
+/// use tokio::{io::Interest, net::UdpSocket};
+///
+/// /// Waits for at least one report.
+/// async fn next_reports(socket: &UdpSocket, reports: &mut [Report]) -> io::Result<usize> {
+///     let drain = || match drain_errors(socket, reports)? {
+///         0 => Err(io::ErrorKind::WouldBlock.into()),
+///         count => Ok(count),
+///     };
+///     socket.async_io(Interest::ERROR, drain).await
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> io::Result<()> {
+/// # let socket = UdpSocket::bind("127.0.0.1:0").await?;
+///
+/// Ancillary::ERRORS.enable(&socket)?;
+/// let mut reports = [Report::EMPTY; 16];
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// # let nobody = UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
+/// # socket.send_to(b"lost", nobody).await?;
+/// loop {
+///     let count = next_reports(&socket, &mut reports).await?;
+///     for report in &reports[..count] {
+///         println!("{:?}: {:?}", report.dest, report.event);
+///     }
+/// #   break;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Implementing it
 ///
 /// A type of your own that is a `BatchSocket` and has a tokio socket within has the rest for
@@ -135,7 +179,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             if msgs.is_empty() {
                 return Ok(0);
             }
-            wait::receive(self.tokio_socket(), || self.recv_batch(msgs)).await?
+            let received = wait::receive(self.tokio_socket(), || self.recv_batch(msgs)).await?;
+            received.map(|count| count.min(msgs.len()))
         }
     }
 
@@ -156,7 +201,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     {
         async move {
             batch.clear();
-            wait::receive(self.tokio_socket(), || self.recv_into(batch)).await?
+            let received = wait::receive(self.tokio_socket(), || self.recv_into(batch)).await?;
+            received.map(|count| count.min(batch.len()))
         }
     }
 
@@ -177,7 +223,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             if msgs.is_empty() {
                 return Ok(0);
             }
-            wait::send(self.tokio_socket(), || self.send_batch(msgs)).await?
+            let sent = wait::send(self.tokio_socket(), || self.send_batch(msgs)).await?;
+            sent.map(|count| count.min(msgs.len()))
         }
     }
 
@@ -196,9 +243,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     {
         async move {
             while !queue.is_empty() {
-                let sent = wait::send(self.tokio_socket(), || self.flush(queue)).await?;
-                refuse_nothing(&sent)?;
-                sent?;
+                let before = queue.len();
+                wait::send(self.tokio_socket(), || self.flush(queue)).await??;
+                reject_nothing(before - queue.len().min(before))?;
             }
             Ok(())
         }
@@ -240,7 +287,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             while done < msgs.len() {
                 let offered = offer.of(&msgs[done..]);
                 let sent = wait::send(self.tokio_socket(), || self.send_batch(offered)).await?;
-                refuse_nothing(&sent)?;
+                if let Ok(sent) = sent {
+                    reject_nothing(sent)?;
+                }
                 done += offer.answered(offered.len(), sent, |error| on_error(done, error));
             }
             Ok(())
@@ -261,7 +310,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         if msgs.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        wait::poll_receive(self.tokio_socket(), cx, || self.recv_batch(msgs)).map(|made| made?)
+        let received =
+            ready!(wait::poll_receive(self.tokio_socket(), cx, || self.recv_batch(msgs)))?;
+        Poll::Ready(received.map(|count| count.min(msgs.len())))
     }
 
     /// Receives as [`recv_into_async`](Self::recv_into_async) does, or has the task woken when it
@@ -276,7 +327,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         batch: &mut RecvBatch,
     ) -> Poll<io::Result<usize>> {
         batch.clear();
-        wait::poll_receive(self.tokio_socket(), cx, || self.recv_into(batch)).map(|made| made?)
+        let received =
+            ready!(wait::poll_receive(self.tokio_socket(), cx, || self.recv_into(batch)))?;
+        Poll::Ready(received.map(|count| count.min(batch.len())))
     }
 
     /// Sends as [`send_batch_async`](Self::send_batch_async) does, or has the task woken when it is
@@ -293,7 +346,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         if msgs.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        wait::poll_send(self.tokio_socket(), cx, || self.send_batch(msgs)).map(|made| made?)
+        let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.send_batch(msgs)))?;
+        Poll::Ready(sent.map(|count| count.min(msgs.len())))
     }
 
     /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.
@@ -303,9 +357,9 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// As [`flush_async`](Self::flush_async).
     fn poll_flush(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
         while !queue.is_empty() {
-            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))?;
-            refuse_nothing(&sent)?;
-            sent?;
+            let before = queue.len();
+            ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))??;
+            reject_nothing(before - queue.len().min(before))?;
         }
         Poll::Ready(Ok(()))
     }
@@ -329,17 +383,19 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             let offered = offer.of(left);
             let send = || self.send_batch(offered);
             let sent = ready!(wait::poll_send(self.tokio_socket(), cx, send))?;
-            refuse_nothing(&sent)?;
+            if let Ok(sent) = sent {
+                reject_nothing(sent)?;
+            }
             *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
         }
         Poll::Ready(Ok(()))
     }
 }
 
-/// An implementation of [`BatchSocket`] that sends nothing and has no error to tell will not go on:
+/// An implementation of [`BatchSocket`] that sends nothing and returns no error will not go on:
 /// asking it again would have no end.
-fn refuse_nothing(sent: &io::Result<usize>) -> io::Result<()> {
-    if matches!(sent, Ok(0)) { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+fn reject_nothing(sent: usize) -> io::Result<()> {
+    if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
 impl AsyncBatchSocket for UdpSocket {

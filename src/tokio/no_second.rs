@@ -10,14 +10,13 @@ use crate::sys::Direction;
 /// There is none.
 pub(super) enum Second {}
 
-impl Second {
-    pub(super) fn new(_: &UdpSocket, _: Direction) -> io::Result<Option<Self>> {
-        Ok(None)
-    }
-
-    pub(super) async fn event(&self) -> io::Result<()> {
-        match *self {}
-    }
+pub(super) fn poll_event(
+    _: &UdpSocket,
+    _: Direction,
+    _: &mut Option<Second>,
+    _: &mut Context<'_>,
+) -> Option<Poll<io::Result<()>>> {
+    None
 }
 
 pub(super) fn poll_room(_: &UdpSocket, _: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {

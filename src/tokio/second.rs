@@ -5,9 +5,8 @@
 //! an error queue that nobody drains does not end the next wait.
 
 use std::io;
-use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use ::tokio::io::Interest;
@@ -15,41 +14,44 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::net::UdpSocket;
 use ::tokio::runtime::Handle;
 
-use crate::sys::{self, Direction, Events, RawSocket};
+use crate::sys::{self, Direction, Events};
 
-/// The second registration, for one direction. Only one task at a time waits on it.
-pub(super) struct Second(AsyncFd<Events>);
+/// The second registration, for one direction and one task.
+pub(super) struct Second {
+    events: AsyncFd<Events>,
+    /// The task that registered. Its waker stands for its runtime, which tokio 1.36 does not name: a
+    /// registration with a runtime that nobody drives any more wakes nobody.
+    task: Waker,
+}
 
 impl Second {
     /// Registers the socket. `None` outside of a runtime, where nothing can be registered.
-    pub(super) fn new(socket: &UdpSocket, direction: Direction) -> io::Result<Option<Self>> {
+    fn new(socket: &UdpSocket, direction: Direction, cx: &Context<'_>) -> io::Result<Option<Self>> {
         if Handle::try_current().is_err() {
             return Ok(None);
         }
         let events = Events::of(sys::borrow(socket), direction)?;
+        // The caller tries again. If the state before that were an event, a task whose waker changes
+        // with each poll would be woken without rest.
+        events.take()?;
         // Deprecated, since its argument's descriptor might be closed early; `Events` owns its own. The
         // unsafe successor is not in tokio 1.36.
         #[allow(deprecated)]
-        AsyncFd::with_interest(events, Interest::READABLE).map(|events| Some(Self(events)))
+        let events = AsyncFd::with_interest(events, Interest::READABLE)?;
+        Ok(Some(Self { events, task: cx.waker().clone() }))
     }
 
-    /// Waits for an event since the last one.
-    pub(super) async fn event(&self) -> io::Result<()> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            let mut ready = self.0.readable().await?;
-            if let Ok(taken) = ready.try_io(take) {
-                return taken;
-            }
-        }
-    }
-
-    fn poll_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let mut ready = ready!(self.0.poll_read_ready(cx))?;
+            let mut ready = ready!(self.events.poll_read_ready(cx))?;
             if let Ok(taken) = ready.try_io(take) {
                 return Poll::Ready(taken);
             }
         }
+    }
+
+    fn is_of(&self, cx: &Context<'_>) -> bool {
+        self.task.will_wake(cx.waker())
     }
 }
 
@@ -57,51 +59,53 @@ fn take(events: &AsyncFd<Events>) -> io::Result<()> {
     if events.get_ref().take()? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }
 
-/// A registration on behalf of the `poll_` functions that send, which have no future to keep it in.
-struct Polled {
-    socket: RawSocket,
-    id: u64,
-    second: Arc<Second>,
-    /// The task that polled last.
-    task: Waker,
+/// Waits for an event since the last one. Registers the socket if `second` is not this task's, and
+/// is ready then, because events before that are not reported. `None` outside of a runtime.
+pub(super) fn poll_event(
+    socket: &UdpSocket,
+    direction: Direction,
+    second: &mut Option<Second>,
+    cx: &mut Context<'_>,
+) -> Option<Poll<io::Result<()>>> {
+    match second {
+        Some(registered) if registered.is_of(cx) => {
+            let event = registered.poll(cx);
+            if let Poll::Ready(Err(_)) = event {
+                // Its runtime has shut down. The next one is of the runtime that polls then.
+                *second = None;
+            }
+            Some(event.map(|_| Ok(())))
+        }
+        _ => match Second::new(socket, direction, cx) {
+            Ok(new) => {
+                *second = new;
+                second.is_some().then_some(Poll::Ready(Ok(())))
+            }
+            Err(error) => Some(Poll::Ready(Err(error))),
+        },
+    }
 }
 
-static POLLED: Mutex<Vec<Polled>> = Mutex::new(Vec::new());
+/// Registrations on behalf of the `poll_` functions that send, which have no future to keep them in.
+static POLLED: Mutex<Vec<Second>> = Mutex::new(Vec::new());
 /// How many there are: where there is none, a send that completes pays for one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits for room in the socket; `None` as [`Second::new`]. The registration stays until
+/// Waits for room in the socket; `None` as [`poll_event`]. The registration stays until
 /// [`end_poll`].
 pub(super) fn poll_room(socket: &UdpSocket, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
-    let second = match of_polled(socket, cx) {
-        Ok(second) => second?,
-        Err(error) => return Some(Poll::Ready(Err(error))),
+    let number = sys::raw(sys::borrow(socket));
+    let is_listed = |second: &Second| {
+        let events = second.events.get_ref();
+        events.socket() == number && events.is_open()
     };
-    let event = second.poll_event(cx);
-    if let Poll::Ready(Err(_)) = event {
-        // Of another runtime, which has shut down. The next one is of this task's.
-        end_poll(socket, cx);
+    let mut second =
+        change(|polled| polled.iter().position(is_listed).map(|index| polled.swap_remove(index)));
+    let event = poll_event(socket, Direction::Send, &mut second, cx);
+    if let Some(second) = second {
+        change(|polled| polled.push(second));
     }
-    Some(event.map(|_| Ok(())))
-}
-
-fn of_polled(socket: &UdpSocket, cx: &Context<'_>) -> io::Result<Option<Arc<Second>>> {
-    let lent = sys::borrow(socket);
-    let (number, id) = (sys::raw(lent), sys::socket_cookie(lent).unwrap_or(0));
-    let task = cx.waker().clone();
-    let found = lock()
-        .iter_mut()
-        .find(|polled| polled.is_of(number, id))
-        .map(|polled| (Arc::clone(&polled.second), mem::replace(&mut polled.task, task.clone())));
-    if let Some((second, _earlier)) = found {
-        return Ok(Some(second));
-    }
-    let Some(second) = Second::new(socket, Direction::Send)? else { return Ok(None) };
-    let second = Arc::new(second);
-    let new = Polled { socket: number, id, second: Arc::clone(&second), task };
-    // Those of sockets that were closed while a poll was pending come to no other end.
-    drop(replace(|polled| !polled.second.0.get_ref().is_open(), Some(new)));
-    Ok(Some(second))
+    event
 }
 
 /// Ends the registration that polls of this socket have made, if there is one. Another task that
@@ -111,31 +115,38 @@ pub(super) fn end_poll(socket: &UdpSocket, cx: &Context<'_>) {
         return;
     }
     let number = sys::raw(sys::borrow(socket));
-    for ended in replace(|polled| polled.socket == number, None) {
-        if !ended.task.will_wake(cx.waker()) {
-            ended.task.wake();
+    let is_listed = |second: &Second| second.events.get_ref().socket() == number;
+    while let Some(ended) =
+        change(|polled| polled.iter().position(is_listed).map(|index| polled.swap_remove(index)))
+    {
+        if !ended.is_of(cx) {
+            ended.task.wake_by_ref();
         }
     }
 }
 
-/// Takes those out that meet a condition. The caller drops them, and the tasks' wakers with them,
-/// when the list is no longer locked.
-fn replace(ended: impl Fn(&Polled) -> bool, new: Option<Polled>) -> Vec<Polled> {
+/// Changes the list. What is taken out, and its waker, is dropped when the list is no longer locked.
+fn change<R>(change: impl FnOnce(&mut Vec<Second>) -> R) -> R {
     let mut polled = lock();
-    let (ended, mut others): (Vec<_>, Vec<_>) =
-        mem::take(&mut *polled).into_iter().partition(ended);
-    others.extend(new);
-    COUNT.store(others.len(), Ordering::Release);
-    *polled = others;
-    ended
+    let result = change(&mut polled);
+    let closed = take_closed(&mut polled);
+    COUNT.store(polled.len(), Ordering::Release);
+    drop(polled);
+    drop(closed);
+    result
 }
 
-impl Polled {
-    fn is_of(&self, socket: RawSocket, id: u64) -> bool {
-        (self.socket, self.id) == (socket, id)
+/// Takes a registration out whose socket was closed while a poll was pending: it comes to no other
+/// end. Looks at one, another each time, so that a long list costs a call no more than a short one.
+fn take_closed(polled: &mut Vec<Second>) -> Option<Second> {
+    if polled.is_empty() {
+        return None;
     }
+    polled.rotate_left(1);
+    let is_open = polled.last().is_some_and(|second| second.events.get_ref().is_open());
+    if is_open { None } else { polled.pop() }
 }
 
-fn lock() -> MutexGuard<'static, Vec<Polled>> {
+fn lock() -> MutexGuard<'static, Vec<Second>> {
     POLLED.lock().unwrap_or_else(PoisonError::into_inner)
 }

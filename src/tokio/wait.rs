@@ -13,6 +13,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -135,24 +136,19 @@ fn attempt(
 }
 
 /// Waits for an event of the socket by a second registration, which is made if there is none yet.
+/// Outside of a runtime, lets the other tasks go first.
 async fn event(
     socket: &UdpSocket,
     direction: Direction,
     second: &mut Option<Second>,
 ) -> io::Result<()> {
-    if second.is_none() {
-        *second = Second::new(socket, direction)?;
-    }
-    match second {
-        Some(registered) => {
-            if registered.event().await.is_err() {
-                // Of another runtime, which has shut down. The next one is of this task's.
-                *second = None;
-            }
-        }
-        None => give_turn().await,
-    }
-    Ok(())
+    let mut turn_given = false;
+    poll_fn(|cx| match second::poll_event(socket, direction, second, cx) {
+        Some(event) => event,
+        None if mem::replace(&mut turn_given, true) => Poll::Ready(Ok(())),
+        None => later(cx),
+    })
+    .await
 }
 
 /// An error that an earlier call has kept for the next one. It does not wait for the socket.
@@ -182,19 +178,7 @@ fn remembered(socket: &UdpSocket, interest: Interest) -> Ready {
     }
 }
 
-/// Lets the other tasks go first. The last resort, outside of a runtime.
-async fn give_turn() {
-    let mut given = false;
-    poll_fn(|cx| {
-        if given {
-            return Poll::Ready(());
-        }
-        given = true;
-        later(cx)
-    })
-    .await;
-}
-
+/// Has the task polled again after the others. The last resort, outside of a runtime.
 fn later<R>(cx: &mut Context<'_>) -> Poll<R> {
     cx.waker().wake_by_ref();
     Poll::Pending

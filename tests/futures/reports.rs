@@ -1,6 +1,7 @@
 //! Receives beside an error queue that somebody else is to drain: they leave it the readiness of
 //! errors, and sleep although the queue is not empty.
 
+use std::io;
 use std::pin::pin;
 
 use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, drain_errors};
@@ -68,6 +69,45 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
         socket.ready(Interest::ERROR).await.expect("it is reported");
         assert_eq!(reports(&socket), 1);
     });
+}
+
+/// The documented wait: `WouldBlock` has tokio forget the error, which `ready` alone never does.
+async fn next_reports(socket: &UdpSocket, reports: &mut [Report]) -> io::Result<usize> {
+    let drain = || match drain_errors(socket, reports)? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        count => Ok(count),
+    };
+    socket.async_io(Interest::ERROR, drain).await
+}
+
+#[test]
+fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
+    for workers in RUNTIMES {
+        run(workers, async |clocks| {
+            let (socket, _peer) = reporting().await;
+            let (mut batch, mut reports) = (RecvBatch::new(4, 32), [Report::EMPTY; 1]);
+            for round in 1..=2 {
+                // More than there is room for: what is left is told of without another event.
+                for _ in 0..2 {
+                    provoke(&socket);
+                    socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+                }
+                for _ in 0..2 {
+                    let taken = next_reports(&socket, &mut reports).await;
+                    assert_eq!(taken.expect("no error"), 1, "round {round}");
+                }
+                let mut next = pin!(next_reports(&socket, &mut reports));
+                tokio::select! {
+                    biased;
+                    taken = next.as_mut() => panic!("round {round}: {taken:?}"),
+                    () = clocks.assert_asleep_for(WATCHED) => {}
+                }
+                provoke(&socket);
+                // Its drain takes the socket's pending error as well.
+                assert_eq!(next.await.expect("no error"), 1, "round {round}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -333,3 +333,86 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() 
         }
     });
 }
+
+/// Takes nothing, and claims to have taken and received more than it was offered.
+struct Liar {
+    socket: UdpSocket,
+    flushed: usize,
+    calls: AtomicUsize,
+}
+
+impl BatchSocket for Liar {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn flush(&self, queue: &mut SendQueue) -> std::io::Result<usize> {
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "it is asked for ever");
+        if self.flushed == 0 {
+            // The truth is not told either way.
+            queue.pop_front();
+        }
+        Ok(self.flushed)
+    }
+}
+
+impl AsyncBatchSocket for Liar {
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+}
+
+#[test]
+fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
+    run(async {
+        let payloads = numbered(3, 8);
+        for flushed in [1, 3, usize::MAX] {
+            let liar = Liar { socket: udp().0, flushed, calls: 0.into() };
+            let mut queue = queue(&payloads);
+            let kind = |error: std::io::Error| error.kind();
+            let sent = liar.flush_async(&mut queue).await.map_err(kind);
+            assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
+            let sent = poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.map_err(kind);
+            assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
+            assert_eq!(liar.calls.into_inner(), 2);
+        }
+        // What leaves the queue is progress.
+        let liar = Liar { socket: udp().0, flushed: 0, calls: 0.into() };
+        liar.flush_async(&mut queue(&payloads)).await.expect("the queue is empty");
+        let mut queue = queue(&payloads);
+        poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.expect("the queue is empty");
+    });
+}
+
+#[test]
+fn d16_a_batch_counts_no_more_than_was_offered() {
+    run(async {
+        let (socket, addr) = udp();
+        socket.send_to(b"makes it readable", addr).await.expect("loopback takes it");
+        let liar = Liar { socket, flushed: 0, calls: 0.into() };
+        let payloads = numbered(3, 8);
+        let msgs = msgs(&payloads);
+        assert_eq!(liar.send_batch_async(&msgs).await.expect("no error"), 3);
+        let sent = poll_fn(|cx| liar.poll_send_batch(cx, &msgs)).await;
+        assert_eq!(sent.expect("no error"), 3);
+
+        let mut memory = [[0; 8]; 2];
+        let mut room = memory.each_mut().map(|buffer| mmsg::RecvMsg::new(buffer));
+        assert_eq!(liar.recv_batch_async(&mut room).await.expect("no error"), 2);
+        let received = poll_fn(|cx| liar.poll_recv_batch(cx, &mut room)).await;
+        assert_eq!(received.expect("no error"), 2);
+        let mut batch = RecvBatch::new(2, 8);
+        let received = liar.recv_into_async(&mut batch).await;
+        assert_eq!((received.expect("no error"), batch.len()), (0, 0));
+        let received = poll_fn(|cx| liar.poll_recv_into(cx, &mut batch)).await;
+        assert_eq!((received.expect("no error"), batch.len()), (0, 0));
+    });
+}

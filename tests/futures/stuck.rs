@@ -232,6 +232,31 @@ fn d7_a_future_survives_the_runtime_that_it_was_polled_in() {
     }
 }
 
+/// A runtime that nobody drives wakes nobody: the registration has to be of the one that polls now.
+#[test]
+fn d7_a_send_polled_in_another_runtime_is_woken_there() {
+    for kind in 0..KINDS {
+        let (runtime, clocks) = Clocks::of_runtime(1);
+        let (near, far) = runtime.block_on(stuck());
+        let own = watches(&near);
+        let mut send = pin!(send(&near, kind));
+        let full = fill(&near);
+        let (idle, _) = Clocks::of_runtime(0);
+        assert!(idle.block_on(async { once(send.as_mut()).await }).is_none(), "it is full");
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = send.as_mut() => panic!("it is full"),
+                () = clocks.assert_asleep_for(WATCHED) => {}
+            }
+            assert!(watches(&near) <= own + 1, "the other runtime's registration is left");
+            drain(&far, full);
+            tokio::time::timeout(NET, send).await.expect("it is woken");
+        });
+        drop(idle);
+    }
+}
+
 #[test]
 fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     const TASKS: usize = 8;

@@ -16,14 +16,14 @@ const V4_LEN: usize = 16;
 /// Bytes of `struct sockaddr_in6`.
 const V6_LEN: usize = 28;
 
-/// RecvSpace for one address: an Internet address whole, any other cut.
+/// Memory for one address: it holds any Internet address and truncates others.
 ///
-/// A quarter of a `sockaddr_storage`. The kernel writes no more than it is told there is room for,
-/// and asks for no alignment.
+/// A quarter of a `sockaddr_storage`. The kernel writes no more than `msg_namelen`, and needs no
+/// alignment.
 pub(super) type Name = [u8; NAME_LEN];
 pub(super) const NAME_LEN: usize = 32;
 
-/// An address as the system calls take and give it, or none. It is read when it is asked for.
+/// An address in the system's form, or none; decoded on request.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddr {
     name: Name,
@@ -31,7 +31,7 @@ pub(crate) struct RawAddr {
     len: u32,
 }
 
-/// The same, lent: its two halves may lie in different places.
+/// A borrowed [`RawAddr`], whose name and length may be in different places.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddrRef<'a> {
     name: &'a Name,
@@ -59,7 +59,7 @@ impl RawAddr {
         RawAddrRef { name: &self.name, len: self.len }
     }
 
-    /// Where the kernel may write an address; [`set_len`](Self::set_len) then takes it.
+    /// Memory for the kernel to write an address; then call [`set_len`](Self::set_len).
     #[inline]
     pub(super) fn space_mut(&mut self) -> &mut Name {
         &mut self.name
@@ -85,13 +85,13 @@ impl<'a> RawAddrRef<'a> {
         decode(self.name, self.len as usize)
     }
 
-    /// Whether both are the same address. Behind its length, a name is as it was made: zero.
+    /// Whether both are the same address. The bytes after a name's length are zero.
     #[inline]
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
         self.len == other.len && self.name == other.name
     }
 
-    /// What a header is to hold.
+    /// Name and length for a header.
     #[inline]
     pub(super) fn parts(self) -> Option<(&'a Name, usize)> {
         (self.len > 0).then_some((self.name, self.len as usize))
@@ -135,7 +135,7 @@ fn family_of(bytes: [u8; 2]) -> i32 {
     bytes[1].into()
 }
 
-/// Writes `addr` and gives its length in bytes.
+/// Writes an address and returns its length in bytes.
 #[inline]
 pub(super) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     out[2..4].copy_from_slice(&addr.port().to_be_bytes());

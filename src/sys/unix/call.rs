@@ -22,7 +22,7 @@ use crate::sys::{Backend, CallResult};
 /// A message to a peer that is gone must not end the process by a signal.
 const SEND_FLAGS: c_int = libc::MSG_NOSIGNAL;
 
-/// Receives into wired headers, by one multi-message call or one by one.
+/// Receives into wired headers, with one multi-message call or a call for each message.
 #[inline]
 pub(super) fn recv(
     backend: Backend,
@@ -31,8 +31,8 @@ pub(super) fn recv(
     flags: RecvFlags,
 ) -> CallResult {
     let flags = native_flags(flags);
-    // One message: the single-message call costs less, and everybody has it. None: FreeBSD's
-    // recvmmsg receives a message even then.
+    // For one message the single-message call costs less. For none, FreeBSD's recvmmsg would
+    // receive a message.
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
@@ -45,11 +45,10 @@ pub(super) fn recv(
     msg::recv(socket, wired, flags)
 }
 
-/// Sends wired headers, by one multi-message call or one by one.
+/// Sends wired headers, with one multi-message call or a call for each message.
 ///
-/// A multi-message call that sent less than all does not say why, and the kernel has forgotten it:
-/// an ICMP error that arrived meanwhile is told only once. So the rest goes one by one: a message
-/// that cannot be sent says so, and one that an ICMP error stopped is sent.
+/// After a partial `sendmmsg` the kernel has dropped the error that ended it. The rest is sent one by
+/// one: a message that cannot be sent meets its error, and one that an ICMP error stopped is sent.
 #[inline]
 pub(super) fn send(
     backend: Backend,
@@ -71,7 +70,7 @@ pub(super) fn send(
     msg::send(socket, wired, SEND_FLAGS)
 }
 
-/// Sends a message of these bytes, to `dest` if there is one.
+/// Sends one plain message, to `dest` if there is one.
 #[inline]
 pub(crate) fn send_plain(
     socket: BorrowedSocket<'_>,
@@ -85,14 +84,14 @@ pub(crate) fn send_plain(
     retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
 }
 
-/// Whether `error` says that there are no multi-message calls here, rather than that a message
-/// failed; if so, they are not tried again in this process.
+/// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if
+/// so, the process does not try them again.
 #[cfg(mmsg_calls)]
 #[cold]
 fn calls_are_missing(error: &io::Error) -> bool {
     let missing = match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
-        // A sandbox's, or a firewall's for one datagram.
+        // From a sandbox, or from a firewall for one datagram.
         Some(libc::EPERM) => !mmsg::permitted(),
         _ => false,
     };
@@ -104,7 +103,7 @@ fn calls_are_missing(error: &io::Error) -> bool {
 
 #[inline]
 fn native_flags(flags: RecvFlags) -> c_int {
-    // Descriptors that come must not reach programs that this one starts.
+    // Child processes must not inherit received descriptors.
     #[cfg(not(target_vendor = "apple"))]
     let mut native = libc::MSG_CMSG_CLOEXEC;
     #[cfg(target_vendor = "apple")]
@@ -122,7 +121,7 @@ fn native_flags(flags: RecvFlags) -> c_int {
     if flags.contains(RecvFlags::ERROR_QUEUE) {
         native |= libc::MSG_ERRQUEUE;
     }
-    // As an input flag it is Linux's own (recv(2)); elsewhere it may be refused.
+    // As an input flag it is Linux's own (recv(2)); elsewhere it may be rejected.
     if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
         native |= libc::MSG_TRUNC;
     }

@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
 use crate::sys::Direction;
 
-/// Tells each event of a socket in one direction once, and every error of the socket.
+/// Reports each event of a socket in one direction once, and every error of the socket.
 ///
 /// Its descriptor is readable when there is an event to take, and never has an error of its own: an
 /// error of the socket is an event like any other. It does not keep the socket open.
@@ -17,6 +18,7 @@ use crate::sys::Direction;
 pub(crate) struct Events {
     epoll: OwnedFd,
     socket: RawFd,
+    inode: Option<u64>,
     mask: c_int,
 }
 
@@ -33,7 +35,9 @@ impl Events {
             Direction::Receive => libc::EPOLLIN,
             Direction::Send => libc::EPOLLOUT,
         };
-        let events = Self { epoll, socket: socket.as_raw_fd(), mask: ready | libc::EPOLLET };
+        let inode = inode(socket.as_raw_fd());
+        let mask = ready | libc::EPOLLET;
+        let events = Self { epoll, socket: socket.as_raw_fd(), inode, mask };
         events.control(libc::EPOLL_CTL_ADD)?;
         Ok(events)
     }
@@ -41,7 +45,7 @@ impl Events {
     /// Takes what has happened since the last call, and says whether anything has.
     pub(crate) fn take(&self) -> io::Result<bool> {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for one event, and one is asked for.
+        // SAFETY: memory for one event, and at most one is returned.
         match unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, 0) } {
             -1 => match io::Error::last_os_error() {
                 // There may be one, so the caller looks.
@@ -52,11 +56,15 @@ impl Events {
         }
     }
 
-    /// Whether the socket is still open. What is so now (ready, in error) is an event once more.
+    /// The number of the socket's descriptor.
+    pub(crate) fn socket(&self) -> RawFd {
+        self.socket
+    }
+
+    /// Whether that number is still the socket's.
     pub(crate) fn is_open(&self) -> bool {
-        // Once the socket is closed, the kernel does not know it here: not under its number, which
-        // another may have by now.
-        self.control(libc::EPOLL_CTL_MOD).is_ok()
+        // By another `EPOLL_CTL_MOD` the kernel would say so, too, and report the state as a new event.
+        inode(self.socket) == self.inode
     }
 
     fn control(&self, operation: c_int) -> io::Result<()> {
@@ -75,6 +83,22 @@ impl AsRawFd for Events {
     fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
+}
+
+/// The inode that a descriptor stands for: of sockets each has its own. `None` if nothing is open
+/// under this number.
+fn inode(number: RawFd) -> Option<u64> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: room for one `stat`, which is read where the call has filled it.
+    let stat = unsafe {
+        match libc::fstat(number, stat.as_mut_ptr()) {
+            0 => stat.assume_init(),
+            _ => return None,
+        }
+    };
+    // Some platforms have 32 bits of it.
+    #[allow(clippy::unnecessary_cast)]
+    Some(stat.st_ino as u64)
 }
 
 /// Whether the socket has an error to return or something in its error queue. Takes neither.

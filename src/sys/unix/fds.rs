@@ -1,4 +1,4 @@
-//! Descriptors that come in control data (`SCM_RIGHTS`): owned from the system call on.
+//! Received descriptors (`SCM_RIGHTS`), owned from the system call on.
 //!
 //! The kernel makes them for this process during a receive and leaves their numbers in the control
 //! data. Each backend calls [`own`] right after its system call, which makes each number an
@@ -20,8 +20,7 @@ use crate::sys::{CONTROL_SPACE, Layout, numbers};
 /// What the control data has in place of a descriptor's number: the kernel's "no descriptor".
 const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
 
-/// Descriptors that were asked for, each with the index of the message that it came with, in the
-/// order of their received.
+/// Received descriptors that the caller asked for, each with the index of its message, in order.
 #[derive(Default)]
 pub(crate) struct ReceivedFds {
     list: Vec<(usize, OwnedFd)>,
@@ -112,7 +111,7 @@ fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32, bool)) {
     }
 }
 
-/// The others are told to by a flag of the receive.
+/// Other systems have a flag of the receive for it.
 #[cfg(not(target_vendor = "apple"))]
 fn close_on_exec(fd: OwnedFd) -> OwnedFd {
     fd
@@ -161,7 +160,7 @@ mod tests {
         let other = (numbers::TOS, &[9, 9, 9, 9][..]);
         let messages = [
             other,
-            // A number that was cut off is none.
+            // A truncated number is ignored.
             (numbers::RIGHTS, &[&numbers[..], &[1, 2, 3]].concat()[..]),
             (numbers::PIDFD, &error),
             other,

@@ -6,7 +6,7 @@ use super::cmsg::{option, option_bytes};
 use super::socket::{BorrowedSocket, is_inet};
 use crate::sys::{CallResult, numbers};
 
-/// Whether an error is one of those that ICMP messages are turned into.
+/// Whether the kernel may return this error because of an ICMP message.
 #[cold]
 pub(super) fn is_from_network(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
@@ -39,11 +39,11 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
     [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
 }
 
-/// Whether the socket's receive buffer, which the error queue shares, has room for one more report.
-/// Linux drops a report without (`sock_queue_err_skb` in net/core/skbuff.c): then the error that a
-/// call returns is all that tells of it.
+/// Whether the socket's receive buffer, which the error queue shares, has space for one more report.
+/// Otherwise Linux drops the report (`sock_queue_err_skb` in net/core/skbuff.c), and only the call's
+/// error remains.
 ///
-/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
+/// True if the kernel does not report it: `SO_MEMINFO` came with Linux 4.12.
 pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
@@ -51,6 +51,6 @@ pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
     let [u0, u1, u2, u3, s0, s1, s2, s3] = info;
     let (used, size) = (u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3]));
-    // Of the smallest buffers, a report may take half.
+    // In a tiny buffer, a report may take half.
     used.saturating_add(REPORT.min(size / 2)) < size
 }

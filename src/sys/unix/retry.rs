@@ -1,8 +1,7 @@
-//! System calls that ended early are made again.
+//! Repeats system calls that ended early.
 //!
-//! Two events end a call that has nothing to do with them: a signal (`EINTR`), and the ICMP error of
-//! another datagram. The call is then made again, for as long as the socket's timeout leaves: the
-//! kernel itself would begin the timeout anew.
+//! Two unrelated events end a call: a signal (`EINTR`), and the ICMP error of another datagram. The
+//! call is repeated for the rest of the socket's timeout, which the kernel would restart.
 
 use std::io;
 use std::thread;
@@ -16,13 +15,13 @@ use super::poll::poll;
 use super::socket::BorrowedSocket;
 use crate::sys::{Direction, numbers};
 
-/// How often a call that does not wait is made. Each try takes one error off the socket, and an error
-/// takes longer to read_back than a try: more in a row than this is no accident.
+/// The most tries of a call that does not wait. Each try takes one error off the socket, faster than
+/// errors arrive.
 const TRIES: usize = 1_000;
 /// How long to sleep where `poll` says that a socket is ready and the call says that it is not.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Makes a system call with `flags`, and again for as long as other events end it early.
+/// Makes a system call with `flags`, and repeats it while unrelated events end it early.
 #[inline]
 pub(super) fn retry<T>(
     socket: BorrowedSocket<'_>,
@@ -30,25 +29,25 @@ pub(super) fn retry<T>(
     flags: c_int,
     mut call: impl FnMut(c_int) -> io::Result<T>,
 ) -> io::Result<T> {
-    // Read before every call that may wait: afterwards nobody can tell how long it has waited.
+    // Needed to know afterwards how long the call has waited.
     let start = (flags & libc::MSG_DONTWAIT == 0).then(Instant::now);
     match call(flags) {
         Err(error) if ended_early(socket, direction, &error) => {
-            Again { socket, direction, flags, call }.make(start)
+            Repeat { socket, direction, flags, call }.make(start)
         }
         result => result,
     }
 }
 
-/// A call that is to be made again.
-struct Again<'s, C> {
+/// A call to repeat.
+struct Repeat<'s, C> {
     socket: BorrowedSocket<'s>,
     direction: Direction,
     flags: c_int,
     call: C,
 }
 
-impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
+impl<T, C: FnMut(c_int) -> io::Result<T>> Repeat<'_, C> {
     /// Makes the call, which began at `start` if it may wait.
     #[cold]
     fn make(mut self, start: Option<Instant>) -> io::Result<T> {
@@ -66,7 +65,7 @@ impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
         }
     }
 
-    /// Makes the call until other events do not end it, `most` times at most.
+    /// Repeats the call while unrelated events end it, `most` times at most.
     fn repeat(&mut self, most: usize) -> io::Result<T> {
         let mut result = (self.call)(self.flags);
         for _ in 1..most {
@@ -80,7 +79,7 @@ impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
         result
     }
 
-    /// Makes the call without waiting in it, and waits by `poll` in between.
+    /// Repeats the call without waiting in it, and waits with `poll` in between.
     fn repeat_until(&mut self, deadline: Instant) -> io::Result<T> {
         self.flags |= libc::MSG_DONTWAIT;
         let mut was_ready = false;
@@ -107,14 +106,14 @@ impl<T, C: FnMut(c_int) -> io::Result<T>> Again<'_, C> {
     }
 }
 
-/// Whether a call failed by something that it has no part in.
+/// Whether an unrelated event ended the call.
 #[cold]
 fn ended_early(socket: BorrowedSocket<'_>, direction: Direction, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted
         || (direction == Direction::Receive && is_of_another(socket, error))
 }
 
-/// Whether a receive took the ICMP error of a datagram that somebody sent to somebody else.
+/// Whether a receive returned the ICMP error of a datagram to another destination.
 ///
 /// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an earlier
 /// datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is lost. The

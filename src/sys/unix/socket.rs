@@ -94,8 +94,7 @@ pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
-/// The option set on the socket by which its datagrams depend on how they are handed over: a segment
-/// size of its own, or messages held back to be joined (udp(7)).
+/// The name of an option that is set on the socket and splits or joins messages (udp(7)).
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
     let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
     let is_set = |name| option(socket, name).is_ok_and(|value| value != 0);

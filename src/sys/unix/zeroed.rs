@@ -72,7 +72,7 @@ impl<T: Plain> Zeroed<T> {
     ///
     /// # Errors
     ///
-    /// `OutOfMemory` if there is no room for them.
+    /// `OutOfMemory` if the allocation fails.
     pub(super) fn try_new(len: usize) -> io::Result<Self> {
         let layout = Layout::array::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         if layout.size() == 0 {
@@ -108,7 +108,7 @@ impl<T: Plain> DerefMut for Zeroed<T> {
     }
 }
 
-/// Goes through elements, and through two other things beside them.
+/// Zips elements with two other iterators.
 pub(super) struct ZipSlots<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
 
 // SAFETY: of the elements it is a shared reference, and these may be shared: see `Zeroed`. It has no

@@ -1,11 +1,10 @@
 //! Wiring for GSO: many datagrams in one message, which the kernel segments.
 //!
-//! A run's messages share a header. Their buffers become a row of iovecs; neighbours in memory become
-//! one iovec, and small ones that are no neighbours are copied together, since the kernel takes longer
-//! over an iovec than a copy of so few bytes takes.
+//! A run's messages share a header. Their buffers become a row of iovecs: adjacent buffers become one
+//! iovec, and other small ones are copied together, since an iovec costs the kernel more than the copy.
 //!
-//! A header says all about its batch. So the datagrams of one that the kernel rejected are wired from
-//! it, and no message is asked twice.
+//! A header describes its batch completely, so the datagrams of a rejected batch are wired from the
+//! header, not from the messages.
 
 use std::borrow::Borrow;
 use std::io;
@@ -31,7 +30,7 @@ use crate::sys::{Backend, CallResult, GsoBatch, Layout, MAX_BUFFERS, Memory};
 
 /// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
 const COPY_MAX: usize = 512;
-/// Buffers that there is memory for, for each message that there is room for.
+/// Iovecs for each message of the capacity.
 const IOVECS: usize = 4;
 
 /// What GSO needs beside the headers; no memory until it is used.
@@ -65,7 +64,7 @@ impl Gso {
         }
     }
 
-    /// Follows the headers, if it is in use: no later call is to grow what this one can.
+    /// Grows with the headers, if in use, so that no later call has to.
     pub(super) fn resize(&mut self, capacity: usize) {
         if !self.copies.is_empty() {
             *self = Self::new();
@@ -85,8 +84,7 @@ impl Gso {
 }
 
 impl Gso {
-    /// Points headers at messages in order, runs of them as GSO batches, as many as there is room
-    /// for.
+    /// See [`Headers::wire_batches`](super::Headers::wire_batches).
     #[inline]
     pub(super) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
@@ -157,7 +155,7 @@ struct Wiring<'a, 's> {
 }
 
 impl Wiring<'_, '_> {
-    /// Whether the row of buffers has room for those of a message.
+    /// Whether the row of iovecs has space for a message's buffers.
     #[inline]
     fn has_capacity_for<'m>(&self, msg: &impl Outgoing<'m>) -> bool {
         let needed = match *msg.content().borrow() {
@@ -169,7 +167,7 @@ impl Wiring<'_, '_> {
         needed <= self.buffers.left()
     }
 
-    /// Wires a message and those of `msgs` that can go with it. Gives the one after them.
+    /// Wires a message and those of `msgs` that join it. Returns the message after them.
     #[inline(always)]
     fn wire<'m, M: Outgoing<'m>>(
         &mut self,
@@ -179,7 +177,7 @@ impl Wiring<'_, '_> {
         let (i, start) = (self.wired.len(), self.buffers.used);
         let callers = self.begin(msg)?;
         let used = self.buffers.used - start;
-        // What is not in the row cannot be continued there.
+        // Nothing can be joined to a message whose buffers are not in the row.
         let limits = if used == 0 { Limits::NO_GSO } else { self.limits };
         let most = self.buffers.left().min(MAX_BUFFERS - used);
         let mut run = Run::start(msg, limits, most);
@@ -206,8 +204,7 @@ impl Wiring<'_, '_> {
         Ok(next)
     }
 
-    /// Wires the first message of a run as if it were the only one. Gives the segment size that it has
-    /// from the caller, if it has one.
+    /// Wires the first message of a run as if it were the only one. Returns its own segment size.
     #[inline]
     fn begin<'m>(&mut self, msg: &impl Outgoing<'m>) -> Result<Option<usize>, io::ErrorKind> {
         let i = self.wired.len();
@@ -282,7 +279,7 @@ struct Buffers<'a> {
 }
 
 impl Buffers<'_> {
-    /// Buffers that there is room for.
+    /// Free iovecs.
     #[inline(always)]
     fn left(&self) -> usize {
         self.row.len() - self.used
@@ -372,7 +369,7 @@ impl WiredBatches<'_> {
         self.unsendable
     }
 
-    /// Sends headers as they are. The step is of headers.
+    /// Sends headers as they are. The result counts headers.
     pub(crate) fn send(
         &mut self,
         backend: Backend,
@@ -384,8 +381,8 @@ impl WiredBatches<'_> {
         call::send(backend, socket, &mut headers)
     }
 
-    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as there is room
-    /// for. Gives their number; the step is of them.
+    /// Sends the datagrams of header `i` one by one, from number `first` on. Returns how many were
+    /// offered; the result counts datagrams.
     pub(crate) fn send_segments(
         &mut self,
         backend: Backend,
@@ -400,7 +397,7 @@ impl WiredBatches<'_> {
         (headers.len(), call::send(backend, socket, &mut headers))
     }
 
-    /// What header `i` says beside its segment size: the address, control data and payload.
+    /// The address, control data without the segment size, and payload of header `i`.
     pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
         let (name, control, payload) = msg::memory(&self.headers, i);
         Memory { name, control: &control[self.wired[i].segment_control..], payload }

@@ -1,4 +1,4 @@
-//! RecvSpace for one message, into its header; and what the kernel wrote there, out of it.
+//! Wires one message's buffers into a header, and reads back what the kernel wrote.
 
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -10,9 +10,9 @@ use crate::sys::unix::addr::NAME_LEN;
 use crate::sys::unix::header::{Control, Header};
 use crate::sys::unix::socket::is_inet;
 
-/// Points a header at the message's buffer, and at room for its address and control data; sets
-/// every field that the kernel reads or writes. Says whether the message is plain: one buffer, and
-/// none for control data.
+/// Points a header at memory for payload, address and control data, and sets every field that the kernel
+/// reads or writes. Returns whether the message is plain: one buffer and no memory of its own for
+/// control data.
 #[inline]
 pub(super) fn wire_space(
     header: &mut Header,
@@ -38,7 +38,7 @@ pub(super) fn wire_space(
     plain
 }
 
-/// Points a header at buffers and room for control data of any kind.
+/// The same for a message that is not plain.
 #[cold]
 fn wire_full_space(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Control) {
     let (buffers, control, source) = msg.full_space();
@@ -48,7 +48,7 @@ fn wire_full_space(hdr: &mut libc::msghdr, msg: &mut RecvMsg<'_>, own: &mut Cont
     hdr.msg_name = source.space_mut().as_mut_ptr().cast();
 }
 
-/// What the headers of received messages have in common.
+/// A summary of the headers of one receive.
 pub(super) struct BatchSummary {
     /// Whether any has control data.
     pub(super) control: bool,
@@ -60,12 +60,12 @@ pub(super) struct BatchSummary {
 
 #[inline]
 pub(super) fn summarize(socket: BorrowedFd<'_>, headers: &[Header]) -> BatchSummary {
-    // All of them at once, without a branch for each: mostly there is nothing to be found.
+    // One fold without branches: usually there is neither.
     let (control, flags) = headers.iter().fold((0, 0), |(control, flags), header| {
         (control | header.msg_hdr.msg_controllen, flags | header.msg_hdr.msg_flags)
     });
-    // Linux gives the end only to a call that waits, so as the first message; the BSDs give it to
-    // every call, so as the last one, too.
+    // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
+    // so also as the last one.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
     let ended = ended && is_inet(socket);
     let end = if ended { headers.iter().position(is_end) } else { None };
@@ -113,8 +113,8 @@ pub(super) fn reset(header: &mut Header) {
     hdr.msg_flags = 0;
 }
 
-/// What the kernel wrote into a header, with the segment size from its control data; `from_inet` says
-/// whether the message came from an Internet address.
+/// What the kernel reported in a header, with the segment size from its control data; `from_inet` returns
+/// whether the source is an Internet address.
 #[inline]
 pub(super) fn received(
     header: &Header,
@@ -122,7 +122,7 @@ pub(super) fn received(
     from_inet: impl FnOnce() -> bool,
 ) -> Received {
     let hdr = &header.msg_hdr;
-    // Two bits looked at: whatever else a system leaves in the flags does not matter.
+    // Systems may leave other bits in the flags.
     let is_set = |flag| hdr.msg_flags & flag != 0;
     let control = is_set(libc::MSG_CTRUNC);
     Received {
@@ -138,8 +138,8 @@ pub(super) fn received(
     }
 }
 
-/// Whether a header holds nothing and came from nowhere. An Internet socket gives that only when
-/// it is shut down: its datagrams have a source, empty or not.
+/// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
+/// down: even its empty datagrams have a source.
 #[inline]
 fn is_end(header: &Header) -> bool {
     header.msg_len == 0 && header.msg_hdr.msg_namelen == 0

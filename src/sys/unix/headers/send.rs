@@ -15,7 +15,7 @@ use crate::sys::unix::addr::{self, Name};
 use crate::sys::unix::header::{Control, Header, Row};
 use crate::sys::unix::socket::peer_is_v4;
 
-/// Points a header at a message's destination: a copy of it, or itself where it is ready.
+/// Points a header at a message's destination: at a copy, or at the message's own `sockaddr`.
 #[inline]
 pub(super) fn wire_dest(hdr: &mut libc::msghdr, copy: &mut Name, dest: DestRef<'_, '_>) {
     let name = match dest {
@@ -31,8 +31,8 @@ pub(super) fn wire_dest(hdr: &mut libc::msghdr, copy: &mut Name, dest: DestRef<'
     };
 }
 
-/// Points a header at a message's address and its one buffer. False if there is more to it than
-/// that: then the address alone is done.
+/// Points a header at a message's destination and its one buffer. False if the message is not plain:
+/// then only the destination is wired.
 #[inline]
 pub(super) fn wire_plain<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) -> bool {
     let (hdr, iovec) = (&mut header.msg_hdr, &mut row.iovec);
@@ -47,21 +47,21 @@ pub(super) fn wire_plain<'m>(header: &mut Header, row: &mut Row, msg: &impl Outg
     true
 }
 
-/// Wires what is more than plain.
+/// Wires messages that are not plain, and encodes their control data.
 pub(super) struct ControlWriter<'a, 's> {
     socket: BorrowedFd<'s>,
     controls: &'a mut [Control],
     /// The address of the first header.
     first: *const Header,
-    /// The first message that cannot be sent, and why. Those after it are wired for nothing: what
-    /// plain messages cost matters more.
+    /// The first message that cannot be sent, and why. Those after it are wired in vain, which costs
+    /// plain messages nothing.
     pub(super) unsendable: Option<(usize, io::ErrorKind)>,
-    /// Wishes that are written out already: one message after the other has the same, mostly.
-    written: Option<LastControl>,
+    /// The control data written last: consecutive messages usually have the same options.
+    last: Option<LastControl>,
 }
 
-/// Wishes as control messages in the room of an earlier header, which later ones may point at, too:
-/// the kernel only reads them.
+/// Encoded options in an earlier header's control data, at which later headers may point, since the
+/// kernel only reads it.
 struct LastControl {
     meta: SendMeta,
     family: Option<bool>,
@@ -75,14 +75,12 @@ impl<'a, 's> ControlWriter<'a, 's> {
         controls: &'a mut [Control],
         first: *const Header,
     ) -> Self {
-        Self { socket, controls, first, unsendable: None, written: None }
+        Self { socket, controls, first, unsendable: None, last: None }
     }
 
-    /// Points a header at the message's buffers and control data. Takes the message as it comes: one
-    /// that is lent lives in memory, not in registers, also where it turns out to be plain.
+    /// Points a header at the message's buffers and control data.
     ///
-    /// Said to be cold so that the loop over plain messages has the registers to itself: that is an
-    /// instruction a message there, and none here.
+    /// Cold, and by value, so that the loop over plain messages keeps its registers.
     #[cold]
     #[inline(never)]
     pub(super) fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: impl Outgoing<'m>) {
@@ -99,19 +97,19 @@ impl<'a, 's> ControlWriter<'a, 's> {
             SendBuffers::Many(_) => wire_buffers(hdr, &mut row.iovec, *buffers),
         }
         let family = family(msg.dest());
-        match &self.written {
-            Some(written) if written.is(meta, family) && control.is_empty() => {
-                hdr.msg_control = written.control;
-                hdr.msg_controllen = written.len as _;
+        match &self.last {
+            Some(last) if last.is(meta, family) && control.is_empty() => {
+                hdr.msg_control = last.control;
+                hdr.msg_controllen = last.len as _;
             }
             _ => self.write(header, msg.dest(), control, *meta),
         }
     }
 
-    /// Writes a message's wishes into its header's own room.
+    /// Encodes a message's options into its header's own control data.
     #[inline(never)]
     fn write(&mut self, header: &mut Header, dest: DestRef<'_, '_>, raw: &[u8], meta: SendMeta) {
-        // Counting would cost plain messages, too.
+        // A counter would cost plain messages, too.
         let i = (ptr::from_ref(header).addr() - self.first.addr()) / size_of::<Header>();
         let hdr = &mut header.msg_hdr;
         let wired = wire_control(hdr, &mut self.controls[i], dest, raw, meta, self.socket);
@@ -119,7 +117,7 @@ impl<'a, 's> ControlWriter<'a, 's> {
             self.unsendable = self.unsendable.or(Some((i, kind)));
         } else if raw.is_empty() {
             let (control, len) = (hdr.msg_control, hdr.msg_controllen as usize);
-            self.written = Some(LastControl { meta, family: family(dest), control, len });
+            self.last = Some(LastControl { meta, family: family(dest), control, len });
         }
     }
 }
@@ -131,8 +129,7 @@ impl LastControl {
     }
 }
 
-/// Whether a destination has its wishes by IPv4's control messages; `None` for the socket's peer,
-/// of whom the system knows.
+/// Whether a destination takes IPv4's control messages; `None` for a connected socket's peer.
 #[inline(always)]
 fn family(dest: DestRef<'_, '_>) -> Option<bool> {
     match dest {
@@ -142,8 +139,8 @@ fn family(dest: DestRef<'_, '_>) -> Option<bool> {
     }
 }
 
-/// Points a header at buffers of any kind. Called cold, so that plain messages have the
-/// processor's registers to themselves.
+/// Points a header at one buffer or several. Cold, so that the loop over plain messages keeps its
+/// registers.
 #[cold]
 #[inline(never)]
 pub(super) fn wire_buffers(hdr: &mut libc::msghdr, iovec: &mut iovec, buffers: SendBuffers<'_>) {
@@ -162,8 +159,8 @@ pub(super) fn wire_buffers(hdr: &mut libc::msghdr, iovec: &mut iovec, buffers: S
     }
 }
 
-/// Points a header at a message's control messages: the ones that the caller has made, or those
-/// and the message's wishes together, written into the header's own room.
+/// Points a header at a message's control messages: the caller's, or if the message has options, those
+/// and the caller's together in the header's own control data.
 #[cold]
 #[inline(never)]
 pub(super) fn wire_control(
@@ -180,7 +177,7 @@ pub(super) fn wire_control(
         let written = meta.encode(is_v4(dest, socket), control, &mut own.0);
         (own.0.as_mut_ptr(), written.map_err(Unencodable::kind)?)
     };
-    // Some systems look at the pointer alone, and a slice of no bytes points anywhere.
+    // Some systems check the pointer alone, and an empty slice's pointer is arbitrary.
     hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
     hdr.msg_controllen = len as _;
     Ok(())

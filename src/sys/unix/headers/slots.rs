@@ -52,7 +52,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// All of it together fits an `isize`: the caller has checked.
+    /// The caller has checked that the total fits an `isize`.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Slots {
         }
     }
 
-    /// Sets anew what the kernel overwrote: work for what arrived, not for what is offered.
+    /// Resets the headers that the kernel wrote to, and no others.
     #[inline]
     fn reset_used(&mut self) {
         self.headers[..self.touched].iter_mut().for_each(reset);
@@ -140,8 +140,7 @@ impl Slots {
         self.single = true;
     }
 
-    /// Goes through the `n` messages that were received, if each of them is one whole datagram,
-    /// and through none otherwise.
+    /// Iterates over the `n` received messages, if each of them is a single whole datagram.
     #[inline]
     pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
         let slots = self.slots.chunks_exact(self.stride);
@@ -159,7 +158,7 @@ impl Slots {
         Message::new(data, self.source(i), received, Meta::new(meta, raw))
     }
 
-    /// What arrived in slot `i`, and how many bytes of it are there.
+    /// What was received in slot `i`, and how many bytes of it are there.
     #[inline]
     pub(crate) fn received_in(&self, i: usize) -> (Received, usize) {
         let header = &self.headers[i];
@@ -188,8 +187,7 @@ impl Slots {
         &payload[..payload.len().min(len)]
     }
 
-    /// Whether descriptors that come with messages are kept, rather than closed. Closes those that
-    /// are there.
+    /// Sets whether received descriptors are stored or closed. Closes the stored ones.
     pub(crate) fn accept_fds(&mut self, on: bool) {
         self.fds = on.then(ReceivedFds::new);
     }
@@ -230,7 +228,7 @@ fn parts(slot: &[u8]) -> (&Name, &[u8]) {
     slot.split_first_chunk().expect("a slot is longer than an address")
 }
 
-/// Goes through messages that are one whole datagram each.
+/// Iterates over messages that are single whole datagrams.
 #[derive(Clone)]
 pub(crate) struct Singles<'a>(
     ZipSlots<'a, Header, slice::ChunksExact<'a, u8>, slice::Iter<'a, RecvMeta>>,
@@ -245,7 +243,7 @@ impl<'a> Iterator for Singles<'a> {
         let (name, payload) = parts(slot);
         let data = &payload[..payload.len().min(header.msg_len as usize)];
         let source = RawAddrRef::new(name, source_len(header));
-        // Where nobody asks for it, none of this is done.
+        // Sockets without metadata pay for one comparison.
         let meta = Meta::new((header.msg_hdr.msg_controllen > 0).then_some(meta), &[]);
         Some(Datagram::whole(data, source, meta))
     }

@@ -12,7 +12,7 @@ use crate::sys::unix::zeroed::Zeroed;
 use crate::sys::{GsoBatch, MAX_BUFFERS};
 
 /// Memory for the datagrams of one batch of up to [`MAX_SEGMENTS`], allocated when the first is
-/// rejected. A message with a segment size may have more, and takes several turns.
+/// rejected. A message with a segment size may have more, and takes several calls.
 pub(super) struct Split {
     headers: Zeroed<Header>,
     iovecs: Zeroed<iovec>,
@@ -31,8 +31,8 @@ impl Split {
         }
     }
 
-    /// Points headers at the datagrams of a batch from number `first` on, as many as there is room
-    /// for: one at least, if there are any.
+    /// Points headers at the datagrams of a batch from number `first` on, up to the capacity but at least
+    /// one, if there are any.
     ///
     /// `whole` is the batch's header, of whose control data the first `segment_control` bytes ask for
     /// the segmentation; `buffers` are those that it points to.
@@ -58,7 +58,7 @@ impl Split {
             hdr.msg_iovlen = iovecs as _;
             let control_len = whole.msg_controllen as usize - segment_control;
             let control = whole.msg_control.cast::<u8>().wrapping_add(segment_control);
-            // Some systems look at the pointer alone.
+            // Some systems check the pointer alone.
             hdr.msg_control = if control_len == 0 { ptr::null_mut() } else { control.cast() };
             hdr.msg_controllen = control_len as _;
             hdr.msg_flags = 0;

@@ -6,8 +6,8 @@
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 //!
-//! What is not here is in the messages: several buffers of a send, the buffers of a receive, and
-//! the room for its address.
+//! The messages themselves hold the rest: several buffers of a send, the buffers of a receive and its
+//! source address.
 //!
 //! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
 //! headers hold. Between calls the rows are numbers that nobody follows.
@@ -53,16 +53,16 @@ impl Headers {
         }
     }
 
-    /// Messages there is room for.
+    /// Capacity in messages.
     pub(crate) fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// Makes room for `n` messages, at most [`MAX_BATCH`].
+    /// Grows to `n` messages, at most [`MAX_BATCH`].
     ///
     /// # Errors
     ///
-    /// `OutOfMemory`; the room is as before then.
+    /// `OutOfMemory`; the capacity is unchanged.
     #[inline]
     pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
         if n <= self.capacity() {
@@ -71,14 +71,14 @@ impl Headers {
         self.resize(n.next_power_of_two().min(MAX_BATCH))
     }
 
-    /// Gives back the room beyond `n` messages, if there is memory for the smaller one.
+    /// Shrinks to `n` messages, if there is memory for the smaller storage.
     pub(crate) fn shrink_to(&mut self, n: usize) {
         if n < self.capacity() {
             let _ = self.resize(n);
         }
     }
 
-    /// There is nothing to carry over: every wiring writes all that it will use.
+    /// Copies nothing: every wiring writes all that it uses.
     #[cold]
     fn resize(&mut self, n: usize) -> io::Result<()> {
         let (headers, rows) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
@@ -88,8 +88,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Sends messages in order, as many as there is room for; see the contract in [`super`].
-    /// Also says how many were taken from the iterator.
+    /// Sends messages in order, up to the capacity; see the contract in [`crate::sys`]. Also returns
+    /// how many messages it took from the iterator.
     #[inline]
     pub(crate) fn send<'m, M: Outgoing<'m>>(
         &mut self,
@@ -101,7 +101,7 @@ impl Headers {
         send_wired(backend, socket, &mut wired)
     }
 
-    /// Sends as [`send`](Self::send) does, what an iterator of any kind gives.
+    /// Like [`send`](Self::send), for a `dyn` iterator.
     pub(crate) fn send_from<'m>(
         &mut self,
         backend: Backend,
@@ -112,8 +112,7 @@ impl Headers {
         send_wired(backend, socket, &mut wired)
     }
 
-    /// Points headers at messages in order, runs of them as GSO batches, as many as there is capacity
-    /// for.
+    /// Wires messages in order, up to the capacity, and joins them into GSO batches.
     #[inline]
     pub(crate) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,
@@ -125,7 +124,7 @@ impl Headers {
         gso.wire_batches(headers, rows, controls, socket, msgs, limits)
     }
 
-    /// Receives into `msgs`, at most as many as there is room for; see the contract in [`super`].
+    /// Receives into `msgs`, up to the capacity; see the contract in [`crate::sys`].
     #[inline]
     pub(crate) fn recv(
         &mut self,
@@ -137,7 +136,7 @@ impl Headers {
         let (mut wired, plain_space) = self.wire_recv(msgs);
         let result = call::recv(backend, socket, &mut wired, flags);
         let summary = summarize(socket, &self.headers[..result.count]);
-        // In the error queue it is ordinary to have neither bytes nor a source.
+        // Messages in the error queue may have neither payload nor source.
         let end = summary.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
         let result = result.ended_at(end);
         if !plain_space {
@@ -163,7 +162,7 @@ impl Headers {
         let slots = self.headers.iter_mut().zip(&mut *self.rows);
         let mut writer = ControlWriter::new(socket, &mut self.controls, first);
         let mut count = 0;
-        // The slots come first: when they are used up, no message is taken that nobody sends.
+        // The slots come first in the zip, so that no message is taken without a slot.
         slots.zip(msgs).for_each(|((header, row), msg)| {
             if !wire_plain(header, row, &msg) {
                 writer.wire(header, row, msg);
@@ -174,8 +173,8 @@ impl Headers {
         self.wired(count, unsendable)
     }
 
-    /// The same for an iterator of any kind, whose messages are looked at where it puts them:
-    /// moving one would cost as much as wiring it.
+    /// The same for a `dyn` iterator. It wires each message in place: moving one would cost as much as
+    /// wiring it.
     fn wire_send_from<'a, 'm: 'a>(
         &'a mut self,
         socket: BorrowedFd<'_>,
@@ -196,7 +195,7 @@ impl Headers {
         self.wired(count, unsendable)
     }
 
-    /// The first `count` headers as wired for a send, or those before the one that was refused.
+    /// The first `count` headers as wired for a send, or those before the one that cannot be sent.
     #[inline]
     fn wired(
         &mut self,
@@ -208,9 +207,9 @@ impl Headers {
         SendHeaders { headers: &mut self.headers[..count], unsendable, buffers: PhantomData }
     }
 
-    /// Points the first headers at the messages' buffers, and at room for addresses and control
-    /// data; sets every field that the kernel reads or writes. Also says whether all messages are
-    /// plain: one buffer each, and none for control data.
+    /// Points the first headers at memory for payload, addresses and control data, and sets every field
+    /// that the kernel reads or writes. Also returns whether all messages are plain: one buffer each and
+    /// no memory of their own for control data.
     #[inline]
     pub(super) fn wire_recv<'a>(
         &'a mut self,
@@ -228,7 +227,7 @@ impl Headers {
     }
 }
 
-/// Gives each message the descriptors that came with it; a message that takes none closes them.
+/// Gives each message its descriptors; a message that accepts none closes them.
 fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
     msgs.iter_mut().for_each(RecvMsg::clear_fds);
     for (i, fd) in fds.drain() {
@@ -238,8 +237,8 @@ fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
     }
 }
 
-/// Sends what is wired, and says how many messages were to be sent: those, and the one that was
-/// refused, which meets its error if it is its turn.
+/// Sends the wired headers. Returns how many messages were offered, including one that cannot be sent,
+/// which returns its error once it is first.
 #[inline]
 fn send_wired(
     backend: Backend,
