@@ -81,8 +81,8 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
             }
             let counted = near.counters();
             assert_eq!((counted.sent, counted.rejected_size), (96, 0));
-            let fallbacks = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
-            assert_eq!((counted.rejected_unsupported, counted.sent_segments), fallbacks);
+            let rejected = (u64::from(!near.gso()), if near.gso() { 96 } else { 0 });
+            assert_eq!((counted.rejected_unsupported, counted.sent_segments), rejected);
         }
     });
 }
