@@ -145,6 +145,7 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
 }
 
 /// Reads the report out of a message's control data.
+#[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
 fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
     let mut report = Report { dest, ..Report::EMPTY };
     let mut stamps = (None, None);

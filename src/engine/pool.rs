@@ -23,8 +23,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let arena = ARENAS.try_with(|arenas| arenas.borrow_mut().pop()).unwrap_or_default();
-    let mut lent = Lent(Some(arena.unwrap_or_default()));
-    call(lent.0.get_or_insert_default())
+    let mut borrowed = Borrowed(Some(arena.unwrap_or_default()));
+    call(borrowed.0.get_or_insert_default())
 }
 
 /// Sends messages with an arena of this thread. A single plain message needs none.
@@ -49,9 +49,9 @@ pub fn clear_pool() {
 }
 
 /// An arena on loan; `Some` until dropped.
-struct Lent(Option<Box<MmsgBuf>>);
+struct Borrowed(Option<Box<MmsgBuf>>);
 
-impl Drop for Lent {
+impl Drop for Borrowed {
     #[inline]
     fn drop(&mut self) {
         if let Some(arena) = self.0.take() {

@@ -417,7 +417,7 @@ impl<'a> RecvMsg<'a> {
 impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
-            .field("room", &self.capacity())
+            .field("capacity", &self.capacity())
             .field("addr", &self.source)
             .field("received", &self.received)
             .finish_non_exhaustive()

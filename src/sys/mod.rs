@@ -3,7 +3,7 @@
 //! # What a target must provide
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
-//!   types of a lent and an owned socket; on Unix those of any descriptor.
+//!   types of a borrowed and an owned socket; on Unix those of any descriptor.
 //! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
 //!   `reserve` and shrinks by `shrink_to`, with `recv` and `send`:
 //!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
@@ -17,7 +17,7 @@
 //!     returns.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive.
 //! - `send_plain`, for one message by itself.
-//! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and lent.
+//! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and borrowed.
 //! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `conflicting_option`
 //!   `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;

@@ -42,12 +42,12 @@ pub(crate) const MICROSECONDS_LEN: usize = 4;
 /// `MSG_PEEK` (winsock2.h).
 const MSG_PEEK: i32 = 2;
 
-/// Lends the socket.
+/// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-/// No headers are kept; only the number of messages that a call may move.
+/// There are no headers, only the number of messages that a call may transfer.
 #[derive(Debug)]
 pub(crate) struct Headers {
     capacity: usize,
@@ -269,7 +269,7 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAddr(Option<SocketAddr>);
 
-/// The same, lent.
+/// A borrowed [`RawAddr`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAddrRef<'a>(&'a RawAddr);
 
@@ -303,7 +303,7 @@ impl RawAddrRef<'_> {
 /// What [`Slots::singles`] goes through.
 pub(crate) type Singles<'a> = option::IntoIter<Datagram<'a>>;
 
-/// Payload memory, and what arrived in it.
+/// Payload memory, and the messages received into it.
 #[derive(Debug)]
 pub(crate) struct Slots {
     payload: Vec<u8>,

@@ -168,7 +168,7 @@ mod tests {
                 let len = mem::size_of_val(&control[..]);
                 let header = header(control.as_mut_ptr(), len);
                 let mut end = 0;
-                // SAFETY: the header describes `control`, which has room for all three, and of
+                // SAFETY: the header describes `control`, which holds all three, and of
                 // which this is the only user here.
                 let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
                 for (level, ty, payload) in &messages {

@@ -154,7 +154,7 @@ pub(super) fn send_plain(
     retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
-        // SAFETY: both pointers are to as many bytes as is said beside them, lent for this call.
+        // SAFETY: both pointers are to as many bytes as the length beside them says, borrowed for this call.
         let sent =
             unsafe { libc::sendto(socket.as_raw_fd(), bytes, len, flags, name, name_len as _) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -146,7 +146,7 @@ pub(super) fn retry_unrelated_icmp_error<T>(
     tried: Tried,
     mut send: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
-    /// Each try takes one error that arrived by then; a message's own does not go away.
+    /// Each try takes one pending error off the socket; a message's own error stays.
     const TRIES: usize = 4;
     let mut result = send();
     for tries in 1 + usize::from(tried == Tried::Once)..TRIES {

@@ -55,7 +55,7 @@ fn is_raw(socket: &SockRef<'_>) -> io::Result<bool> {
     Ok(socket.r#type()? == Type::from(libc::SOCK_RAW))
 }
 
-/// Lends the socket.
+/// Borrows the socket.
 #[inline]
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_fd()
