@@ -20,10 +20,12 @@ async fn echo(socket: &UdpSocket) -> io::Result<()> {
         }
         let whole = batch.iter().filter(|d| !d.truncated());
         for reply in whole.filter_map(|d| d.reply(d.data())) {
-            queue.push(&reply)?; // It is empty, and a batch fits.
+            if let Err(error) = queue.push(&reply) {
+                eprintln!("reply: {error}"); // Only if it takes fewer bytes than a batch.
+            }
         }
         while let Err(error) = socket.flush_async(&mut queue).await {
-            eprintln!("reply: {error}"); // About the first in the queue: the others go on.
+            eprintln!("reply: {error}"); // About the first in the queue: the others follow.
             queue.pop_front();
         }
     }

@@ -83,9 +83,10 @@ impl Default for Report {
 /// - The queue shares the socket's receive buffer. When the buffer is nearly full, the kernel may drop
 ///   the report, so the call that meets the error returns it. (After the first message of a `sendmmsg`
 ///   the kernel drops that error as well.)
-/// - A datagram that this host itself finds too big is tried twice each time it is offered, and each
-///   try queues a report: two reports for the first message of a call, four for a later message, which
-///   ends the batch and is offered again by the next call.
+/// - [`Event::TooBig`] from this host itself may be reported several times for one datagram, so do not
+///   count it. On an unconnected socket such a datagram is tried twice each time it is offered, and each
+///   try queues a report: two for the first message of a call, four for a later message, which ends the
+///   batch and is offered again by the next call.
 ///
 /// ```
 /// use mmsg::{Ancillary, Event, Report, drain_errors};

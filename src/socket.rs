@@ -37,6 +37,11 @@ use crate::sys::{self, AsSocket};
 ///   a partial transfer, the call returns the count and the next call returns the error. An error that
 ///   the system reports only once is deferred: the crate stores it for up to a minute, for any
 ///   descriptor of the socket.
+/// - One error is about no message of the call: `ConnectionRefused` on a connected UDP socket says that
+///   an earlier datagram was refused. The first message was not tried: offer it again. On a Unix socket
+///   the error is the message's own. With [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) on a connected
+///   socket, other errors that the network reports come in the same way, and cannot be told from the
+///   message's own.
 /// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages
 ///   means that an Internet socket was shut down. A Unix socket that was shut down returns empty
 ///   messages.
@@ -55,7 +60,15 @@ use crate::sys::{self, AsSocket};
 /// # Unix sockets
 ///
 /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
-/// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them.
+/// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them. While a receive lasts,
+/// those of all its messages are open at once, so a peer can bring the process to its limit of
+/// descriptors for a moment. The addresses of Unix sockets are not reported, and a [`SendMsg`] cannot
+/// name one: only connected sockets and pairs can send.
+///
+/// # Stream sockets
+///
+/// This trait is for datagram sockets. On a stream socket a send may take a part of a message and count
+/// it as sent, and a receive finds no boundaries.
 ///
 /// # Platforms
 ///
@@ -170,6 +183,11 @@ pub trait BatchSocket {
     ///
     /// `WouldBlock` if the socket accepts none now; else the system's error for the datagram at the
     /// [`front`](SendQueue::front), which stays there: [`pop_front`](SendQueue::pop_front) drops it.
+    /// `ConnectionRefused` on a connected UDP socket is about a datagram sent earlier: the one at the front
+    /// was not tried. Flush again, and drop the front only if the same error comes twice in a row.
+    ///
+    /// An error behind the first datagram ends the call with a count. So call until the queue is empty
+    /// or the result is `WouldBlock`.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {

@@ -40,16 +40,18 @@ pub trait BatchSocketExt: BatchSocket {
         self.send_iter_dyn(&mut msgs.into_iter().map(|msg| *msg.borrow()))
     }
 
-    /// Sends every message that can be sent, and calls `on_error` with the index and the error of each
-    /// message that fails.
+    /// Sends the messages in order and goes on past each that fails: calls `on_error` with its index and
+    /// its error.
     ///
     /// Returns how many messages were handled: sent, or reported to `on_error`. It stops early only if
     /// a non-blocking socket accepts no more now: the messages from the returned index on were neither
     /// sent nor reported. The iterator may have advanced past them, by at most 64 messages. A
     /// [`SendQueue`](crate::SendQueue) holds messages until the socket accepts them.
     ///
-    /// On a connected socket `ConnectionRefused` is about a datagram sent earlier; the message at
-    /// the reported index was not sent.
+    /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
+    /// sent earlier: the message at the reported index was not tried, and is not offered again, so that
+    /// whoever sends the reported messages again doubles none. While the peer rejects datagrams, this may
+    /// be every second message.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};

@@ -102,6 +102,10 @@ impl Ancillary {
     /// A member that the platform, the process's permissions or the type of socket do not allow is
     /// left as it was; that is no error.
     ///
+    /// Datagrams that were queued before come with a part of the metadata only: on Linux, an IPv4 one to a
+    /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
+    /// address to reply from. Enable before `bind` (with socket2) where that matters.
+    ///
     /// # Errors
     ///
     /// An error about the socket itself, such as `EBADF`.

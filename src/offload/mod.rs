@@ -203,7 +203,8 @@ impl<S> Offload<S> {
         &self.socket
     }
 
-    /// Returns the socket. GRO stays as it is.
+    /// Returns the socket. GRO stays as it is: call `set_gro(false)` first if its receives are to use
+    /// short buffers.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
