@@ -40,7 +40,7 @@ use crate::sys::{self, AsSocket};
 /// - One error is about no message of the call: `ConnectionRefused` on a connected UDP socket says that
 ///   an earlier datagram was refused. The first message was not tried: offer it again. On a Unix socket
 ///   the error is the message's own. With [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) on a connected
-///   socket, other errors that the network reports come in the same way, and cannot be told from the
+///   socket, other errors that the network reports come in the same way, and cannot be distinguished from the
 ///   message's own.
 /// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages
 ///   means that an Internet socket was shut down. A Unix socket that was shut down returns empty

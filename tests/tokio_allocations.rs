@@ -198,7 +198,7 @@ async fn stuck(number: usize) -> (UdpSocket, UnixDatagram) {
     // SAFETY: an address of that length, which outlives the call.
     let result = unsafe { libc::connect(far.as_raw_fd(), &none, len) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    near.ready(Interest::ERROR).await.expect("it is told of the error");
+    near.ready(Interest::ERROR).await.expect("the error wakes it");
     near.send(b"reset").await.expect_err("the connection was reset");
     while SockRef::from(&near).send(b"full").is_ok() {}
     (near, far)

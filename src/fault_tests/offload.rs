@@ -1,4 +1,4 @@
-//! Trains that the system refuses, takes in part or not at all.
+//! GSO batches that the system rejects, accepts in part or not at all.
 //!
 //! Every header of a step is one message or a run of them. Receivers have GRO off and are read
 //! through the standard library: what they see is what was on the wire.
@@ -7,7 +7,7 @@ use super::offload_kit::*;
 use super::*;
 use crate::SendMeta;
 
-/// The errors by which a kernel may refuse to cut a train, and what they are taken for.
+/// The errors by which a kernel may reject a GSO batch, and what they are taken for.
 const REFUSALS: [(i32, Cause); 4] = [
     (libc::EIO, Cause::Unsupported),
     (libc::EOPNOTSUPP, Cause::Unsupported),
@@ -66,7 +66,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let split = count > 1 && is_split(code);
             let rejected = cause.filter(|_| count > 1);
             if at > 0 && !split && code != libc::ECONNREFUSED {
-                // After a count the caller is not told. The system says it again.
+                // A count hides the error. The system returns it again.
                 fates.push((next_call(backend, way, headers.len(), at), Fate::Fail(code)));
             }
             fault::script(fates);
@@ -128,7 +128,7 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
 
 /// No kernel does that, and a call that went on for ever would be the worst answer.
 #[test]
-fn a_call_that_takes_no_train_without_an_error_ends() {
+fn a_call_that_takes_no_batch_without_an_error_ends() {
     let Some(net) = Net::new() else { return };
     let batch = Batch::new(&ROWS);
     let msgs = batch.msgs(&net);
@@ -210,7 +210,7 @@ fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
     assert_eq!(net.arrived().map(|arrived| arrived.len()), [7, 5]);
 }
 
-/// Only if the same messages go without a train was it the train that was refused.
+/// Only if the same messages go unsegmented was it the batch that was rejected.
 #[test]
 fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     let Some(net) = Net::new() else { return };
@@ -245,7 +245,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     }
 }
 
-/// The messages of a refused train go one by one, and may stop there at any of them.
+/// The messages of a rejected batch go one by one, and may stop there at any of them.
 #[test]
 fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
     let Some(net) = Net::new() else { return };
@@ -262,7 +262,7 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
             assert!(net.near.set_gso(true));
             let mut fates = vec![(Call::SendMsg, Fate::Fail(refusal))];
             fates.extend(cut_send(backend, 5, k, code));
-            // The next call meets it again, unless it is told once. It offers a batch of what is left,
+            // The next call meets it again, unless it is reported once. It offers a batch of what is left,
             // or one message, or those one by one.
             let batch_again = cause == Cause::Size && 5 - k > 1 && way != Way::Each;
             if code != libc::ECONNREFUSED {
@@ -318,7 +318,7 @@ fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
     assert_eq!((counted.rejected_size, counted.rejected_unsupported), (0, 0));
 }
 
-/// On a connected socket an ICMP error about an earlier datagram is told once. It is not lost because
+/// On a connected socket an ICMP error about an earlier datagram is reported once. It is not lost because
 /// the datagrams go all the same.
 #[test]
 fn d4_an_icmp_error_that_a_batch_takes_is_told_by_the_next_call() {
@@ -341,11 +341,11 @@ fn d4_an_icmp_error_that_a_batch_takes_is_told_by_the_next_call() {
     }
 }
 
-/// What the kernel takes at most in a train is not asked of it.
+/// A batch stays within the kernel's limits.
 #[test]
-fn s5_a_long_run_is_several_trains() {
+fn s5_a_long_run_is_several_batches() {
     let Some(net) = Net::new() else { return };
-    for (rows, trains) in [([row(0, 4, 130)], 3), ([row(1, 1_472, 50)], 2)] {
+    for (rows, batches) in [([row(0, 4, 130)], 3), ([row(1, 1_472, 50)], 2)] {
         let batch = Batch::new(&rows);
         for backend in BACKENDS {
             backend.select().unwrap();
@@ -354,12 +354,12 @@ fn s5_a_long_run_is_several_trains() {
             let msgs = batch.msgs(&net);
             assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
             let expected = match backend {
-                Backend::Mmsg => vec![(Call::SendMmsg, trains)],
-                Backend::Msg => vec![(Call::SendMsg, 1); trains],
+                Backend::Mmsg => vec![(Call::SendMmsg, batches)],
+                Backend::Msg => vec![(Call::SendMsg, 1); batches],
             };
             assert_eq!(calls(), expected);
             let counted = net.since(before);
-            assert_eq!((counted.sent_batches, counted.rejected_size), (trains as u64, 0));
+            assert_eq!((counted.sent_batches, counted.rejected_size), (batches as u64, 0));
             assert_eq!(net.arrived(), batch.expected(|_| true));
         }
     }

@@ -1,4 +1,4 @@
-//! What tests of trains share: sockets, batches that fall into trains, and ways to send them.
+//! What tests of `Offload` share: sockets, messages that form GSO batches, and ways to send them.
 
 use std::io::{IoSlice, Write};
 
@@ -12,7 +12,7 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// `None`, and a word on it, where the kernel cuts no trains.
+    /// `None`, with a printed reason, where the kernel has no GSO.
     pub(super) fn new() -> Option<Self> {
         let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
         if !near.gso() {
@@ -159,7 +159,7 @@ impl Way {
     pub(super) const ALL: [Self; 5] = [Self::Batch, Self::Dyn, Self::Iter, Self::Each, Self::Flush];
 }
 
-/// What a sender was told: the messages that failed, each with its error, in order.
+/// What a send reported: the messages that failed, each with its error, in order.
 type Failed = Vec<(usize, i32)>;
 
 fn code(error: &io::Error) -> i32 {

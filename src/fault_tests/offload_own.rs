@@ -75,7 +75,7 @@ fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
     let three = [pieces(&data), pieces(&data), pieces(&data)].concat();
     assert_eq!(net.arrived(), [three, vec![data.clone(); 2]]);
 
-    // As a train of the kernel's it counts as one.
+    // Segmented by the kernel it counts as one batch.
     let before = net.near.counters();
     assert_eq!(net.near.send_batch(&msgs[..1]).unwrap(), 1);
     let counted = net.near.counters();
@@ -104,7 +104,7 @@ fn d8_a_message_that_is_half_sent_goes_on_when_it_is_offered_again() {
     let plain = SendMsg::to(net.to(1), &data);
     let cases = BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k)));
     let cases = cases.flat_map(|case| [(case, 0), (case, 1)]);
-    // A full socket, or an error that the caller is not told.
+    // A full socket, or an error hidden by a count.
     let codes = [libc::EAGAIN, libc::ENOBUFS, libc::EPERM];
     for (((backend, k), before), code) in cases.flat_map(|case| codes.map(|code| (case, code))) {
         if before == 0 && code != libc::EAGAIN {
@@ -173,7 +173,7 @@ fn d8_a_full_socket_takes_nothing_of_a_message_that_is_to_be_segmented() {
 }
 
 /// Threads that share an `Offload` and send each its own messages, every one of which is left
-/// half-sent: none goes twice, and each thread is told of its own.
+/// half-sent: none goes twice, and each thread hears of its own.
 #[test]
 fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
     const THREADS: usize = 8;
@@ -303,7 +303,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
     }
 }
 
-/// A train's own size goes first, and the kernel heeds the last one that it finds.
+/// The crate's segment size stands first, and the kernel uses the last one that it finds.
 #[test]
 fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
     let Some(net) = Net::new() else { return };

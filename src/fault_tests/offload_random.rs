@@ -8,7 +8,7 @@ use super::offload_kit::{Net, Way, send_all};
 use super::*;
 use crate::SendMeta;
 
-/// Error numbers that mean something to a sender of trains, and some that do not.
+/// Error numbers that say something about GSO, and some that do not.
 const CODES: [i32; 15] = [
     libc::ENOMEM,
     libc::EACCES,
@@ -100,7 +100,7 @@ proptest! {
         let log = fault::log();
         fault::script([]);
 
-        prop_assert!(failed.is_sorted_by(|a, b| a < b), "told twice or out of order: {failed:?}");
+        prop_assert!(failed.is_sorted_by(|a, b| a < b), "reported twice or out of order: {failed:?}");
         let arrived = net.arrived();
         let mut arrived = arrived.each_ref().map(|datagrams| datagrams.iter().peekable());
         let mut sent = 0;
@@ -120,7 +120,7 @@ proptest! {
             }
         }
         for mut rest in arrived {
-            prop_assert_eq!(rest.next(), None, "came without being told of: {:?}", log);
+            prop_assert_eq!(rest.next(), None, "arrived without being counted: {:?}", log);
         }
         prop_assert_eq!(net.near.counters().sent, sent as u64, "{:?}", log);
     }

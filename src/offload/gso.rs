@@ -273,7 +273,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
     }
 
     /// Whether a message that was not completed is still the caller's to send. Otherwise the error is
-    /// told of it: that is its outcome, and a message like it is another one.
+    /// returned for it: that is its outcome, and a message like it is another one.
     fn leaves_to_caller(&self, step: &CallResult) -> bool {
         let fails = |error: &io::Error| !is_would_block(error) && !is_refusal(error);
         self.progress.count > 0 || !step.error.as_ref().is_some_and(fails)

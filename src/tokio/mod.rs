@@ -64,43 +64,39 @@ use crate::sys::AsSocket;
 ///
 /// # What the futures come to
 ///
-/// - They are as the calls of `BatchSocket` on a blocking socket: a receive waits for its first
-///   message, a send for room. None gives `WouldBlock`.
-/// - All are cancel safe: one that is dropped has received nothing, and what it has sent is told
-///   of or gone from the queue. The exception is [`send_each_async`](Self::send_each_async), of
-///   which nobody can say then how far it came; [`poll_send_each`](Self::poll_send_each) can.
-/// - An error is told once. An error that waits for the next call (see [`BatchSocket`]) is told at
-///   once, also if the socket is not ready.
-/// - A receive that waits is woken by an error of the socket as well: "connection refused" is told
-///   when it comes.
-/// - Each call takes its share of the task's cooperative budget, one unit for each time that it
-///   turns to the kernel, so that a flooded socket leaves other tasks their turn. A unit is a whole
-///   batch; smaller batches give the turn away earlier.
-/// - After the warm-up that `BatchSocket` speaks of, nothing allocates, but for waits
+/// - The futures do what the calls of `BatchSocket` do on a blocking socket: a receive waits for its first
+///   message, a send until the socket accepts one. None returns `WouldBlock`.
+/// - All but [`send_each_async`](Self::send_each_async) are cancel safe: a dropped receive has received
+///   nothing, and a dropped send has reported what it sent, or removed it from the queue. Use
+///   [`poll_send_each`](Self::poll_send_each) where a send of a list may be dropped.
+/// - An error is returned once. A deferred error (see [`BatchSocket`]) is returned at once, also if the
+///   socket is not ready.
+/// - An error of the socket wakes a waiting receive as well: it returns "connection refused" when that
+///   arrives.
+/// - Each system call costs one unit of the task's cooperative budget, so that a flooded socket leaves
+///   other tasks their turn. A unit is a whole batch; smaller batches yield earlier.
+/// - After the warm-up that `BatchSocket` describes, nothing allocates, but for waits
 ///   [after an error](#after-an-error).
 ///
 /// # Hand-written futures
 ///
-/// The `poll_` methods register the task to be woken. tokio remembers one task for each direction
-/// then, the last that polled; the futures remember every one. tokio wakes a task that waits by
-/// `poll_recv_` for datagrams only, not for an error: that is told with the next datagram, by the next
-/// send, or by a receive that is a future.
+/// The `poll_` methods register the task to be woken. tokio remembers one task for each direction, the
+/// last that polled; the futures remember every task. tokio wakes a task that waits by `poll_recv_` for
+/// datagrams only: it meets an error with the next datagram, or the next send returns it.
 ///
 /// # After an error
 ///
-/// On Linux, tokio takes a socket for writable for good once epoll has reported an error on it: an
-/// ICMP error, a send timestamp. And a receive does not clear the readiness of errors while there are
-/// any, so that a task that waits for [`Interest::ERROR`](::tokio::io::Interest::ERROR) to call
-/// [`drain_errors`](crate::drain_errors) finds it. In these two states a send that finds the socket
-/// full, or a receive that finds it empty, registers the socket with tokio a second time and sleeps
-/// until something happens. The second registration lasts as long as the call. It allocates and takes
-/// a file descriptor; without one the call fails. It needs the context of a runtime with I/O enabled:
-/// outside of any runtime, the call is tried again each time that the other tasks have had their turn.
+/// There is nothing to do: calls sleep until they can go on, and a task that waits for
+/// [`Interest::ERROR`](::tokio::io::Interest::ERROR) is still woken while others receive. What it costs: on
+/// Linux, after an ICMP error or a send timestamp, a send that finds the socket full registers it with
+/// tokio a second time, and so does a receive that finds it empty while the error queue is not. The second
+/// registration lasts as long as the call, allocates, and takes a file descriptor; without one the call
+/// fails. It needs the context of a runtime with I/O enabled: outside of any runtime, the call is tried
+/// again each time that the other tasks have had their turn.
 ///
-/// The second registration belongs to the task, and so to the runtime, that polled last; a future
-/// that moves to another task is registered anew. Executors that are not tokio's may poll with the
-/// same waker in the context of several runtimes. There, poll a future in one runtime only: it is
-/// woken for as long as that one is driven.
+/// The second registration belongs to the task, and so to the runtime, that polled last. Executors that
+/// are not tokio's may poll with one waker in the context of several runtimes: there, poll a future in one
+/// runtime only.
 ///
 /// # Waiting for the error queue
 ///
@@ -367,8 +363,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     }
 
     /// Sends every message that can be sent, from number `done` on; ready when that is all of
-    /// them. Has the task woken otherwise, and `done` says how many were dealt with, sent or told
-    /// of: the next call goes on from there.
+    /// them. Has the task woken otherwise, and `done` says how many were handled, sent or reported: the
+    /// next call continues there.
     ///
     /// # Errors
     ///

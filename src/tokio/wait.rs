@@ -44,7 +44,7 @@ pub(super) async fn receive(
         if let Some(result) = socket.async_io(interest, || attempt(&mut call, is_stuck)).await? {
             return Ok(result);
         }
-        // tokio may hear of a shutdown after the second registration, which is then told nothing more.
+        // tokio may hear of a shutdown after the second registration, which then has no further event.
         if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }

@@ -357,7 +357,7 @@ impl BatchSocket for Liar {
     fn flush(&self, queue: &mut SendQueue) -> std::io::Result<usize> {
         assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "it is asked for ever");
         if self.flushed == 0 {
-            // The truth is not told either way.
+            // Neither way shows the truth.
             queue.pop_front();
         }
         Ok(self.flushed)
