@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # benches/compare/report.sh [--quick | --test]
 #
-# Measures all that docs/benchmarks.md has_metadata, and writes it and its charts: `compare run`, the same
+# Measures all that docs/benchmarks.md holds, and writes it and its charts: `compare run`, the same
 # work by golang.org/x/net, and `compare report`. It takes about seven minutes. Let nothing else run
 # meanwhile; as root it has larger receive buffers and network namespaces. What cannot be measured
 # for want of a program prints a line with "skipped: ".
