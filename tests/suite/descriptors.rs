@@ -247,15 +247,28 @@ fn d10_a_batch_owns_the_descriptors_it_asked_for() {
 
 #[test]
 fn d10_the_next_receive_closes_descriptors_not_taken() {
-    let ends: [fn(RecvBatch, &OwnedFd); 5] = [
-        |batch, _| drop(batch),
-        |mut batch, _| batch.clear(),
-        |mut batch, _| batch.accept_fds(false),
-        |mut batch, _| batch.accept_fds(true),
+    // What is given back lives on, so it is not the drop that closes.
+    let ends: [fn(RecvBatch, &OwnedFd) -> Option<RecvBatch>; 5] = [
+        |batch, _| {
+            drop(batch);
+            None
+        },
+        |mut batch, _| {
+            batch.clear();
+            Some(batch)
+        },
+        |mut batch, _| {
+            batch.accept_fds(false);
+            Some(batch)
+        },
+        |mut batch, _| {
+            batch.accept_fds(true);
+            Some(batch)
+        },
         |mut batch, socket| {
             let result = socket.recv_into_with(&mut batch, RecvFlags::DONT_WAIT);
             assert!(result.is_err() && batch.is_empty());
-            std::mem::forget(batch);
+            Some(batch)
         },
     ];
     for end in ends {
@@ -266,7 +279,7 @@ fn d10_the_next_receive_closes_descriptors_not_taken() {
         (1..=3).for_each(|count| pass(&a, b"data", &watched, count));
         assert_eq!(b.recv_into(&mut batch).expect("they are there"), 3);
         drop(batch.take_fds(1).next());
-        end(batch, &b);
+        let _alive = end(batch, &b);
         assert!(watched.all_closed());
     }
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
 use mmsg::{
     Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg,
@@ -445,8 +446,12 @@ struct Changeling;
 
 impl BatchSocket for Changeling {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        /// Where the memory is, which is never freed: for a leak checker to find.
+        static MEMORY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         for msg in msgs.iter_mut() {
-            *msg = RecvMsg::new(Box::leak(Box::new([0; 16])));
+            let memory = Box::leak(Box::new([0; 16]));
+            MEMORY.lock().expect("nobody panics with it").push(memory.as_ptr().addr());
+            *msg = RecvMsg::new(memory);
             msg.fill(b"from elsewhere", None, RecvMeta::default());
         }
         Ok(msgs.len())
