@@ -10,9 +10,9 @@ use mmsg::{
 };
 use socket2::SockRef;
 
-use crate::common::code;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, refusing, udp4};
+use crate::common::{code, skip};
 
 /// A socket with `ERRORS` on, and one that receives what it sends.
 fn reporting() -> (UdpSocket, UdpSocket) {
@@ -174,6 +174,9 @@ fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
 /// Beyond what the receive buffer holds, the kernel reports nothing.
 #[test]
 fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
+    if std::env::var("CROSS_RUN").is_ok_and(|run| run == "guest") {
+        return skip("d18", "what a report counts in the receive buffer is the kernel's own");
+    }
     const SENT: usize = 60;
     let (from, open) = reporting();
     SockRef::from(&from).set_recv_buffer_size(1).expect("the system takes its smallest");

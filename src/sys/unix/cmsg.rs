@@ -27,6 +27,8 @@ pub(crate) const CONTROL_LAYOUT: Layout = {
 };
 
 /// Bytes of the microseconds in a `struct timeval`.
+// musl's type is deprecated because it will widen: its width then is what is asked for here.
+#[allow(deprecated)]
 pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
 
 /// Sets an option that is a C int.
