@@ -115,14 +115,13 @@ pub use error_queue::{Event, Report, drain_errors};
 pub use offload::{Counters, Offload, OffloadBuilder};
 pub use recv::batch::{Iter, Messages, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
-pub use recv::flags::RecvFlags;
 pub use recv::msg::RecvMsg;
 pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
 pub use send::queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::{Backend, CONTROL_SPACE};
+pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

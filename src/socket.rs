@@ -5,11 +5,11 @@ use std::io;
 
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::flags::RecvFlags;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::sys::RecvFlags;
 use crate::sys::{self, AsSocket};
 
 /// A datagram socket that moves messages in batches.

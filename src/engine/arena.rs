@@ -3,10 +3,10 @@
 use std::io;
 
 use crate::engine::progress::Progress;
-use crate::recv::flags::RecvFlags;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
+use crate::sys::RecvFlags;
 use crate::sys::{self, AsSocket, Backend, BorrowedSocket, Direction, Headers, MAX_BATCH, numbers};
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram

@@ -9,9 +9,9 @@ use std::ptr;
 use crate::ancillary::RecvMeta;
 use crate::engine::progress::Progress;
 use crate::recv::datagram::{Datagram, Message, Meta, Received, Segments};
-use crate::recv::flags::RecvFlags;
 use crate::recv::msg::RecvMsg;
 use crate::recv::scattered::Parts;
+use crate::sys::RecvFlags;
 use crate::sys::{
     Backend, BorrowedSocket, Direction, MAX_BATCH, OwnedSocket, RawAddr, Singles, Slots,
 };

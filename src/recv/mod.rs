@@ -2,6 +2,5 @@
 
 pub(crate) mod batch;
 pub(crate) mod datagram;
-pub(crate) mod flags;
 pub(crate) mod msg;
 pub(crate) mod scattered;

@@ -32,15 +32,21 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
+mod flags;
 mod layout;
 pub(crate) mod numbers;
+mod unix_addr;
 
 pub use backend::Backend;
+pub use flags::RecvFlags;
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
+pub use unix_addr::UnixAddr;
 
 #[cfg(unix)]
 mod unix;
+#[cfg(unix)]
+pub use self::unix::UnixAddrBuf;
 #[cfg(unix)]
 pub(crate) use self::unix::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
@@ -71,6 +77,8 @@ mod no_epoll {
 
 #[cfg(windows)]
 mod windows;
+#[cfg(windows)]
+pub use self::windows::UnixAddrBuf;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,

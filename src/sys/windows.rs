@@ -19,12 +19,12 @@ use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
 use super::numbers::OptionName;
 use super::{
-    Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection,
+    Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, RecvFlags,
+    Rejection, UnixAddr,
 };
 use crate::ancillary::Unencodable;
 use crate::offload::coalesce::{Limits, Source};
 use crate::recv::datagram::{Datagram, Message, Meta, Received, Truncation};
-use crate::recv::flags::RecvFlags;
 use crate::recv::msg::RecvMsg;
 use crate::recv::scattered::Parts;
 use crate::send::msg::{Content, SendBuffers, SendMsg};
@@ -294,9 +294,32 @@ impl RawAddrRef<'_> {
         self.0.get()
     }
 
+    pub(crate) fn unix(self) -> Option<UnixAddr<'static>> {
+        None
+    }
+
     #[allow(dead_code)] // Compared only by GSO.
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
         self.get() == other.get()
+    }
+}
+
+/// Nothing: no datagram of a Unix socket comes here.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct UnixAddrBuf {}
+
+impl UnixAddrBuf {
+    /// Nothing, and takes no memory.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {}
+    }
+
+    /// `None`: no datagram has a Unix address here.
+    #[must_use]
+    pub fn addr(&self) -> Option<UnixAddr<'_>> {
+        None
     }
 }
 

@@ -17,6 +17,7 @@ mod retry;
 mod socket;
 mod zeroed;
 
+pub use addr::UnixAddrBuf;
 pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
 pub(crate) use cmsg::{
