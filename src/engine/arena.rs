@@ -7,8 +7,8 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, Direction, MAX_BATCH, RecvFlags, RecvStorage,
-    SendStorage, numbers,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
+    RecvStorage, SendStorage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
@@ -146,7 +146,7 @@ impl MmsgBuf {
             let offered = space.len();
             let flags = progress.flags(flags);
             let backend = self.backend();
-            let result = self.recv.recv(backend, socket, space, flags);
+            let result = self.recv_step(backend, socket, space, flags);
             let added = progress.add(offered, result);
             self.calls = progress.calls;
             added?;
@@ -154,6 +154,29 @@ impl MmsgBuf {
         }
         self.expected = progress.count;
         Ok(progress.count)
+    }
+
+    /// Makes one call for these messages, and reads them back.
+    fn recv_step(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> CallResult {
+        let mut headers = self.recv.wire();
+        msgs.iter_mut().for_each(|msg| msg.lend_to(&mut headers));
+        let result = headers.recv(backend, socket, flags);
+        let received = &mut msgs[..result.count];
+        for (i, msg) in received.iter_mut().enumerate() {
+            msg.read_back(self.recv.row(i));
+        }
+        for (i, fd) in self.recv.drain_fds() {
+            if let Some(msg) = received.get_mut(i) {
+                msg.push_fd(fd);
+            }
+        }
+        result
     }
 
     /// Grows for these messages, and rejects all of them if the system would reject one. The system
@@ -240,7 +263,7 @@ impl MmsgBuf {
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
         self.recv.reserve(msgs.len())?;
-        let result = self.recv.recv(self.backend(), socket, msgs, flags);
+        let result = self.recv_step(self.backend(), socket, msgs, flags);
         match result.error {
             Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
                 Err(error)

@@ -41,11 +41,22 @@ const PATH: usize = 2;
 const MAX_PATH: usize = size_of::<libc::sockaddr_un>() - PATH - 1;
 
 /// An address in the system's form, or none; decoded on request.
+///
+/// Generic over its size, [`NAME_LEN`] or [`UNIX_NAME_LEN`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawAddr {
-    name: Name,
-    /// Bytes of `name` that are in use; 0 for none.
+pub(crate) struct RawName<const N: usize> {
+    name: [u8; N],
+    /// Bytes that the address has; 0 for none. More than `N` if it is truncated.
     len: u32,
+}
+
+/// An Internet address, or none.
+pub(crate) type RawAddr = RawName<NAME_LEN>;
+
+/// Memory for an address that a receive or a caller writes.
+pub(crate) struct AddrSpace<'a> {
+    name: &'a mut [u8],
+    len: &'a mut u32,
 }
 
 /// A borrowed address in the system's form, whose name and length may be in different places.
@@ -64,16 +75,13 @@ pub(crate) struct RawAddrRef<'a> {
 /// [`with_unix_addr`](crate::RecvMsg::with_unix_addr). A [`RecvBatch`](crate::RecvBatch) has its own.
 #[doc(alias = "sockaddr_un")]
 #[derive(Clone)]
-pub struct UnixAddrBuf {
-    name: UnixName,
-    len: u32,
-}
+pub struct UnixAddrBuf(RawName<UNIX_NAME_LEN>);
 
 impl UnixAddrBuf {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Self { name: [0; UNIX_NAME_LEN], len: 0 }
+        Self(RawName::NONE)
     }
 
     /// The address; `None` if it is an Internet address.
@@ -82,8 +90,19 @@ impl UnixAddrBuf {
         self.lend().unix()
     }
 
+    #[inline]
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
-        RawAddrRef { name: &self.name, len: self.len }
+        self.0.lend()
+    }
+
+    #[inline]
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        self.0.space()
+    }
+
+    /// The name, and how many bytes the address has.
+    pub(super) fn name(&self) -> (&UnixName, u32) {
+        (&self.0.name, self.0.len)
     }
 }
 
@@ -99,14 +118,13 @@ impl fmt::Debug for UnixAddrBuf {
     }
 }
 
-impl RawAddr {
-    pub(crate) const NONE: Self = Self { name: [0; NAME_LEN], len: 0 };
+impl<const N: usize> RawName<N> {
+    pub(crate) const NONE: Self = Self { name: [0; N], len: 0 };
 
     #[inline]
     pub(crate) fn new(addr: Option<&SocketAddr>) -> Self {
         let mut raw = Self::NONE;
-        let len = addr.map_or(0, |addr| encode(addr, &mut raw.name));
-        raw.set_len(len);
+        raw.space().set(addr);
         raw
     }
 
@@ -117,19 +135,35 @@ impl RawAddr {
 
     #[inline]
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
-        RawAddrRef { name: &self.name, len: self.len }
-    }
-
-    /// Memory for the kernel to write an address; then call [`set_len`](Self::set_len).
-    #[inline]
-    pub(super) fn space_mut(&mut self) -> &mut Name {
-        &mut self.name
+        RawAddrRef { len: self.len, ..RawAddrRef::new(&self.name, 0) }
     }
 
     #[inline]
-    pub(super) fn set_len(&mut self, len: usize) {
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        AddrSpace { name: &mut self.name, len: &mut self.len }
+    }
+}
+
+impl<'a> AddrSpace<'a> {
+    /// Writes an address, or none.
+    #[inline]
+    pub(crate) fn set(&mut self, addr: Option<&SocketAddr>) {
+        let name = self.name.first_chunk_mut().expect("every name has as many bytes");
+        let len = addr.map_or(0, |addr| encode(addr, name));
+        self.set_len(len);
+    }
+
+    /// Sets how many bytes the address has that was received here.
+    #[inline]
+    pub(crate) fn set_len(&mut self, len: usize) {
         // At most that of a sockaddr_un, which is a few hundred bytes.
-        self.len = len as u32;
+        *self.len = len as u32;
+    }
+
+    /// The bytes, for the kernel to write; then call [`set_len`](Self::set_len).
+    #[inline]
+    pub(super) fn into_name(self) -> &'a mut [u8] {
+        self.name
     }
 }
 
@@ -172,7 +206,7 @@ impl<'a> RawAddrRef<'a> {
     }
 }
 
-impl fmt::Debug for RawAddr {
+impl<const N: usize> fmt::Debug for RawName<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
