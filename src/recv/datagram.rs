@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::ancillary::{ControlMessages, RecvMeta, SendMeta};
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, RecvResult, UnixAddr};
+use crate::sys::{RawAddrRef, RecvResult, Row, UnixAddr};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +149,10 @@ pub(crate) fn reply<'d>(
     Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
 }
 
-/// A message in a [`RecvBatch`](crate::RecvBatch): a single datagram or a coalesced message, with its
-/// metadata.
+/// A received message: a single datagram or a coalesced message, with its metadata.
+///
+/// [`RecvBatch::messages`](crate::RecvBatch::messages) yields them, and
+/// [`recv_slices`](crate::BatchSocketExt::recv_slices) gives one for each buffer that it fills.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
@@ -168,6 +170,21 @@ impl<'a> Message<'a> {
         meta: Meta<'a>,
     ) -> Self {
         Self { parts, source, received, meta }
+    }
+
+    /// Calls `then` with the message that a receive left in `buffer`.
+    #[inline]
+    pub(crate) fn with_row<R>(
+        buffer: &'a [u8],
+        row: Row<'a>,
+        then: impl FnOnce(Message<'_>) -> R,
+    ) -> R {
+        let result = row.result();
+        let decoded = (result.control_len > 0).then(|| RecvMeta::decode(row.control()));
+        let meta = decoded.as_ref();
+        let received = Received::new(&result, meta, || row.source().get().is_some());
+        let data = Parts::one(&buffer[..buffer.len().min(result.len)]);
+        then(Message::new(data, row.source(), received, Meta::new(meta, row.control())))
     }
 
     /// Length in bytes.
