@@ -468,6 +468,11 @@ pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
     None
 }
 
+/// Asked only where there is GSO.
+pub(crate) fn kernel_release() -> Option<String> {
+    None
+}
+
 /// There is none.
 pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
     false

@@ -13,6 +13,7 @@ mod icmp;
 mod mmsg;
 mod msg;
 mod poll;
+mod release;
 mod retry;
 mod socket;
 mod zeroed;
@@ -26,6 +27,7 @@ pub(crate) use cmsg::{
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
 pub(crate) use icmp::has_arrivals;
+pub(crate) use release::kernel_release;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
