@@ -468,6 +468,11 @@ pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
     None
 }
 
+/// No message has a TOS here.
+pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
 /// Asked only where there is GSO.
 pub(crate) fn kernel_release() -> Option<String> {
     None

@@ -16,6 +16,7 @@ mod queue;
 mod random;
 mod recv;
 mod send;
+mod tos;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -16,6 +16,7 @@ mod poll;
 mod release;
 mod retry;
 mod socket;
+mod tos;
 mod zeroed;
 
 pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
@@ -33,3 +34,4 @@ pub(crate) use socket::{
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
     segmentation_rejected, socket_cookie,
 };
+pub(crate) use tos::rejects_tos;
