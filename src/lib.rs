@@ -112,7 +112,7 @@ pub use ancillary::{
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
 pub use error_queue::{Event, Report, drain_errors};
-pub use offload::{Counters, Offload, OffloadBuilder};
+pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
 pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
 pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};

@@ -339,6 +339,16 @@ pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
     None
 }
 
+/// No message has a TOS here.
+pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+/// Asked only where there is GSO.
+pub(crate) fn kernel_release() -> Option<String> {
+    None
+}
+
 /// There is none.
 pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
     false

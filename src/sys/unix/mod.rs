@@ -13,8 +13,10 @@ mod icmp;
 mod mmsg;
 mod msg;
 mod poll;
+mod release;
 mod retry;
 mod socket;
+mod tos;
 mod zeroed;
 
 pub use addr::UnixAddrBuf;
@@ -29,8 +31,10 @@ pub(crate) use headers::{
     RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots, WiredBatches,
 };
 pub(crate) use icmp::has_arrivals;
+pub(crate) use release::kernel_release;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
     segmentation_rejected, socket_cookie,
 };
+pub(crate) use tos::rejects_tos;
