@@ -249,7 +249,7 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     check(from.flush(&mut queue));
     assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
     assert_eq!(payloads(to, 2 * (1 + 3) + 2 + 2 + 2), [b"good"; 14]);
 }
@@ -333,7 +333,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
         (10..20).for_each(|i| push(&mut queue, i));
         assert_eq!(queue.len(), 11);
         assert_eq!(queue.iter().skip(2).map(|msg| msg.meta().tos).next(), Some(Some(4 * 11)));
-        assert!(from.flush(&mut queue).is_err() && queue.pop_front());
+        assert!(from.flush(&mut queue).is_err() && queue.discard_front());
         assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
         let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);
