@@ -92,8 +92,6 @@
 mod ancillary;
 mod engine;
 mod error_queue;
-#[cfg(all(test, mmsg_calls))]
-mod fault_tests;
 pub mod guide;
 mod offload;
 mod recv;
@@ -101,6 +99,8 @@ mod send;
 mod socket;
 mod socket_ext;
 mod sys;
+#[cfg(all(test, mmsg_calls))]
+mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 

@@ -7,7 +7,10 @@ use crate::recv::flags::RecvFlags;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::sys::{self, AsSocket, Backend, BorrowedSocket, Direction, Headers, MAX_BATCH, numbers};
+use crate::sys::{
+    self, AsSocket, Backend, BorrowedSocket, Direction, MAX_BATCH, RecvStorage, SendStorage,
+    numbers,
+};
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
 /// is waiting, enough that a second call is rare.
@@ -51,7 +54,8 @@ const FLUSH_STEP: usize = 256;
 /// ```
 #[derive(Debug)]
 pub struct MmsgBuf {
-    headers: Headers,
+    send: SendStorage,
+    recv: RecvStorage,
     backend: Option<Backend>,
     /// Messages of the last receive, as an estimate for the next.
     expected: usize,
@@ -63,24 +67,30 @@ impl MmsgBuf {
     /// An empty arena: no memory is allocated.
     #[must_use]
     pub const fn new() -> Self {
-        Self { headers: Headers::new(), backend: None, expected: 0, calls: 0 }
+        Self::with(None)
     }
 
     /// An empty arena that uses `backend`, whatever the process-wide choice is.
     #[must_use]
     pub const fn with_backend(backend: Backend) -> Self {
-        Self { headers: Headers::new(), backend: Some(backend), expected: 0, calls: 0 }
+        Self::with(Some(backend))
     }
 
-    /// Messages that one system call can carry without the arena growing.
+    const fn with(backend: Option<Backend>) -> Self {
+        Self { send: SendStorage::new(), recv: RecvStorage::new(), backend, expected: 0, calls: 0 }
+    }
+
+    /// Messages that the larger of the arena's two parts, one for sends and one for receives, has memory
+    /// for.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.headers.capacity()
+        self.send.capacity().max(self.recv.capacity())
     }
 
     /// Frees the memory beyond what `messages` need.
     pub fn shrink_to(&mut self, messages: usize) {
-        self.headers.shrink_to(messages);
+        self.send.shrink_to(messages);
+        self.recv.shrink_to(messages);
     }
 
     /// Receives at least one message, and further waiting ones up to the length of `msgs`, like
@@ -137,7 +147,7 @@ impl MmsgBuf {
             let offered = space.len();
             let flags = progress.flags(flags);
             let backend = self.backend();
-            let result = self.headers.recv(backend, socket, space, flags);
+            let result = self.recv.recv(backend, socket, space, flags);
             let added = progress.add(offered, result);
             self.calls = progress.calls;
             added?;
@@ -153,7 +163,7 @@ impl MmsgBuf {
         if !msgs.iter().all(RecvMsg::can_be_filled) {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
-        self.headers.reserve(msgs.len())
+        self.recv.reserve(msgs.len())
     }
 
     #[inline]
@@ -163,11 +173,11 @@ impl MmsgBuf {
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
-        self.headers.reserve(msgs.len().min(MAX_BATCH))?;
+        self.send.reserve(msgs.len().min(MAX_BATCH))?;
         while progress.goes_on() {
             let left = msgs[progress.count..].iter();
             let backend = self.backend();
-            let (offered, result) = self.headers.send(backend, socket, left);
+            let (offered, result) = self.send.send(backend, socket, left);
             progress.add(offered, result)?;
         }
         Ok(progress.count)
@@ -179,12 +189,12 @@ impl MmsgBuf {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin_iter(socket, msgs)?;
-        self.headers.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
+        self.send.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
         while progress.goes_on() {
             let backend = self.backend();
-            let (offered, result) = self.headers.send_from(backend, socket, msgs);
+            let (offered, result) = self.send.send_from(backend, socket, msgs);
             // Fewer than the capacity: the iterator is at its end.
-            if offered < self.headers.capacity() {
+            if offered < self.send.capacity() {
                 progress.most = progress.count + offered;
             }
             progress.add(offered, result)?;
@@ -198,10 +208,10 @@ impl MmsgBuf {
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
-        self.headers.reserve(queue.len().min(FLUSH_STEP))?;
+        self.send.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
             let backend = self.backend();
-            let (offered, result) = self.headers.send(backend, socket, queue.stage());
+            let (offered, result) = self.send.send(backend, socket, queue.stage());
             queue.advance(result.count);
             progress.add(offered, result)?;
         }
@@ -213,14 +223,14 @@ impl MmsgBuf {
         self.calls
     }
 
-    /// Grows for a batch of `messages`, up to what one system call can carry.
+    /// Grows for a send of `messages`, up to what one system call can carry.
     pub(crate) fn reserve(&mut self, messages: usize) -> io::Result<()> {
-        self.headers.reserve(messages.min(MAX_BATCH))
+        self.send.reserve(messages.min(MAX_BATCH))
     }
 
-    /// The headers, which make the calls.
-    pub(crate) fn headers(&mut self) -> &mut Headers {
-        &mut self.headers
+    /// The headers of messages to be sent.
+    pub(crate) fn send_storage(&mut self) -> &mut SendStorage {
+        &mut self.send
     }
 
     /// Reads the error queue into `msgs`; 0 if it is empty.
@@ -230,8 +240,8 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
-        self.headers.reserve(msgs.len())?;
-        let result = self.headers.recv(self.backend(), socket, msgs, flags);
+        self.recv.reserve(msgs.len())?;
+        let result = self.recv.recv(self.backend(), socket, msgs, flags);
         match result.error {
             Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
                 Err(error)
@@ -258,6 +268,6 @@ impl Default for MmsgBuf {
 impl MmsgBuf {
     /// Grows as a batch of `messages` does.
     pub(crate) fn reserve_for_test(&mut self, messages: usize) {
-        self.headers.reserve(messages).expect("there is memory");
+        self.send.reserve(messages).expect("there is memory");
     }
 }

@@ -94,7 +94,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         msgs: &mut Source<impl Iterator<Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            match arena.headers().wire_batches(self.socket, msgs, self.limits) {
+            match arena.send_storage().wire_batches(self.socket, msgs, self.limits) {
                 Ok(mut wired) => self.send_wired(&mut wired)?,
                 Err(error) => return self.progress.stop(error),
             }

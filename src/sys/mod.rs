@@ -4,8 +4,8 @@
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a borrowed and an owned socket; on Unix those of any descriptor.
-//! - [`Headers`]: memory for the headers of up to [`MAX_BATCH`] messages, which grows by
-//!   `reserve` and shrinks by `shrink_to`, with `recv` and `send`:
+//! - [`SendStorage`] and [`RecvStorage`]: memory for the headers of up to [`MAX_BATCH`] messages,
+//!   which grows by `reserve` and shrinks by `shrink_to`, with `send` and `recv`:
 //!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
 //!     transferred, and the error of the message after them, if any;
 //!   - after a partial transfer they may omit an error that the next call will meet again, and no
@@ -43,11 +43,11 @@ pub(crate) use layout::Layout;
 mod unix;
 #[cfg(unix)]
 pub(crate) use self::unix::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
-    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
-    option, peer, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
-    set_transmit_clock, socket_addr, socket_cookie,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
+    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
+    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -73,11 +73,11 @@ mod no_epoll {
 mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, Headers, MICROSECONDS_LEN, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, Singles, Slots, WiredBatches, borrow, conflicting_option, families,
-    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
-    option, peer, raw, reports_send_times, segmentation_rejected, send_plain, set_option,
-    set_transmit_clock, socket_addr, socket_cookie,
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
+    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
+    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

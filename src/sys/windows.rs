@@ -47,13 +47,13 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-/// There are no headers, only the number of messages that a call may transfer.
+/// There are no headers, only the number of messages that a call may send.
 #[derive(Debug)]
-pub(crate) struct Headers {
+pub(crate) struct SendStorage {
     capacity: usize,
 }
 
-impl Headers {
+impl SendStorage {
     pub(crate) const fn new() -> Self {
         Self { capacity: 0 }
     }
@@ -111,6 +111,33 @@ impl Headers {
         }
         let bytes = msg.map_or(0, |msg| msg.len());
         Ok(WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } })
+    }
+}
+
+/// There are no headers, only the number of messages that a call may receive.
+#[derive(Debug)]
+pub(crate) struct RecvStorage {
+    capacity: usize,
+}
+
+impl RecvStorage {
+    pub(crate) const fn new() -> Self {
+        Self { capacity: 0 }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
+        if n > self.capacity {
+            self.capacity = n.next_power_of_two().min(MAX_BATCH);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn shrink_to(&mut self, n: usize) {
+        self.capacity = self.capacity.min(n);
     }
 
     pub(crate) fn recv(

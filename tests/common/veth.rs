@@ -6,13 +6,14 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::common::linux::in_namespace;
-use crate::common::skip;
+use crate::common::{NET, skip};
 
 /// The near end's device and its address.
 pub const DEVICE: &str = "near0";
@@ -45,7 +46,26 @@ fn connect() -> io::Result<Far> {
         ip(&format!("addr add {FAR_ROUTED}/32 dev far0"))?;
         ip("link set far0 up")
     })?;
+    warm_up(&far)?;
     Ok(far)
+}
+
+/// Returns when a datagram has passed the cable. A device drops what it is to send until the kernel
+/// has activated it, some time after both ends are up. If that happens to the request for the
+/// neighbour's address, the kernel repeats the request after a second, and all datagrams wait for it.
+fn warm_up(far: &Far) -> io::Result<()> {
+    let there = far.enter(|| UdpSocket::bind((FAR, 0)))?;
+    // Longer than the kernel keeps a datagram that waits for an address: there is never a second one
+    // on the way, which would arrive when nobody receives any more and be answered by an ICMP error.
+    there.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let (here, begin) = (UdpSocket::bind((NEAR, 0))?, Instant::now());
+    loop {
+        here.send_to(b"anybody there?", there.local_addr()?)?;
+        match there.recv(&mut [0; 16]) {
+            Ok(_) => return Ok(()),
+            Err(error) => assert!(begin.elapsed() < NET, "nothing gets through: {error}"),
+        }
+    }
 }
 
 impl Far {

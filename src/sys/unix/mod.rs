@@ -24,7 +24,7 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{Headers, Singles, Slots, WiredBatches};
+pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
 pub(crate) use icmp::has_arrivals;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,

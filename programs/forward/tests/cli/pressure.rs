@@ -237,7 +237,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
         let refused = far.enter(|| {
             ip("route add prohibit 10.77.9.0/24")?;
             ip(&format!("route add {NEAR}/32 dev far0"))?;
-            // Says so every time.
+            // Says so as often as a kernel does: of the first few, and then once a second.
             fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")
         });

@@ -85,7 +85,7 @@ impl Gso {
 }
 
 impl Gso {
-    /// See [`Headers::wire_batches`](super::Headers::wire_batches).
+    /// See [`SendStorage::wire_batches`](super::SendStorage::wire_batches).
     #[inline]
     pub(super) fn wire_batches<'a, 'm: 'a, M: Outgoing<'m>>(
         &'a mut self,

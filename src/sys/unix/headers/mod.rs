@@ -1,23 +1,25 @@
 //! Headers wired for one system call, and the invariants that make the call sound.
 //!
-//! Only this folder makes them: [`storage`] for the messages of one call, [`slots`] once and for
-//! all, [`gso`] for GSO batches and [`split`] for the datagrams of one.
+//! Only this folder makes them: [`send_storage`] and [`recv_storage`] for the messages of one call,
+//! [`slots`] once and for all, [`gso`] for GSO batches and [`split`] for the datagrams of one.
 
 // The lengths in C's structs are wider here and narrower there.
 #![allow(clippy::unnecessary_cast)]
 
 mod gso;
 mod recv;
+mod recv_storage;
 mod send;
+mod send_storage;
 mod slots;
 mod split;
-mod storage;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use gso::WiredBatches;
+pub(crate) use recv_storage::RecvStorage;
+pub(crate) use send_storage::SendStorage;
 pub(crate) use slots::{Singles, Slots};
-pub(crate) use storage::Headers;
 
 use std::io;
 use std::marker::PhantomData;

@@ -37,7 +37,7 @@ fn p3_stray_bits_in_the_flags_do_not_matter() {
 
 #[test]
 fn r2_fields_that_a_call_overwrites_are_set_anew() {
-    let mut headers = Headers::new();
+    let mut headers = RecvStorage::new();
     headers.reserve(2).expect("there is memory");
     let mut memory = [[0; 10]; 2];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));

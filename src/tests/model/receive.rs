@@ -40,7 +40,7 @@ impl World {
         if served.waiting.len() > MOST {
             return;
         }
-        let (to, near) = ([served.addr; 2], crate::fault_tests::addr(self.near.get_ref()));
+        let (to, near) = ([served.addr; 2], crate::tests::addr(self.near.get_ref()));
         let together = batch.seed % 2 == 1 && served.clones.iter().flatten().any(|c| c.end.gro());
         for mut msg in make(batch, &mut self.next, self.segmentation) {
             if msg.bad.is_some() {
@@ -109,7 +109,7 @@ impl World {
     ) {
         let errors = self.errors;
         let (waiting, near) =
-            (self.sockets[socket].messages(), crate::fault_tests::addr(self.near.get_ref()));
+            (self.sockets[socket].messages(), crate::tests::addr(self.near.get_ref()));
         let served = &mut self.sockets[socket];
         let said = received.as_ref().map(Vec::len);
         let what = format!("{said:?} of {waiting} into {space:?}, {log:?}");

@@ -1,7 +1,4 @@
 //! `Offload` on sockets that are full, or have options set that concern GSO.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,17 +8,15 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
-use common::recv::payloads;
-use common::sockets::{addr, udp4, unix_pair};
-use common::{NET, firewall, numbered, skip, would_block};
+use crate::common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, udp4, unix_pair};
+use crate::common::{NET, firewall, numbered, skip, would_block};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta,
-    SendMsg, SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta, SendMsg,
+    SendQueue, drain_errors,
 };
 
-/// Each test has the process's own.
-const BACKEND: Option<Backend> = None;
 /// udp(7), include/uapi/linux/udp.h
 const UDP_CORK: i32 = 1;
 
@@ -243,7 +238,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
 fn stamped(socket: &UdpSocket, count: usize) -> Vec<u32> {
     let mut ids = Vec::new();
     while ids.len() < count {
-        common::sockets::wait_for_error(socket);
+        crate::common::sockets::wait_for_error(socket);
         let mut reports = [Report::EMPTY; 16];
         let taken = drain_errors(socket, &mut reports).expect("it is a socket");
         ids.extend(reports[..taken].iter().map(|report| match report.event {

@@ -1,35 +1,17 @@
-//! No call allocates once the thread has made one of the same size.
-//!
-//! Every single call is measured, by an allocator that counts for each thread.
-#![cfg(target_os = "linux")]
+//! Plain sockets.
 
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-
-use std::env;
 use std::hint::black_box;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::Barrier;
 
-use common::sockets;
-use counting::{Counting, Counts, counted};
+use crate::common::sockets;
+use crate::counting::{Counts, counted};
+use crate::{emulated, free, use_backend};
 use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Each test chooses for itself.
-const BACKEND: Option<Backend> = None;
-
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
-
-/// An emulated machine is some fifty times slower, and allocates no differently.
-fn emulated() -> bool {
-    env::var("CROSS_RUN").is_ok_and(|run| run == "guest")
-}
 
 /// Calls of each type, on each backend, with each family, direct and `dyn`.
 fn calls() -> usize {
@@ -47,22 +29,6 @@ fn sizes(most: usize) -> impl Iterator<Item = usize> {
     let large = doubling().chain(doubling().rev().skip(1));
     let small = [2, 3, 2, 1].into_iter().cycle().take(980);
     large.chain(small).collect::<Vec<_>>().into_iter().cycle()
-}
-
-/// The backend is the process's: one test at a time may choose it.
-fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    backend.select().expect("Linux has both");
-    turn
-}
-
-/// Makes a call and fails if it allocates.
-#[track_caller]
-fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
-    let (result, counts) = counted(call);
-    assert_eq!(counts, Counts::NONE, "{what} allocates");
-    result
 }
 
 /// Receives by calls of either type.
@@ -195,12 +161,12 @@ fn an_empty_socket_allocates_nothing() {
     for backend in [Backend::Mmsg, Backend::Msg] {
         let _turn = use_backend(backend);
         for socket in [&socket as &dyn BatchSocket, &&socket] {
-            assert!(common::would_block(socket.recv_batch(&mut msgs)));
+            assert!(crate::common::would_block(socket.recv_batch(&mut msgs)));
             for _ in 0..calls() {
                 let result = free("recv_batch", || socket.recv_batch(&mut msgs));
-                assert!(common::would_block(result));
+                assert!(crate::common::would_block(result));
                 let result = free("recv_into", || socket.recv_into(&mut batch));
-                assert!(common::would_block(result));
+                assert!(crate::common::would_block(result));
             }
         }
     }
@@ -218,17 +184,17 @@ fn a_full_socket_allocates_nothing() {
         let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
         msgs.iter().for_each(|msg| queue.push(msg).expect("space for eight"));
         for way in [Way::Batch, Way::Iter, Way::Each] {
-            assert!(common::would_block(way.send(&near, &msgs, &mut queue)));
+            assert!(crate::common::would_block(way.send(&near, &msgs, &mut queue)));
         }
         for _ in 0..calls() {
             let result = free("send_batch", || near.send_batch(&msgs));
-            assert!(common::would_block(result));
+            assert!(crate::common::would_block(result));
             let result = free("send_iter", || near.send_iter(msgs.iter().copied()));
-            assert!(common::would_block(result));
+            assert!(crate::common::would_block(result));
             let result = free("send_each", || near.send_each(msgs, |_, _| {}));
-            assert!(common::would_block(result));
+            assert!(crate::common::would_block(result));
             let result = free("flush", || near.flush(&mut queue));
-            assert!(common::would_block(result));
+            assert!(crate::common::would_block(result));
             assert!(free("push", || queue.push(&msgs[0])).is_err());
         }
     }

@@ -1,13 +1,12 @@
-//! The headers of a batch: contiguous storage, and its wiring to the buffers of one call.
+//! The headers of a batch to be sent: contiguous storage, and its wiring to the buffers of one call.
 //!
 //! ```text
 //! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
-//! rows     [ row 0     ][ row 1     ] ...   for sends: the address, and the message's one buffer
+//! rows     [ row 0     ][ row 1     ] ...   the address, and the message's one buffer
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 //!
-//! The messages themselves hold the rest: several buffers of a send, the buffers of a receive and its
-//! source address.
+//! Several buffers of one message stay where the message has them.
 //!
 //! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
 //! headers hold. Between calls the rows are numbers that nobody follows.
@@ -17,39 +16,32 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 
+use super::SendHeaders;
 use super::gso::{Gso, WiredBatches};
-use super::recv::{read_back, read_back_plain, summarize, wire_space};
 use super::send::{ControlWriter, wire_plain};
-use super::{RecvHeaders, SendHeaders};
 use crate::offload::coalesce::{Limits, Source};
-use crate::recv::flags::RecvFlags;
-use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::sys::unix::call;
-use crate::sys::unix::fds::ReceivedFds;
 use crate::sys::unix::header::{Control, Header, Row};
 use crate::sys::unix::zeroed::Zeroed;
 use crate::sys::{Backend, CallResult, MAX_BATCH};
 
-/// Storage for the headers of a batch.
-pub(crate) struct Headers {
+/// Storage for the headers of a batch to be sent.
+pub(crate) struct SendStorage {
     headers: Zeroed<Header>,
     rows: Zeroed<Row>,
     controls: Zeroed<Control>,
     gso: Gso,
-    /// Descriptors that came with the messages of a receive, until the messages have them.
-    fds: ReceivedFds,
 }
 
-impl Headers {
+impl SendStorage {
     pub(crate) const fn new() -> Self {
         Self {
             headers: Zeroed::empty(),
             rows: Zeroed::empty(),
             controls: Zeroed::empty(),
             gso: Gso::new(),
-            fds: ReceivedFds::new(),
         }
     }
 
@@ -124,35 +116,8 @@ impl Headers {
         msgs: &mut Source<impl Iterator<Item = M>>,
         limits: Limits,
     ) -> io::Result<WiredBatches<'a>> {
-        let Self { headers, rows, controls, gso, .. } = self;
+        let Self { headers, rows, controls, gso } = self;
         gso.wire_batches(headers, rows, controls, socket, msgs, limits)
-    }
-
-    /// Receives into `msgs`, up to the capacity; see the contract in [`crate::sys`].
-    #[inline]
-    pub(crate) fn recv(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedFd<'_>,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> CallResult {
-        let (mut wired, plain_space) = self.wire_recv(msgs);
-        let result = call::recv(backend, socket, &mut wired, flags);
-        let summary = summarize(socket, &self.headers[..result.count]);
-        // Messages in the error queue may have neither payload nor source.
-        let end = summary.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
-        let result = result.ended_at(end);
-        if !plain_space {
-            hand_out(&mut self.fds, &mut msgs[..result.count]);
-        }
-        let read = self.headers[..result.count].iter().zip(&*self.controls).zip(msgs);
-        if !plain_space || summary.truncated || summary.control {
-            read.for_each(|((header, control), msg)| read_back(header, control, msg));
-        } else {
-            read.for_each(|((header, _), msg)| read_back_plain(header, msg));
-        }
-        result
     }
 
     /// Points the first headers at the messages' buffers and at copies of their addresses.
@@ -210,35 +175,6 @@ impl Headers {
         let unsendable = unsendable.map(|(_, kind)| kind);
         SendHeaders { headers: &mut self.headers[..count], unsendable, buffers: PhantomData }
     }
-
-    /// Points the first headers at memory for payload, addresses and control data, and sets every field
-    /// that the kernel reads or writes. Also returns whether all messages are plain: one buffer each and
-    /// no memory of their own for control data.
-    #[inline]
-    pub(super) fn wire_recv<'a>(
-        &'a mut self,
-        msgs: &'a mut [RecvMsg<'_>],
-    ) -> (RecvHeaders<'a>, bool) {
-        let count = msgs.len().min(self.capacity());
-        let mut plain = true;
-        for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
-            if !wire_space(header, msg, control) {
-                plain = false;
-            }
-        }
-        let fds = (!plain).then(|| self.fds.begin(0));
-        (RecvHeaders { headers: &mut self.headers[..count], fds, buffers: PhantomData }, plain)
-    }
-}
-
-/// Gives each message its descriptors; a message that accepts none closes them.
-fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
-    msgs.iter_mut().for_each(RecvMsg::clear_fds);
-    for (i, fd) in fds.drain() {
-        if let Some(msg) = msgs.get_mut(i) {
-            msg.push_fd(fd);
-        }
-    }
 }
 
 /// Sends the wired headers. Returns how many messages were offered, including one that cannot be sent,
@@ -257,8 +193,8 @@ fn send_wired(
     (wired.len() + 1, result)
 }
 
-impl fmt::Debug for Headers {
+impl fmt::Debug for SendStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Headers").field("capacity", &self.capacity()).finish_non_exhaustive()
+        f.debug_struct("SendStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
     }
 }

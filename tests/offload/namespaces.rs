@@ -1,23 +1,15 @@
 //! GSO over devices and routes that reject it, in network namespaces of the test's own.
 //!
 //! Needs root, or who may make namespaces, and the program `ip`.
-#![cfg(target_os = "linux")]
-
-mod common;
-#[path = "common/veth.rs"]
-mod veth;
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use common::linux::set_option;
-use common::{NET, numbered, skip};
-use mmsg::{Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
+use crate::common::linux::set_option;
+use crate::common::{NET, numbered, skip};
+use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
-use veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
-
-/// Whichever the process has.
-const BACKEND: Option<Backend> = None;
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {
     let socket = UdpSocket::bind((addr, 0)).expect("an address of this namespace");

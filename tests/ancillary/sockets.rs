@@ -1,15 +1,12 @@
 //! Every type of socket, given to every function that takes one: none of them may take what waits
 //! there, hang, or give a wrong answer.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use ancillary_common::{NET, addr, get_option, skip, udp4};
+use crate::kit::{NET, addr, get_option, skip, udp4};
 use mmsg::{Ancillary, Report, TransmitClock, drain_errors};
 use socket2::{Domain, Protocol, Socket, Type};
 

@@ -1,14 +1,11 @@
 //! Which options a socket takes, what turning them off leaves, and metadata of a stand-in.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use ancillary_common::receive::one;
-use ancillary_common::{
+use crate::kit::receive::one;
+use crate::kit::{
     addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
 };
 use mmsg::{

@@ -1,14 +1,11 @@
 //! What a router reports, and what it changes: in network namespaces of the test's own.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use ancillary_common::net::{Host, Route, warm_up};
-use ancillary_common::receive::{Way, one, payloads};
-use ancillary_common::{addr, ask, in_error, reports, set_option, summary};
+use crate::kit::net::{Host, Route, warm_up};
+use crate::kit::receive::{Way, one, payloads};
+use crate::kit::{addr, ask, in_error, reports, set_option, summary};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, MmsgBuf, SendMeta, SendMsg,
 };
@@ -238,7 +235,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         let fits = vec![7; 1280 - family.headers];
         let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
         assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);
-        assert!(in_error(&from, ancillary_common::NET));
+        assert!(in_error(&from, crate::kit::NET));
         assert_eq!(arena.send(&from, &msgs[1..]).expect("it is innocent"), 1);
         assert_eq!(payloads(&to, 1), [&fits[..]]);
         let report = reports(&from, 1)[0];
@@ -304,7 +301,7 @@ fn e1_a_closed_port_beyond_a_router_is_named_and_harms_nobody_else() {
         for backend in BACKENDS {
             let mut arena = MmsgBuf::with_backend(backend);
             assert_eq!(arena.send(&from, &[SendMsg::to(refused, b"bad")]).expect("taken"), 1);
-            assert!(in_error(&from, ancillary_common::NET));
+            assert!(in_error(&from, crate::kit::NET));
             let good = [SendMsg::to(server(&family, 0, &to), b"good"); 3];
             assert_eq!(arena.send(&from, &good).expect("these are innocent"), 3);
             assert_eq!(payloads(&to, 3), [b"good"; 3]);
@@ -320,7 +317,7 @@ fn a_dual_stack_socket_gets_reports_of_both_families() {
     let Some(route) = Route::new("a_dual_stack_socket_gets_reports_of_both_families") else {
         return;
     };
-    let from = route.client.within(ancillary_common::dual_stack);
+    let from = route.client.within(crate::kit::dual_stack);
     assert_eq!(SockRef::from(&from).domain().expect("a socket"), Domain::IPV6);
     ask(&from, Ancillary::ERRORS);
     for (to, router) in

@@ -1,28 +1,15 @@
-//! No call through `Offload` allocates after the thread's first one of that size: GSO batches, what
-//! is received in them, and what goes again without them.
-#![cfg(target_os = "linux")]
+//! GSO batches, what is received in them, and what goes again without them.
 
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-
-use std::env;
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Mutex, PoisonError};
 
-use common::{skip, sockets};
-use counting::{Counting, Counts, counted};
+use crate::common::{skip, sockets};
+use crate::counting::{Counts, counted};
+use crate::{emulated, free, use_backend};
 use mmsg::{
     Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
     SendQueue,
 };
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Each test chooses for itself.
-const BACKEND: Option<Backend> = None;
 
 /// Messages of a batch.
 const MOST: usize = 60;
@@ -30,18 +17,9 @@ const MOST: usize = 60;
 const LONG: usize = 300;
 const SHORT: usize = 100;
 
-/// Calls on each backend, direct and `dyn`. An emulated machine is some fifty times slower, and allocates no
-/// differently.
+/// Calls on each backend, direct and `dyn`.
 fn calls() -> usize {
-    if env::var("CROSS_RUN").is_ok_and(|run| run == "guest") { 300 } else { 10_000 }
-}
-
-/// Makes a call and fails if it allocates.
-#[track_caller]
-fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
-    let (result, counts) = counted(call);
-    assert_eq!(counts, Counts::NONE, "{what} allocates");
-    result
+    if emulated() { 300 } else { 10_000 }
 }
 
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one
@@ -144,12 +122,10 @@ fn offload(socket: UdpSocket) -> Offload<UdpSocket> {
     Offload::new(socket).expect("a UDP socket")
 }
 
-/// One test at a time may choose the process's backend.
+/// Runs a test on each backend.
 fn on_both_backends(mut test: impl FnMut()) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for backend in [Backend::Mmsg, Backend::Msg] {
-        backend.select().expect("Linux has both");
+        let _turn = use_backend(backend);
         test();
     }
 }
@@ -214,10 +190,10 @@ fn an_empty_socket_with_offload_allocates_nothing() {
     far.get_ref().set_nonblocking(true).expect("it is a flag");
     let mut batch = RecvBatch::for_gro(8);
     on_both_backends(|| {
-        assert!(common::would_block(far.recv_into(&mut batch)));
+        assert!(crate::common::would_block(far.recv_into(&mut batch)));
         for _ in 0..calls() {
             let result = free("recv_into", || far.recv_into(&mut batch));
-            assert!(common::would_block(result));
+            assert!(crate::common::would_block(result));
         }
     });
 }

@@ -6,7 +6,7 @@ use super::judge::{Context, Said, errno};
 use super::messages::{Msg, lend, make};
 use super::ops::{Batch, Sending, Shape};
 use super::world::{End, World, under};
-use crate::fault_tests::addr;
+use crate::tests::addr;
 use crate::{BatchSocketExt, MmsgBuf, SendQueue};
 
 impl World {

@@ -1,57 +1,19 @@
-//! No call allocates once the thread has made one of the same size, with everything turned on, too.
-#![cfg(target_os = "linux")]
+//! Sockets with everything turned on.
 
-mod ancillary_common;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::{Ipv6Addr, UdpSocket};
 
-use ancillary_common::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
+use crate::counting::{Counts, counted};
+use crate::kit::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Event, MmsgBuf, RecvBatch,
     RecvMsg, Report, SendMeta, SendMsg, SendQueue, drain_errors,
 };
 
-/// The system's allocator, which counts what each thread asks of it.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-thread_local! {
-    // Needs no allocation itself, and is there as long as the thread runs any code.
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every request goes to the system's allocator as it came, and its answer comes back as it
-// is. The counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 /// Makes a call and fails if it allocates, once `warm`.
 #[track_caller]
 fn free<R>(warm: bool, what: &str, call: impl FnOnce() -> R) -> R {
-    let before = COUNT.get();
-    let result = call();
-    let made = COUNT.get() - before;
-    assert!(!warm || made == 0, "{what} allocates {made} times");
+    let (result, counts) = counted(call);
+    assert!(!warm || counts == Counts::NONE, "{what} allocates");
     result
 }
 
@@ -185,11 +147,4 @@ fn turning_things_on_and_off_allocates_nothing() {
         free(warm, "enable", || everything().enable(&socket)).expect("it is a socket");
         free(warm, "disable", || everything().disable(&socket)).expect("it is a socket");
     }
-}
-
-#[test]
-fn the_counter_sees_an_allocation() {
-    let before = COUNT.get();
-    std::hint::black_box(Vec::<u8>::with_capacity(100));
-    assert_eq!(COUNT.get(), before + 1);
 }

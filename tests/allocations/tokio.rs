@@ -1,11 +1,5 @@
-//! No future allocates once the thread has made a call of the same size, not while it waits either.
-#![cfg(all(target_os = "linux", feature = "tokio"))]
+//! Futures, also while they wait.
 
-mod common;
-#[path = "common/counting.rs"]
-mod counting;
-
-use std::env;
 use std::fs;
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,20 +8,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use common::sockets;
-use counting::{Counting, Counts, counted};
-use mmsg::{
-    AsyncBatchSocket, Backend, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue,
-};
+use crate::common::sockets;
+use crate::counting::{Counts, counted};
+use crate::emulated;
+use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Whichever the process has.
-const BACKEND: Option<Backend> = None;
 
 /// Messages of a batch.
 const MOST: usize = 64;
@@ -36,7 +23,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 /// Rounds of every call. An emulated machine is some fifty times slower, and allocates no
 /// differently.
 fn rounds() -> usize {
-    if env::var("CROSS_RUN").is_ok_and(|run| run == "guest") { 100 } else { 10_000 }
+    if emulated() { 100 } else { 10_000 }
 }
 
 /// Completes a future and says what all of its polls have allocated.

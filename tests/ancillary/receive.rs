@@ -1,13 +1,10 @@
 //! Metadata of received messages, on loopback, by every way to receive.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::SystemTime;
 
-use ancillary_common::receive::{Got, Way, one};
-use ancillary_common::{addr, any6, ask, at, bind, dual_stack, set_option, skip, udp4, udp6};
+use crate::kit::receive::{Got, Way, one};
+use crate::kit::{addr, any6, ask, at, bind, dual_stack, set_option, skip, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvMeta, SendMeta, SendMsg};
 use socket2::SockRef;
 

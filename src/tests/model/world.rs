@@ -8,8 +8,8 @@ use std::thread;
 use super::kernel::{Answer, Kernel};
 use super::messages::{Msg, make};
 use super::ops::{Config, Kind, Op};
-use crate::fault_tests::{addr, socket};
 use crate::sys::fault;
+use crate::tests::{addr, socket};
 use crate::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendQueue};
 
 /// One handle on a socket.

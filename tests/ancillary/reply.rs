@@ -1,14 +1,11 @@
 //! Which address a datagram was sent to, which of this host's it came to, and which one the reply
 //! leaves from.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-use ancillary_common::net::{Host, warm_up};
-use ancillary_common::receive::{Got, Way, one};
-use ancillary_common::{addr, any6, ask, at, bind, dual_stack, udp4, udp6};
+use crate::kit::net::{Host, warm_up};
+use crate::kit::receive::{Got, Way, one};
+use crate::kit::{addr, any6, ask, at, bind, dual_stack, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, SendMsg};
 
 fn ip(text: &str) -> IpAddr {
@@ -89,7 +86,7 @@ fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
             true => server.join_multicast_v4(&group, &loopback).expect("loopback"),
             false => {
                 member.join_multicast_v4(&group, &loopback).expect("loopback");
-                ancillary_common::set_option(&server, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 1)
+                crate::kit::set_option(&server, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 1)
                     .expect("an option of every Linux");
             }
         }

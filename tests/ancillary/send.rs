@@ -1,13 +1,10 @@
 //! Per-message options, seen at the receiver, and options rejected before the send.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 
-use ancillary_common::receive::{Got, Way, one, payloads};
-use ancillary_common::{addr, ask, at, bind, dual_stack, udp4, udp6};
+use crate::kit::receive::{Got, Way, one, payloads};
+use crate::kit::{addr, ask, at, bind, dual_stack, udp4, udp6};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf,
     SendMeta, SendMsg, SendQueue, TransmitClock,

@@ -1,7 +1,4 @@
 //! The error queue on loopback: ICMP errors and send timestamps.
-#![cfg(target_os = "linux")]
-
-mod ancillary_common;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -9,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ancillary_common::receive::{one, payloads};
-use ancillary_common::{
+use crate::kit::receive::{one, payloads};
+use crate::kit::{
     NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::{

@@ -2,27 +2,21 @@
 //! queue, and network namespaces.
 
 // Every test binary uses another part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod net;
 pub mod receive;
 
-use std::io::{self, Write};
+pub use crate::common::linux::set_option;
+pub use crate::common::{NET, skip};
+
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use mmsg::{Ancillary, Event, Report, drain_errors};
 use socket2::{Domain, Socket, Type};
-
-/// After this long a blocking call gives up, and the test fails: a net for what would hang.
-pub const NET: Duration = Duration::from_secs(60);
-
-/// Prints that a test, or a part of it, is skipped and why, past the capture of the harness.
-pub fn skip(test: &str, reason: impl std::fmt::Display) {
-    // A skipped test that cannot print is no failure.
-    let _ = io::stderr().lock().write_all(format!("skipped: {test}: {reason}\n").as_bytes());
-}
 
 /// A blocking socket with the net below it.
 #[track_caller]
@@ -80,14 +74,6 @@ pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
 #[track_caller]
 pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
-}
-
-/// Sets a socket option that is a C int.
-pub fn set_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let (fd, len) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as libc::socklen_t);
-    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
-    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Reads a socket option that is a C int.

@@ -5,8 +5,8 @@ use std::io;
 use super::kernel::Answer;
 use super::messages::{Msg, NO_ERRNO};
 use super::world::{End, Owed, Partial, World};
-use crate::fault_tests::addr;
 use crate::sys::numbers;
+use crate::tests::addr;
 
 /// What the caller knows of a message after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

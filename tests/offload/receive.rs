@@ -1,20 +1,14 @@
 //! What `Offload` receives: space for what the kernel coalesces, and what is counted.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-use common::linux::{SOL_UDP, UDP_GRO, set_option};
-use common::recv::{memory, recv_msgs};
-use common::sockets::{addr, settle, udp4};
-use common::{numbered, skip};
-use mmsg::{Backend, BatchSocket, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
-
-/// Whichever the process has.
-const BACKEND: Option<Backend> = None;
+use crate::common::linux::{SOL_UDP, UDP_GRO, set_option};
+use crate::common::recv::{memory, recv_msgs};
+use crate::common::sockets::{addr, settle, udp4};
+use crate::common::{numbered, skip};
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 /// The longest UDP payload: what the length field of IPv6 leaves (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;

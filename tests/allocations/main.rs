@@ -1,0 +1,49 @@
+//! No call allocates once the thread has made one of the same size.
+//!
+//! Every single call is measured, by an allocator that counts for each thread.
+#![cfg(target_os = "linux")]
+
+mod ancillary;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/counting.rs"]
+mod counting;
+#[path = "../ancillary/kit/mod.rs"]
+mod kit;
+mod offload;
+mod plain;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+use std::env;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use counting::{Counting, Counts, counted};
+use mmsg::Backend;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Tests that need a backend choose it by `use_backend`.
+const BACKEND: Option<Backend> = None;
+
+/// The backend is the process's: one test at a time may choose it.
+fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    backend.select().expect("Linux has both");
+    turn
+}
+
+/// Makes a call and fails if it allocates.
+#[track_caller]
+fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
+    let (result, counts) = counted(call);
+    assert_eq!(counts, Counts::NONE, "{what} allocates");
+    result
+}
+
+/// An emulated machine is some fifty times slower, and allocates no differently.
+fn emulated() -> bool {
+    env::var("CROSS_RUN").is_ok_and(|run| run == "guest")
+}

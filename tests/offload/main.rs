@@ -1,0 +1,13 @@
+//! `Offload` on real sockets and across network namespaces.
+#![cfg(target_os = "linux")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod namespaces;
+mod receive;
+mod socket;
+#[path = "../common/veth.rs"]
+mod veth;
+
+/// Whichever the process has.
+const BACKEND: Option<mmsg::Backend> = None;
