@@ -54,7 +54,7 @@ use crate::sys::{self, AsSocket};
 /// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel drops the error.
 /// The crate sends the rest of the batch; the next ICMP error fails a later call. To get every error,
 /// turn on [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call
-/// [`drain_errors`](crate::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
+/// [`drain_errors`](crate::error_queue::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
 /// system call for each message.
 ///
 /// # Unix sockets

@@ -24,7 +24,7 @@
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
-//!   `sockaddr` out of bytes), `option` and `set_option`.
+//!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
 //!
 //! On Unix, `headers` holds the memory, and one of two backends makes the calls:
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
@@ -44,10 +44,10 @@ mod unix;
 #[cfg(unix)]
 pub(crate) use self::unix::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
-    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, clock_time,
+    conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
+    has_transmit_times, is_about_the_option, option, peer, raw, reports_send_times,
+    segmentation_rejected, send_plain, set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -74,10 +74,10 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
-    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, clock_time,
+    conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
+    has_transmit_times, is_about_the_option, option, peer, raw, reports_send_times,
+    segmentation_rejected, send_plain, set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::option;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+use std::time::Duration;
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
@@ -452,6 +453,10 @@ pub(crate) fn option(_: BorrowedSocket<'_>, _: Option<OptionName>) -> io::Result
 }
 
 pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -105,7 +105,8 @@ use crate::sys::AsSocket;
 /// [`async_io`](UdpSocket::async_io), and return `WouldBlock` when it is empty:
 ///
 /// ```
-/// use mmsg::{Ancillary, Report, drain_errors};
+/// use mmsg::Ancillary;
+/// use mmsg::error_queue::{Report, drain_errors};
 /// use std::io;
 /// use tokio::{io::Interest, net::UdpSocket};
 ///

@@ -201,9 +201,17 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
         let unknown = from.send_batch(&[msg(1)]).expect_err("no clock was selected");
         assert_eq!(unknown.raw_os_error(), Some(libc::EINVAL));
         TransmitClock::Monotonic.select(&from).expect("Linux 4.19");
-        send(&from, msg(now() + 1_000_000));
+        let now = TransmitClock::Monotonic.now().expect("Linux has it");
+        send(&from, msg(now + 1_000_000));
         assert_eq!(payloads(&to, 1), [b"data"]);
     }
+}
+
+#[test]
+fn a_transmit_clock_shows_the_time_of_the_kernel() {
+    let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
+    assert!(before <= shown && shown <= now());
+    assert!(TransmitClock::Tai.now().expect("Linux has it") > 0);
 }
 
 /// Nanoseconds of the monotonic clock.
