@@ -12,6 +12,7 @@ use std::iter;
 use std::net::SocketAddr;
 use std::ops::Range;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+use std::time::Duration;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
 use socket2::{SockAddr, SockRef};
@@ -326,6 +327,10 @@ pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -336,6 +341,16 @@ pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
 
 /// No control message carries an address.
 pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
+    None
+}
+
+/// No message has a TOS here.
+pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+/// Asked only where there is GSO.
+pub(crate) fn kernel_release() -> Option<String> {
     None
 }
 

@@ -2,6 +2,7 @@
 
 mod addr;
 mod call;
+mod clock;
 mod cmsg;
 #[cfg(all(linux_like, feature = "tokio"))]
 mod epoll;
@@ -13,13 +14,16 @@ mod icmp;
 mod mmsg;
 mod msg;
 mod poll;
+mod release;
 mod retry;
 mod socket;
+mod tos;
 mod zeroed;
 
 pub use addr::UnixAddrBuf;
 pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
+pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_transmit_clock,
 };
@@ -29,8 +33,10 @@ pub(crate) use headers::{
     RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots, WiredBatches,
 };
 pub(crate) use icmp::has_arrivals;
+pub(crate) use release::kernel_release;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
     segmentation_rejected, socket_cookie,
 };
+pub(crate) use tos::rejects_tos;

@@ -15,7 +15,7 @@ use crate::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendQueue};
 /// One handle on a socket.
 pub(super) enum End {
     Plain(UdpSocket),
-    Offload(Offload<UdpSocket>),
+    Offload(Box<Offload<UdpSocket>>),
 }
 
 impl End {
@@ -24,7 +24,7 @@ impl End {
             Kind::Plain => Self::Plain(socket),
             Kind::Offload { gso, gro } => {
                 let builder = Offload::builder().gso(gso).gro(gro);
-                Self::Offload(builder.build(socket).expect("a UDP socket"))
+                Self::Offload(Box::new(builder.build(socket).expect("a UDP socket")))
             }
         }
     }
@@ -32,7 +32,7 @@ impl End {
     pub(super) fn batch_socket(&self) -> &dyn BatchSocket {
         match self {
             Self::Plain(socket) => socket,
-            Self::Offload(socket) => socket,
+            Self::Offload(socket) => &**socket,
         }
     }
 
@@ -205,7 +205,7 @@ impl World {
             Op::Flush { socket, clone, thread } => self.flush(socket, clone, thread),
             Op::Drop(count) => {
                 for _ in 0..count {
-                    assert_eq!(self.queue.pop_front(), !self.queued.is_empty());
+                    assert_eq!(self.queue.discard_front(), !self.queued.is_empty());
                     self.queued.drain(..self.queued.len().min(1));
                 }
                 self.compare_queue();
