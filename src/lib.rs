@@ -94,6 +94,7 @@ mod engine;
 mod error_queue;
 pub mod guide;
 mod offload;
+mod options;
 mod recv;
 mod send;
 mod socket;
@@ -113,6 +114,10 @@ pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
 pub use error_queue::{Event, Report, drain_errors};
 pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
+pub use options::{
+    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
+    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
+};
 pub use recv::batch::{Iter, Messages, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
 pub use recv::flags::RecvFlags;

@@ -80,9 +80,9 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. Set the socket option `IP_MTU_DISCOVER` to `IP_PMTUDISC_PROBE` or
-/// `IP_PMTUDISC_DO`, and all leave with the bit; to `IP_PMTUDISC_DONT`, and none does. QUIC sets
-/// `IP_PMTUDISC_PROBE`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::Fragmentation::Probe) or
+/// [`Never`](crate::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///

@@ -455,6 +455,14 @@ pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn set_option_bytes(
+    _: BorrowedSocket<'_>,
+    _: Option<OptionName>,
+    _: &[u8],
+) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
