@@ -118,16 +118,16 @@ pub use options::{
     Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
     set_max_pacing_rate, set_recv_buffer, set_send_buffer,
 };
-pub use recv::batch::{Iter, Messages, RecvBatch};
+pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
-pub use recv::flags::RecvFlags;
+pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
 pub use recv::msg::RecvMsg;
 pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
 pub use send::queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::{Backend, CONTROL_SPACE};
+pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::recv::datagram::Received;
 use crate::sys::{Rejection, Transferred};
 
 /// What an [`Offload`](crate::Offload) has sent and received so far.
@@ -70,6 +71,23 @@ pub(super) struct Running {
 pub(super) struct ReceivedTotals {
     pub(super) moved: Transferred,
     pub(super) truncated: usize,
+}
+
+impl ReceivedTotals {
+    /// Adds a message, of which `len` bytes are in its buffers.
+    pub(super) fn add(&mut self, received: Received, len: usize) {
+        self.moved.bytes += len;
+        self.truncated += usize::from(received.truncated());
+        self.moved.datagrams += match received.segment_size {
+            None => 1,
+            Some(size) => {
+                let segments = len.div_ceil(size.into()).max(1);
+                self.moved.batches += 1;
+                self.moved.segments += segments;
+                segments
+            }
+        };
+    }
 }
 
 fn add(counter: &AtomicU64, n: usize) {

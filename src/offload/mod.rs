@@ -9,7 +9,7 @@ mod partial;
 mod release;
 mod routes;
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
@@ -18,12 +18,12 @@ pub use health::GsoStatus;
 use crate::ancillary::{self, Ancillary};
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Received;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::{Message, Received};
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
+use crate::sys::RecvFlags;
 use crate::sys::{self, AsSocket, numbers};
 use counters::{ReceivedTotals, Running};
 use environment::Switch;
@@ -348,6 +348,29 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
         result
     }
 
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
+        let socket = sys::borrow(&self.socket);
+        let mut totals = ReceivedTotals::default();
+        let (result, calls) = pool::with(|arena| {
+            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
+                // A later receive counts what a peek shows.
+                if !flags.contains(RecvFlags::PEEK) {
+                    totals.add(message.received(), message.len());
+                }
+                each(i, message);
+            });
+            (result, arena.calls())
+        });
+        self.counters.received(totals, calls);
+        result
+    }
+
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         pool::with(|arena| self.send_from(arena, msgs))
     }
@@ -388,22 +411,10 @@ impl<S> Offload<S> {
         received: impl Iterator<Item = (Received, usize)>,
         calls: usize,
     ) {
-        let mut totals = ReceivedTotals::default();
         // A later receive counts what a peek shows.
         let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        for (received, len) in received.take(most) {
-            totals.moved.bytes += len;
-            totals.truncated += usize::from(received.truncated());
-            totals.moved.datagrams += match received.segment_size {
-                None => 1,
-                Some(size) => {
-                    let segments = len.div_ceil(size.into()).max(1);
-                    totals.moved.batches += 1;
-                    totals.moved.segments += segments;
-                    segments
-                }
-            };
-        }
+        let mut totals = ReceivedTotals::default();
+        received.take(most).for_each(|(received, len)| totals.add(received, len));
         self.counters.received(totals, calls);
     }
 }

@@ -14,7 +14,7 @@ use super::mmsg;
 use super::msg;
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
-use crate::recv::flags::RecvFlags;
+use crate::sys::RecvFlags;
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
 use crate::sys::{Backend, CallResult};

@@ -19,7 +19,8 @@ mod socket;
 mod tos;
 mod zeroed;
 
-pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
+pub use addr::UnixAddrBuf;
+pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
@@ -27,7 +28,9 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
+pub(crate) use headers::{
+    RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots, WiredBatches,
+};
 pub(crate) use icmp::has_arrivals;
 pub(crate) use release::kernel_release;
 pub(crate) use socket::{
