@@ -4,6 +4,7 @@
 mod buffers;
 #[path = "../common/mod.rs"]
 mod common;
+mod constant;
 mod fragmentation;
 mod pacing;
 mod ports;
