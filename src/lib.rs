@@ -46,7 +46,7 @@
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
+//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!
@@ -94,6 +94,7 @@ mod engine;
 pub mod error_queue;
 pub mod guide;
 mod offload;
+mod options;
 mod recv;
 mod send;
 mod socket;
@@ -112,6 +113,10 @@ pub use ancillary::{
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
 pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
+pub use options::{
+    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
+    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
+};
 pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
 pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
