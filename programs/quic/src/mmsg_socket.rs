@@ -38,7 +38,7 @@ impl MmsgSocket {
         // Quinn's own socket sets it, and makes the socket non-blocking.
         let may_fragment = UdpSocketState::new((&socket).into())?.may_fragment();
         let socket = Offload::new(UdpSocket::from_std(socket)?)?;
-        (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
+        (Ancillary::TOS | Ancillary::DEST).require(socket.get_ref())?;
         Ok(Self { outbox: Outbox::new(socket), may_fragment, last_received: AtomicUsize::new(0) })
     }
 

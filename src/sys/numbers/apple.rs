@@ -36,3 +36,4 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, 43));
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -39,3 +39,4 @@ pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
 pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -26,3 +26,4 @@ pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, 37));
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIMESTAMP as i32));
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;
