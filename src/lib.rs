@@ -112,17 +112,17 @@ pub use ancillary::{
 };
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
-pub use offload::{Counters, Offload, OffloadBuilder};
-pub use recv::batch::{Iter, Messages, RecvBatch};
+pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
+pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
-pub use recv::flags::RecvFlags;
+pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
 pub use recv::msg::RecvMsg;
 pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::{Backend, CONTROL_SPACE};
+pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

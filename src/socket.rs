@@ -1,15 +1,17 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
 use std::array;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::ptr;
 
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::sys::RecvFlags;
 use crate::sys::{self, AsSocket};
 
 /// A datagram socket that moves messages in batches.
@@ -62,8 +64,8 @@ use crate::sys::{self, AsSocket};
 /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
 /// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them. While a receive lasts,
 /// those of all its messages are open at once, so a peer can bring the process to its limit of
-/// descriptors for a moment. The addresses of Unix sockets are not reported, and a [`SendMsg`] cannot
-/// name one: only connected sockets and pairs can send.
+/// descriptors for a moment. [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address.
+/// A [`SendMsg`] cannot name one: only connected sockets and pairs can send.
 ///
 /// # Stream sockets
 ///
@@ -144,6 +146,40 @@ pub trait BatchSocket {
     /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
+    }
+
+    /// [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) for a `dyn` closure, with flags.
+    ///
+    /// The provided implementation receives at most 32 messages a call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch_with`](Self::recv_batch_with).
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        const STEP: usize = 32;
+        let most = buffers.len().min(STEP);
+        let mut starts = [ptr::null(); STEP];
+        let mut left = buffers.iter_mut().enumerate();
+        let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|_| match left.next() {
+            Some((i, buffer)) => {
+                starts[i] = buffer.as_ptr();
+                RecvMsg::new(buffer)
+            }
+            None => RecvMsg::new(&mut []),
+        });
+        let count = self.recv_batch_with(&mut msgs[..most], flags)?.min(most);
+        for (i, msg) in msgs[..count].iter().enumerate() {
+            // The implementation may have reordered the messages.
+            let is_here = |index: &usize| starts[*index] == msg.start();
+            let index = Some(i).filter(is_here).or_else(|| (0..most).find(is_here));
+            each(index.unwrap_or(i), msg.message());
+        }
+        Ok(count)
     }
 
     /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
@@ -341,6 +377,16 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
     #[inline]
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.recv_on(sys::borrow(self), flags)
+    }
+
+    #[inline]
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        pool::with(|arena| arena.recv_slices_on(sys::borrow(self), buffers, flags, each))
     }
 
     #[inline]

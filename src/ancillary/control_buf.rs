@@ -147,7 +147,7 @@ impl ControlSpace {
     }
 
     /// All bytes, for the kernel to write.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; CONTROL_SPACE] {
         &mut self.bytes
     }
 

@@ -25,7 +25,8 @@ use crate::sys::{CONTROL_SPACE, Layout};
 #[non_exhaustive]
 pub struct SendMeta {
     /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own,
-    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6.
+    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6. If the kernel rejects it, the
+    /// message is sent without: [`Ecn::is_sent`] says so.
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
     /// IPv4 destination. Linux, Android, macOS, the BSDs.

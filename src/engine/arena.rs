@@ -1,15 +1,16 @@
 //! The arena: storage for the headers of a batch, and the loop over system calls that moves one.
 
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
 
 use crate::engine::progress::Progress;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, Direction, MAX_BATCH, RecvStorage, SendStorage,
-    numbers,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
+    RecvStorage, SendStorage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
@@ -132,23 +133,55 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> io::Result<usize> {
+        self.recv_in_steps(socket, msgs.len(), flags, |arena, range, flags| {
+            arena.recv_step(socket, &mut msgs[range], flags)
+        })
+    }
+
+    /// Receives a message into each buffer, and gives each that came to `each`.
+    pub(crate) fn recv_slices_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.recv_in_steps(socket, buffers.len(), flags, |arena, range, flags| {
+            let backend = arena.backend();
+            let mut headers = arena.recv.wire();
+            let buffers = &mut buffers[range.clone()];
+            buffers.iter_mut().for_each(|buffer| headers.push_buffer(buffer));
+            let result = headers.recv(backend, socket, flags);
+            for (i, buffer) in buffers[..result.count].iter().enumerate() {
+                Message::with_row(buffer, arena.recv.row(i), |message| {
+                    each(range.start + i, message)
+                });
+            }
+            Ok(result)
+        })
+    }
+
+    /// Receives up to `most` messages by as many calls of `step` as it takes, each for a range of them.
+    fn recv_in_steps(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        most: usize,
+        flags: RecvFlags,
+        mut step: impl FnMut(&mut Self, Range<usize>, RecvFlags) -> io::Result<CallResult>,
+    ) -> io::Result<usize> {
         self.calls = 0;
-        let most = flags.most(msgs.len());
+        let most = flags.most(most);
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
             reach = reach.min(MAX_BATCH);
-            let end = most.min(progress.count + reach);
-            let space = &mut msgs[progress.count..end];
-            if let Err(error) = self.prepare(space) {
-                progress.stop(error)?;
-                break;
-            }
-            let offered = space.len();
-            let flags = progress.flags(flags);
-            let backend = self.backend();
-            let result = self.recv.recv(backend, socket, space, flags);
-            let added = progress.add(offered, result);
+            let range = progress.count..most.min(progress.count + reach);
+            let (offered, flags) = (range.len(), progress.flags(flags));
+            let result = self.recv.reserve(offered).and_then(|()| step(self, range, flags));
+            let added = match result {
+                Ok(result) => progress.add(offered, result),
+                Err(error) => progress.stop(error),
+            };
             self.calls = progress.calls;
             added?;
             reach *= GROWTH;
@@ -157,13 +190,32 @@ impl MmsgBuf {
         Ok(progress.count)
     }
 
-    /// Grows for these messages, and rejects all of them if the system would reject one. The system
-    /// would receive the messages before that one and return the error from the socket's next call.
-    fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
+    /// Makes one call for these messages, and reads them back. Rejects all of them if the system would
+    /// reject one: it would receive the messages before that one and return the error from the socket's
+    /// next call.
+    fn recv_step(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<CallResult> {
         if !msgs.iter().all(RecvMsg::can_be_filled) {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
-        self.recv.reserve(msgs.len())
+        let backend = self.backend();
+        let mut headers = self.recv.wire();
+        msgs.iter_mut().for_each(|msg| msg.lend_to(&mut headers));
+        let result = headers.recv(backend, socket, flags);
+        let received = &mut msgs[..result.count];
+        for (i, msg) in received.iter_mut().enumerate() {
+            msg.read_back(self.recv.row(i));
+        }
+        for (i, fd) in self.recv.drain_fds() {
+            if let Some(msg) = received.get_mut(i) {
+                msg.push_fd(fd);
+            }
+        }
+        Ok(result)
     }
 
     #[inline]
@@ -241,7 +293,7 @@ impl MmsgBuf {
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
         self.recv.reserve(msgs.len())?;
-        let result = self.recv.recv(self.backend(), socket, msgs, flags);
+        let result = self.recv_step(socket, msgs, flags)?;
         match result.error {
             Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
                 Err(error)

@@ -1,10 +1,11 @@
 //! Sending with GSO, and what becomes of a batch that the kernel rejects.
 
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use super::Offload;
+use super::routes::Scope;
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
@@ -82,7 +83,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
     fn new(offload: &'c Offload<S>, progress: Progress<'c>) -> Self {
         let socket = sys::borrow(&offload.socket);
         // A GSO batch has one time of sending, and each datagram is to have its own.
-        let gso = offload.gso() && !ancillary::reports_send_times(socket);
+        let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
         let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
         Self { offload, socket, progress, limits }
     }
@@ -107,11 +108,13 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let mut at = 0;
         while at < wired.len() {
             let sent = self.take_partial(wired, at);
-            if sent > 0 || self.is_rejected(wired.batch(at)) {
+            let is_rejected = self.is_rejected(wired, at);
+            if sent > 0 || is_rejected {
+                self.offload.counters.not_offered(is_rejected);
                 self.send_segments(wired, at, sent).result?;
                 at += 1;
             } else {
-                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired.batch(*i)));
+                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired, *i));
                 at += self.send_whole(wired, at..end.unwrap_or(wired.len()))?;
             }
             if !self.progress.goes_on() {
@@ -128,13 +131,16 @@ impl<'c, S: AsSocket> Call<'c, S> {
     }
 
     /// Whether a batch is not to be offered to the kernel.
-    fn is_rejected(&self, batch: &GsoBatch) -> bool {
-        batch.is_segmented() && self.limits.reject(batch.segment)
+    fn is_rejected(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+        let (batch, health) = (wired.batch(at), &self.offload.health);
+        batch.is_segmented()
+            && (self.limits.reject(batch.segment)
+                || (health.any_rejects() && health.rejects(dest(wired, at))))
     }
 
     /// Whether a batch must be looked at before it goes with others.
-    fn stands_alone(&self, batch: &GsoBatch) -> bool {
-        self.is_rejected(batch) || (batch.is_callers() && self.offload.partial.any())
+    fn stands_alone(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+        self.is_rejected(wired, at) || (wired.batch(at).is_callers() && self.offload.partial.any())
     }
 
     /// Datagrams of a message with a segment size that an earlier call has sent.
@@ -156,7 +162,11 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let offered = range.len();
         let step = wired.send(Backend::current(), self.socket, range.clone());
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
-        self.offload.counters.sent(sent.clone().collect(), step.calls);
+        let moved: Transferred = sent.clone().collect();
+        self.offload.counters.sent(moved, step.calls);
+        if moved.batches > 0 && self.offload.health.any_rejects() {
+            self.offload.health.accept();
+        }
         let messages = sent.map(|batch| batch.messages).sum();
         self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
         if step.count == offered {
@@ -188,7 +198,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
-            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired.batch(at)),
+            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired, at),
             None if reported_once && !theirs => {
                 deferred_error::defer(self.socket, Direction::Send, error);
             }
@@ -197,17 +207,19 @@ impl<'c, S: AsSocket> Call<'c, S> {
         result
     }
 
-    fn note_rejection(&mut self, rejection: Rejection, batch: &GsoBatch) {
+    fn note_rejection(&mut self, rejection: Rejection, wired: &WiredBatches<'_>, at: usize) {
         self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
-                self.offload.gso.store(false, Ordering::Relaxed);
-                self.limits = Limits::NO_GSO;
+                if self.offload.health.reject(dest(wired, at)) == Scope::Socket {
+                    self.offload.counters.socket_rejected();
+                    self.limits = Limits::NO_GSO;
+                }
             }
             // One flow's segments may be too long for its route, and others' not. What it costs to
             // find out is paid once a call.
             Rejection::Size => {
-                self.limits.rejected_len = self.limits.rejected_len.min(batch.segment);
+                self.limits.rejected_len = self.limits.rejected_len.min(wired.batch(at).segment);
             }
         }
     }
@@ -291,6 +303,11 @@ struct Sent {
     errno: Option<i32>,
     /// Of the whole call.
     result: io::Result<()>,
+}
+
+/// Where a batch goes, unless to the peer of a connected socket.
+fn dest(wired: &WiredBatches<'_>, at: usize) -> Option<SocketAddr> {
+    sys::socket_addr(wired.memory(at).name)
 }
 
 fn errno(step: &CallResult) -> Option<i32> {

@@ -2,25 +2,32 @@
 
 pub(crate) mod coalesce;
 mod counters;
+mod environment;
 mod gso;
+mod health;
 mod partial;
+mod release;
+mod routes;
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
+pub use health::GsoStatus;
 
 use crate::ancillary::{self, Ancillary};
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Received;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::{Message, Received};
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
+use crate::sys::RecvFlags;
 use crate::sys::{self, AsSocket, numbers};
 use counters::{ReceivedTotals, Running};
+use environment::Switch;
+use health::Health;
 use partial::PartialSends;
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
@@ -77,6 +84,22 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// `IP_PMTUDISC_DO`, and all leave with the bit; to `IP_PMTUDISC_DONT`, and none does. QUIC sets
 /// `IP_PMTUDISC_PROBE`. IPv6 has no such bit.
 ///
+/// # When GSO is off
+///
+/// [`gso_status`](Self::gso_status) gives the reason, [`counters`](Self::counters) how often.
+///
+/// - The program turns it off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
+/// - The environment variable `MMSG_GSO` turns it off for the whole process if it is 0, whatever the
+///   program says. If it is 1, the release of the kernel does not matter. `MMSG_GRO` turns GRO off if it
+///   is 0. Any other value means nothing. Both are read once, when the first socket is wrapped.
+/// - It is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
+///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
+///   host runs: if throughput collapses there, try `MMSG_GSO=0`.
+/// - A destination whose path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) gets single datagrams for a minute;
+///   other destinations stay as they are. The last 32 such addresses are remembered, in memory that is
+///   allocated with the first. If four destinations reject, and no batch was accepted in between, or
+///   if the socket is connected, it is off for the whole socket for a minute.
+///
 /// # Options that change what GSO sends
 ///
 /// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
@@ -99,7 +122,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
-    gso: AtomicBool,
+    health: Health,
     gro: AtomicBool,
     counters: Running,
     partial: PartialSends,
@@ -116,10 +139,16 @@ impl<S: AsSocket> Offload<S> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Whether sends are segmented by the kernel.
+    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
     #[must_use]
     pub fn gso(&self) -> bool {
-        self.gso.load(Ordering::Relaxed)
+        self.gso_status() == GsoStatus::On
+    }
+
+    /// Whether sends are segmented by the kernel, or why not.
+    #[must_use]
+    pub fn gso_status(&self) -> GsoStatus {
+        self.health.status()
     }
 
     /// Whether coalesced messages may be received.
@@ -128,21 +157,17 @@ impl<S: AsSocket> Offload<S> {
         self.gro.load(Ordering::Relaxed)
     }
 
-    /// Turns GSO on or off, at any time, and returns whether it is on. It turns on only if the kernel
-    /// has it and neither `UDP_SEGMENT` nor `UDP_CORK` is set on the socket.
-    ///
-    /// GSO turns itself off when the kernel reports that the route to a destination cannot do it,
-    /// because the device has no checksum offload, for example.
+    /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
+    /// says why not. Forgets which destinations rejected GSO batches.
     pub fn set_gso(&self, on: bool) -> bool {
         let socket = sys::borrow(&self.socket);
         ancillary::look_for_send_times(socket);
-        let on = on && sys::has_segmentation(socket);
-        self.gso.store(on, Ordering::Relaxed);
-        on
+        self.health.set(on, || sys::has_segmentation(socket)) == GsoStatus::On
     }
 
-    /// Turns GRO on or off, at any time, and returns whether it is on. Datagrams that were queued before
-    /// it was turned on stay as they are.
+    /// Turns GRO on or off, at any time, and returns whether it is on. It does not turn on if the
+    /// environment variable `MMSG_GRO` is 0. Datagrams that were queued before it was turned on stay as
+    /// they are.
     ///
     /// It stays on, and the result is `Ok(true)`, while the socket holds anything: without it the kernel
     /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
@@ -152,6 +177,7 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
+        let on = on && Switch::gro() != Switch::Off;
         let on = if on { self.enable_gro()? } else { self.disable_gro()? };
         self.gro.store(on, Ordering::Relaxed);
         Ok(on)
@@ -222,7 +248,7 @@ impl Offload<()> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
-        OffloadBuilder { gso: true, gro: true }
+        OffloadBuilder { gso: true, force_gso: false, gro: true }
     }
 }
 
@@ -231,6 +257,7 @@ impl Offload<()> {
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
     gso: bool,
+    force_gso: bool,
     gro: bool,
 }
 
@@ -238,6 +265,21 @@ impl OffloadBuilder {
     /// Sets whether the kernel segments sends.
     pub const fn gso(mut self, on: bool) -> Self {
         self.gso = on;
+        self
+    }
+
+    /// Sets whether to use GSO also on the kernel releases that damage GSO batches, Linux 7.0.0 to 7.1.4.
+    /// For a kernel that is known to have the mending commits: distributions add them to older releases.
+    ///
+    /// ```
+    /// use mmsg::{GsoStatus, Offload};
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().force_gso(true).build(socket)?;
+    /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn force_gso(mut self, on: bool) -> Self {
+        self.force_gso = on;
         self
     }
 
@@ -261,7 +303,7 @@ impl OffloadBuilder {
         }
         let offload = Offload {
             socket,
-            gso: AtomicBool::new(false),
+            health: Health::new(self.force_gso),
             gro: AtomicBool::new(false),
             counters: Running::default(),
             partial: PartialSends::default(),
@@ -306,6 +348,29 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
         result
     }
 
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
+        let socket = sys::borrow(&self.socket);
+        let mut totals = ReceivedTotals::default();
+        let (result, calls) = pool::with(|arena| {
+            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
+                // A later receive counts what a peek shows.
+                if !flags.contains(RecvFlags::PEEK) {
+                    totals.add(message.received(), message.len());
+                }
+                each(i, message);
+            });
+            (result, arena.calls())
+        });
+        self.counters.received(totals, calls);
+        result
+    }
+
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
         pool::with(|arena| self.send_from(arena, msgs))
     }
@@ -346,22 +411,10 @@ impl<S> Offload<S> {
         received: impl Iterator<Item = (Received, usize)>,
         calls: usize,
     ) {
-        let mut totals = ReceivedTotals::default();
         // A later receive counts what a peek shows.
         let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        for (received, len) in received.take(most) {
-            totals.moved.bytes += len;
-            totals.truncated += usize::from(received.truncated());
-            totals.moved.datagrams += match received.segment_size {
-                None => 1,
-                Some(size) => {
-                    let segments = len.div_ceil(size.into()).max(1);
-                    totals.moved.batches += 1;
-                    totals.moved.segments += segments;
-                    segments
-                }
-            };
-        }
+        let mut totals = ReceivedTotals::default();
+        received.take(most).for_each(|(received, len)| totals.add(received, len));
         self.counters.received(totals, calls);
     }
 }

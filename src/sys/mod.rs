@@ -5,7 +5,10 @@
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a borrowed and an owned socket; on Unix those of any descriptor.
 //! - [`SendStorage`] and [`RecvStorage`]: memory for the headers of up to [`MAX_BATCH`] messages,
-//!   which grows by `reserve` and shrinks by `shrink_to`, with `send` and `recv`:
+//!   which grows by `reserve` and shrinks by `shrink_to`. The first has `send`. The second has `wire`,
+//!   which gives [`RecvHeaders`]: these take each message's memory by `push` or `push_buffer`, and
+//!   `recv` fills it. Then `row` tells of each message what the system reported, as bytes and plain
+//!   values.
 //!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
 //!     transferred, and the error of the message after them, if any;
 //!   - after a partial transfer they may omit an error that the next call will meet again, and no
@@ -15,11 +18,14 @@
 //!   - every field of a received message is set from what this call returned;
 //!   - received descriptors are owned by the message or the slots, or closed, before the call
 //!     returns.
-//! - [`Slots`]: payload memory with its headers in place, with the same receive.
+//! - [`Slots`]: payload memory with its headers in place, with the same receive and the same rows.
 //! - `send_plain`, for one message by itself.
-//! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and borrowed.
+//! - [`RawAddr`], [`RawAddrRef`], [`AddrSpace`]: an Internet address in the system's own form, owned
+//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too.
 //! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `conflicting_option`
 //!   `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
+//! - `kernel_release`, as text, if the system has GSO.
+//! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
@@ -32,22 +38,29 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
+mod flags;
 mod layout;
 pub(crate) mod numbers;
+mod unix_addr;
 
 pub use backend::Backend;
+pub use flags::RecvFlags;
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
+pub use unix_addr::UnixAddr;
 
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
+pub use self::unix::UnixAddrBuf;
+#[cfg(unix)]
 pub(crate) use self::unix::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, clock_time,
-    conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
-    has_transmit_times, is_about_the_option, option, peer, raw, reports_send_times,
-    segmentation_rejected, send_plain, set_option, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -72,12 +85,15 @@ mod no_epoll {
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
+pub use self::windows::UnixAddrBuf;
+#[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, clock_time,
-    conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
-    has_transmit_times, is_about_the_option, option, peer, raw, reports_send_times,
-    segmentation_rejected, send_plain, set_option, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -121,6 +137,22 @@ pub(crate) struct CallResult {
     pub(crate) ended: bool,
     /// System calls made.
     pub(crate) calls: usize,
+}
+
+/// What a receive reports about one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecvResult {
+    /// Bytes of payload: more than the buffers' capacity if the system reports the full length of a
+    /// truncated message.
+    pub(crate) len: usize,
+    /// Whether payload is missing (`MSG_TRUNC`).
+    pub(crate) truncated: bool,
+    /// Whether control messages are missing (`MSG_CTRUNC`).
+    pub(crate) control_truncated: bool,
+    /// Bytes of the source address: more than its memory if it was truncated.
+    pub(crate) source_len: usize,
+    /// Bytes of control data that were written.
+    pub(crate) control_len: usize,
 }
 
 /// What one header carries: a message, or several messages as a GSO batch.

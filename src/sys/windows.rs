@@ -4,30 +4,26 @@
 //! a receive takes exactly one message, and a send makes a call for each. Control messages are
 //! not carried: sending one is `Unsupported`.
 
-#![allow(unsafe_code)]
+mod recv;
 
 use std::borrow::Borrow;
 use std::io;
 use std::iter;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::option;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
 use std::time::Duration;
 
-use socket2::{MaybeUninitSlice, SockAddr, SockRef};
+pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
+use socket2::{SockAddr, SockRef};
 
 use super::numbers::OptionName;
 use super::{
     Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection,
+    UnixAddr,
 };
 use crate::ancillary::Unencodable;
 use crate::offload::coalesce::{Limits, Source};
-use crate::recv::datagram::{Datagram, Message, Meta, Received, Truncation};
-use crate::recv::flags::RecvFlags;
-use crate::recv::msg::RecvMsg;
-use crate::recv::scattered::Parts;
 use crate::send::msg::{Content, SendBuffers, SendMsg};
 use crate::send::outgoing::Outgoing;
 
@@ -40,8 +36,6 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
 };
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
-/// `MSG_PEEK` (winsock2.h).
-const MSG_PEEK: i32 = 2;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
@@ -112,61 +106,6 @@ impl SendStorage {
         }
         let bytes = msg.map_or(0, |msg| msg.len());
         Ok(WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } })
-    }
-}
-
-/// There are no headers, only the number of messages that a call may receive.
-#[derive(Debug)]
-pub(crate) struct RecvStorage {
-    capacity: usize,
-}
-
-impl RecvStorage {
-    pub(crate) const fn new() -> Self {
-        Self { capacity: 0 }
-    }
-
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
-        if n > self.capacity {
-            self.capacity = n.next_power_of_two().min(MAX_BATCH);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn shrink_to(&mut self, n: usize) {
-        self.capacity = self.capacity.min(n);
-    }
-
-    pub(crate) fn recv(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> CallResult {
-        let Some(msg) = msgs.first_mut() else { return CallResult::moved(0) };
-        let received = match msg.plain_space() {
-            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
-            None => {
-                let (buffers, ..) = msg.full_space();
-                // The one allocation of this platform: socket2 wants slices of its own.
-                let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
-                recv_one(socket, &mut slices, flags)
-            }
-        };
-        match received {
-            Ok((received, source)) => {
-                msg.read_control(&[]);
-                *msg.source_mut() = source;
-                msg.set_received(received);
-                CallResult::moved(1)
-            }
-            Err(error) => CallResult::stopped(0, error),
-        }
     }
 }
 
@@ -263,29 +202,6 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
     Ok(())
 }
 
-fn recv_one(
-    socket: BorrowedSocket<'_>,
-    slices: &mut [MaybeUninitSlice<'_>],
-    flags: RecvFlags,
-) -> io::Result<(Received, RawAddr)> {
-    if flags.contains(RecvFlags::DONT_WAIT) {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
-    let socket = SockRef::from(&socket);
-    let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
-    let truncation = Truncation { data: flags.is_truncated(), ..Truncation::NONE };
-    let received = Received { reported: len, segment_size: None, truncation, has_meta: false };
-    Ok((received, RawAddr(addr.as_socket())))
-}
-
-/// The same bytes as a slice that may be left uninitialised.
-fn uninit(buffer: &mut [u8]) -> MaybeUninitSlice<'_> {
-    // SAFETY: the same layout. socket2 promises of its receive calls that they write no
-    // uninitialised bytes into the buffers, so the `&mut [u8]` stays one.
-    MaybeUninitSlice::new(unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) })
-}
-
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -317,11 +233,31 @@ impl RawAddr {
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
         RawAddrRef(self)
     }
+
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        AddrSpace(self)
+    }
+}
+
+/// Memory for an address.
+pub(crate) struct AddrSpace<'a>(&'a mut RawAddr);
+
+impl AddrSpace<'_> {
+    pub(crate) fn set(&mut self, addr: Option<&SocketAddr>) {
+        *self.0 = RawAddr::new(addr);
+    }
+
+    /// The receive has written the address.
+    pub(crate) fn set_len(&mut self, _: usize) {}
 }
 
 impl RawAddrRef<'_> {
     pub(crate) fn get(self) -> Option<SocketAddr> {
         self.0.get()
+    }
+
+    pub(crate) fn unix(self) -> Option<UnixAddr<'static>> {
+        None
     }
 
     #[allow(dead_code)] // Compared only by GSO.
@@ -330,100 +266,35 @@ impl RawAddrRef<'_> {
     }
 }
 
-/// What [`Slots::singles`] goes through.
-pub(crate) type Singles<'a> = option::IntoIter<Datagram<'a>>;
+/// Memory for a source. No datagram of a Unix socket comes here.
+#[derive(Clone, Debug)]
+pub struct UnixAddrBuf(RawAddr);
 
-/// Payload memory, and the messages received into it.
-#[derive(Debug)]
-pub(crate) struct Slots {
-    payload: Vec<u8>,
-    received: Vec<(Received, RawAddr)>,
-    slot_len: usize,
+impl UnixAddrBuf {
+    /// Empty.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(RawAddr::NONE)
+    }
+
+    /// `None`: no datagram has a Unix address here.
+    #[must_use]
+    pub fn addr(&self) -> Option<UnixAddr<'_>> {
+        None
+    }
+
+    pub(crate) fn lend(&self) -> RawAddrRef<'_> {
+        self.0.lend()
+    }
+
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        self.0.space()
+    }
 }
 
-impl Slots {
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        let (mut payload, mut received) = (Vec::new(), Vec::new());
-        payload.try_reserve_exact(slots * slot_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        received.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        payload.resize(slots * slot_len, 0);
-        received.resize(slots, (Received::NONE, RawAddr::NONE));
-        Ok(Self { payload, received, slot_len })
-    }
-
-    /// No descriptor comes with a message here.
-    pub(crate) fn accept_fds(&mut self, _: bool) {}
-
-    pub(crate) fn accepts_fds(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn take_fds(&mut self, _: usize) -> impl Iterator<Item = OwnedSocket> {
-        [].into_iter()
-    }
-
-    pub(crate) fn add_fds(&mut self, _: usize, _: impl Iterator<Item = OwnedSocket>) {}
-
-    pub(crate) fn close_fds(&mut self) {}
-
-    pub(crate) fn recv(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        range: Range<usize>,
-        flags: RecvFlags,
-    ) -> CallResult {
-        let i = range.start;
-        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
-        match recv_one(socket, &mut [uninit(slot)], flags) {
-            Ok(received) => {
-                self.received[i] = received;
-                CallResult::moved(1)
-            }
-            Err(error) => CallResult::stopped(0, error),
-        }
-    }
-
-    /// The datagrams among the first `n` messages, if all of them are whole.
-    pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
-        // A receive brings one message or none.
-        let datagram = (n > 0).then(|| {
-            let (received, source) = &self.received[0];
-            let data = &self.payload[..self.slot_len.min(received.reported)];
-            (!received.truncation.data)
-                .then(|| Datagram::whole(data, source.lend(), Meta::new(None, &[])))
-        });
-        match datagram {
-            None => Some(None.into_iter()),
-            Some(whole) => whole.map(|datagram| Some(datagram).into_iter()),
-        }
-    }
-
-    pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        let (received, source) = &self.received[i];
-        let data = Parts::one(self.payload(i, received.reported));
-        Message::new(data, source.lend(), *received, Meta::new(None, &[]))
-    }
-
-    pub(crate) fn received_in(&self, i: usize) -> (Received, usize) {
-        let (received, _) = self.received[i];
-        (received, received.reported.min(self.slot_len))
-    }
-
-    /// The first `len` bytes of slot `i`, or all if it has fewer.
-    pub(crate) fn payload(&self, i: usize, len: usize) -> &[u8] {
-        &self.payload[i * self.slot_len..][..self.slot_len.min(len)]
-    }
-
-    pub(crate) fn slot_len(&self) -> usize {
-        self.slot_len
-    }
-
-    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.payload.chunks_exact_mut(self.slot_len)
+impl Default for UnixAddrBuf {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -472,6 +343,16 @@ pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
 
 /// No control message carries an address.
 pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
+    None
+}
+
+/// No message has a TOS here.
+pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+/// Asked only where there is GSO.
+pub(crate) fn kernel_release() -> Option<String> {
     None
 }
 

@@ -8,6 +8,7 @@ mod backend;
 mod fields;
 mod model;
 mod offload;
+mod offload_health;
 mod offload_kit;
 mod offload_own;
 mod offload_random;
@@ -15,6 +16,7 @@ mod queue;
 mod random;
 mod recv;
 mod send;
+mod tos;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -31,12 +31,7 @@ fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
     for (backend, msg) in BACKENDS.into_iter().flat_map(|b| [(b, own(&net, &data)), (b, gathered)])
     {
         backend.make_process_default().unwrap();
-        for (code, stays) in [
-            (libc::EINVAL, true),
-            (libc::EMSGSIZE, true),
-            (libc::EIO, false),
-            (libc::EOPNOTSUPP, false),
-        ] {
+        for code in [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP] {
             assert!(net.near.set_gso(true));
             let before = net.near.counters();
             fault::script([(Call::SendMsg, Fate::Fail(code))]);
@@ -47,7 +42,7 @@ fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
                 Backend::Msg => made.extend([(Call::SendMsg, 1); 4]),
             }
             assert_eq!(calls(), made, "{backend:?} {code}");
-            assert_eq!(net.near.gso(), stays);
+            assert!(net.near.gso());
             let counted = net.near.counters();
             assert_eq!(
                 (counted.sent - before.sent, counted.sent_bytes - before.sent_bytes),

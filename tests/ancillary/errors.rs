@@ -412,7 +412,7 @@ fn a_link_local_reporter_has_its_scope() {
     closed.connect(addr(&closed)).expect("it hears only itself");
     ask(&from, Ancillary::ERRORS);
     // The kernel limits how often a host sends ICMP errors.
-    let mut provoke = || {
+    let provoke = || {
         from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
         in_error(&from, Duration::from_secs(1))
     };

@@ -14,7 +14,7 @@ use crate::common::sockets::{addr, udp4, udp6, unix_pair};
 /// A handle on one of the sockets.
 pub enum End {
     Udp(UdpSocket),
-    Offload(Offload<UdpSocket>, Kind),
+    Offload(Box<Offload<UdpSocket>>, Kind),
     Unix(UnixDatagram),
 }
 
@@ -24,7 +24,8 @@ impl End {
             Kind::Plain => Self::Udp(socket),
             Kind::Offload { gso, gro } => {
                 let builder = Offload::builder().gso(gso).gro(gro);
-                Self::Offload(builder.build(socket).expect("a UDP socket"), kind)
+                let offload = builder.build(socket).expect("a UDP socket");
+                Self::Offload(Box::new(offload), kind)
             }
         }
     }
@@ -41,7 +42,7 @@ impl End {
     pub fn socket(&self) -> &dyn BatchSocket {
         match self {
             Self::Udp(socket) => socket,
-            Self::Offload(socket, _) => socket,
+            Self::Offload(socket, _) => &**socket,
             Self::Unix(socket) => socket,
         }
     }

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod environment;
 mod namespaces;
 mod receive;
 mod socket;

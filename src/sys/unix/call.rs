@@ -14,7 +14,7 @@ use super::mmsg;
 use super::msg;
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
-use crate::recv::flags::RecvFlags;
+use crate::sys::RecvFlags;
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
 use crate::sys::{Backend, CallResult};
@@ -58,11 +58,17 @@ pub(super) fn send(
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         let has_dest = wired.has_dest(0);
+        if msg::is_without_tos(socket, wired, 0) {
+            return msg::send(socket, wired, SEND_FLAGS);
+        }
         let send = || mmsg::sendmmsg(socket, wired, SEND_FLAGS);
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
             Ok(count) => CallResult::moved(count),
             Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) if msg::may_go_without_tos(&error, wired, 0) => {
+                msg::send(socket, wired, SEND_FLAGS)
+            }
             Err(error) => send_stopped(socket, has_dest, 0, error),
         };
     }

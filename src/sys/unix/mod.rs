@@ -14,11 +14,14 @@ mod icmp;
 mod mmsg;
 mod msg;
 mod poll;
+mod release;
 mod retry;
 mod socket;
+mod tos;
 mod zeroed;
 
-pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
+pub use addr::UnixAddrBuf;
+pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
@@ -26,10 +29,14 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
+pub(crate) use headers::{
+    RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots, WiredBatches,
+};
 pub(crate) use icmp::has_arrivals;
+pub(crate) use release::kernel_release;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
     segmentation_rejected, socket_cookie,
 };
+pub(crate) use tos::rejects_tos;

@@ -11,12 +11,14 @@ use std::{ptr, slice};
 use libc::{c_int, c_void};
 
 use super::fds;
+use super::header::Control;
 use super::headers::{RecvHeaders, SendHeaders};
 use super::icmp::send_stopped;
 use super::retry::{Tried, retry, retry_unrelated_icmp_error};
+use super::tos;
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::{CallResult, Direction};
+use crate::sys::{CONTROL_SPACE, CallResult, Direction};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(
@@ -104,16 +106,67 @@ fn recv_one(
 #[inline]
 fn send_one(
     socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &SendHeaders<'_>,
     i: usize,
     flags: c_int,
 ) -> io::Result<()> {
-    let header = &wired.as_mut()[i];
-    retry(socket, Direction::Send, flags, |flags| {
+    if is_without_tos(socket, wired, i) {
+        return send_without_tos(socket, wired, i, flags);
+    }
+    let hdr = wired.header(i);
+    let result = retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of SendHeaders.
-        let len = unsafe { send_header(socket.as_raw_fd(), &header.msg_hdr, flags) };
+        let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    });
+    match result {
+        Err(error) if may_go_without_tos(&error, wired, i) => {
+            send_without_tos(socket, wired, i, flags)?;
+            tos::note(socket);
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Whether header `i` is to be sent without its TOS, because the socket's kernel has rejected one.
+#[inline]
+pub(super) fn is_without_tos(socket: BorrowedFd<'_>, wired: &SendHeaders<'_>, i: usize) -> bool {
+    wired.header(i).msg_controllen > 0
+        && tos::rejects_tos(socket)
+        && tos::has_tos(memory(wired, i).1)
+}
+
+/// Whether header `i` may have met this error for its TOS.
+#[cold]
+pub(super) fn may_go_without_tos(error: &io::Error, wired: &SendHeaders<'_>, i: usize) -> bool {
+    tos::may_be_about_tos(error) && tos::has_tos(memory(wired, i).1)
+}
+
+/// Sends header `i` without its TOS. If it fails, the error is not about the TOS.
+#[cold]
+fn send_without_tos(
+    socket: BorrowedFd<'_>,
+    wired: &SendHeaders<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let mut space = Control([0; CONTROL_SPACE]);
+    let mut hdr = *wired.header(i);
+    let Some(len) = tos::copy_without_tos(memory(wired, i).1, &mut space.0) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    // Some systems check the pointer alone.
+    hdr.msg_control = if len == 0 { ptr::null_mut() } else { ptr::from_mut(&mut space).cast() };
+    hdr.msg_controllen = len as _;
+    retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: the invariant of SendHeaders for the address and the buffers; the control data is
+        // `len` bytes of `space`, which outlives the call.
+        let len = unsafe { send_header(socket.as_raw_fd(), &hdr, flags) };
         if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     })
 }

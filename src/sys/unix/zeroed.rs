@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
+use super::addr::UnixName;
 use super::header::{Control, Header, Row};
 
 /// Types whose every value, all-zero bytes included, may be anything at all.
@@ -20,6 +21,8 @@ pub(super) unsafe trait Plain: Sized {}
 
 // SAFETY: bytes.
 unsafe impl Plain for u8 {}
+// SAFETY: an array of bytes.
+unsafe impl Plain for UnixName {}
 // SAFETY: an array of bytes.
 unsafe impl Plain for Control {}
 // SAFETY: a C struct of a raw pointer and a length.

@@ -64,7 +64,7 @@ impl World {
                             MmsgBuf::with_backend(backend).send(socket, sends)
                         }
                         (Sending::Batch | Sending::Arena(_), End::Offload(socket)) => {
-                            crate::BatchSocket::send_batch(socket, sends)
+                            crate::BatchSocket::send_batch(&**socket, sends)
                         }
                         (Sending::Batch, End::Plain(socket)) => {
                             crate::BatchSocket::send_batch(socket, sends)

@@ -15,7 +15,7 @@ use crate::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendQueue};
 /// One handle on a socket.
 pub(super) enum End {
     Plain(UdpSocket),
-    Offload(Offload<UdpSocket>),
+    Offload(Box<Offload<UdpSocket>>),
 }
 
 impl End {
@@ -24,7 +24,7 @@ impl End {
             Kind::Plain => Self::Plain(socket),
             Kind::Offload { gso, gro } => {
                 let builder = Offload::builder().gso(gso).gro(gro);
-                Self::Offload(builder.build(socket).expect("a UDP socket"))
+                Self::Offload(Box::new(builder.build(socket).expect("a UDP socket")))
             }
         }
     }
@@ -32,7 +32,7 @@ impl End {
     pub(super) fn batch_socket(&self) -> &dyn BatchSocket {
         match self {
             Self::Plain(socket) => socket,
-            Self::Offload(socket) => socket,
+            Self::Offload(socket) => &**socket,
         }
     }
 

@@ -17,13 +17,13 @@ mod split;
 mod tests;
 
 pub(crate) use gso::WiredBatches;
-pub(crate) use recv_storage::RecvStorage;
+pub(crate) use recv::RecvHeaders;
+pub(crate) use recv_storage::{RecvStorage, Row};
 pub(crate) use send_storage::SendStorage;
-pub(crate) use slots::{Singles, Slots};
+pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
 use std::marker::PhantomData;
 
-use super::fds::ReceivedFds;
 use super::header::Header;
 use crate::ancillary::Unencodable;
 
@@ -56,28 +56,5 @@ impl SendHeaders<'_> {
     /// For the system call; only its `msg_len` may be written to.
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers
-    }
-}
-
-/// Headers wired for a receive.
-///
-/// Invariant, which makes the system call on them sound: each header's name, buffers and control
-/// data are memory that is writable by nobody else for `'a`, with the lengths that stand beside
-/// the pointers.
-pub(super) struct RecvHeaders<'a> {
-    headers: &'a mut [Header],
-    /// Where descriptors go that come with messages; without it they are closed.
-    fds: Option<&'a mut ReceivedFds>,
-    buffers: PhantomData<&'a mut [u8]>,
-}
-
-impl RecvHeaders<'_> {
-    pub(super) fn len(&self) -> usize {
-        self.headers.len()
-    }
-
-    /// For the system call, after which the descriptors that came are to be owned.
-    pub(super) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
-        (self.headers, self.fds.as_deref_mut())
     }
 }
