@@ -58,7 +58,10 @@ pub use self::unix::UnixAddrBuf;
 pub(crate) use self::unix::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release, option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -88,7 +91,10 @@ pub use self::windows::UnixAddrBuf;
 pub(crate) use self::windows::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release, option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

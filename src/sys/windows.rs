@@ -338,6 +338,9 @@ pub(crate) fn set_option_bytes(
     _: Option<OptionName>,
     _: &[u8],
 ) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
