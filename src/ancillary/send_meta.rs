@@ -193,7 +193,7 @@ impl SendMeta {
             writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
         }
         if let Some(id) = self.timestamp_id {
-            writer.append(numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
+            writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }

@@ -352,7 +352,7 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
         net.near = builder.build(socket()).expect("a UDP socket");
         let batch = Batch::new(&[row(0, 40, 30)]);
         for backend in BACKENDS {
-            backend.select().unwrap();
+            backend.make_process_default().unwrap();
             let before = net.near.counters();
             assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
             let counted = net.since(before);

@@ -6,15 +6,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::kit::net::Host;
 use crate::common::skip;
+use crate::kit::net::Host;
 use crate::kit::receive::{one, payloads};
 use crate::kit::{
     NET, addr, ask, at, bind, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::error_queue::{Event, Origin, Report, drain_errors, drain_errors_with};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg,
+    SendMeta, SendMsg, SendQueue,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];

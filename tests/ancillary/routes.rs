@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
-use mmsg::error_queue::Event;
-use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
 use crate::kit::{addr, ask, in_error, reports, summary};
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, Fragmentation, MmsgBuf, SendMeta,
+use mmsg::error_queue::Event;
+use mmsg::{
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Fragmentation, MmsgBuf, SendMeta,
     SendMsg, path_mtu,
+};
 use socket2::{Domain, SockRef};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
