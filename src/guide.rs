@@ -6,6 +6,7 @@
 //! - [`cores`]: one socket a core
 //! - [`back_pressure`]: when the socket takes no more
 //! - [`errors`]: what each error means and what to do about it
+//! - [`migration`]: from std, tokio, nix and quinn-udp
 //!
 //! These modules hold text alone.
 
@@ -26,3 +27,6 @@ pub mod back_pressure {}
 
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
+
+#[doc = include_str!("../docs/guide/migration.md")]
+pub mod migration {}

@@ -76,6 +76,7 @@ use crate::sys::{self, AsSocket};
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each; Windows receives one message a call.
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
 pub trait BatchSocket {
     /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
     /// many; the other messages are unchanged.
@@ -95,6 +96,7 @@ pub trait BatchSocket {
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
     /// `OutOfMemory` if there is no memory for the headers; else the system's error.
+    #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order and returns how many the kernel accepted.
@@ -112,6 +114,7 @@ pub trait BatchSocket {
     ///
     /// The system's error for the first message; nothing was sent. An error of a later message ends
     /// the batch before it, and the call returns the count.
+    #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
@@ -135,6 +138,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// Those of [`recv_batch`](Self::recv_batch).
+    #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }

@@ -119,6 +119,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// # Platforms
 ///
 /// Linux and Android. Elsewhere it works like the plain socket, and counts.
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
@@ -272,7 +273,8 @@ impl OffloadBuilder {
     /// For a kernel that is known to have the mending commits: distributions add them to older releases.
     ///
     /// ```
-    /// use mmsg::{GsoStatus, Offload};
+    /// use mmsg::offload::GsoStatus;
+    /// use mmsg::Offload;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::builder().force_gso(true).build(socket)?;
     /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);
