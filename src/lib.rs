@@ -46,7 +46,7 @@
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
+//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!
@@ -95,6 +95,7 @@ pub mod error_queue;
 pub mod errors;
 pub mod guide;
 pub mod offload;
+pub mod options;
 mod recv;
 mod send;
 mod socket;

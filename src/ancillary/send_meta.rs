@@ -48,6 +48,11 @@ pub struct SendMeta {
     /// Linux 4.19, with a queueing discipline that supports it.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
+    /// The number of the datagram's send timestamp, in place of the running count
+    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
+    /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
+    #[doc(alias = "SCM_TS_OPT_ID")]
+    pub timestamp_id: Option<u32>,
 }
 
 const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
@@ -108,6 +113,7 @@ impl SendMeta {
             hop_limit: None,
             segment_size: None,
             transmit_time: None,
+            timestamp_id: None,
         }
     }
 
@@ -170,6 +176,13 @@ impl SendMeta {
         self
     }
 
+    /// Sets the number of the datagram's send timestamp.
+    #[must_use]
+    pub const fn with_timestamp_id(mut self, id: u32) -> Self {
+        self.timestamp_id = Some(id);
+        self
+    }
+
     /// Writes the control messages for an IPv4 (or IPv4-mapped) or IPv6 destination, followed by the
     /// encoded messages in `raw`. Returns the length in bytes.
     pub(crate) fn encode(
@@ -190,6 +203,9 @@ impl SendMeta {
         }
         if let Some(time) = self.transmit_time {
             writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
+        }
+        if let Some(id) = self.timestamp_id {
+            writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }

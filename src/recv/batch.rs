@@ -366,8 +366,7 @@ impl RecvBatch {
         const NO_SOURCE: UnixAddrBuf = UnixAddrBuf::new();
         // Where the payload is that was received into each slot.
         let mut payload_of: [usize; N] = array::from_fn(|slot| slot);
-        for i in 0..count {
-            let (slot, (mut result, meta)) = known[i];
+        for (i, (slot, (mut result, meta))) in known.into_iter().enumerate().take(count) {
             match slot {
                 Some(slot) => {
                     let at = payload_of[slot];

@@ -333,6 +333,14 @@ pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn set_option_bytes(
+    _: BorrowedSocket<'_>,
+    _: Option<OptionName>,
+    _: &[u8],
+) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

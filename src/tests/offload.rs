@@ -340,6 +340,29 @@ fn d4_an_icmp_error_that_a_batch_takes_is_told_by_the_next_call() {
     }
 }
 
+/// The program's own limit, for networks that drop the end of a burst.
+#[test]
+fn a_batch_has_no_more_segments_than_its_builder_allows() {
+    if Net::new().is_none() {
+        return;
+    }
+    for (most, batches) in [(0, 0), (1, 0), (10, 3), (64, 1), (1_000, 1)] {
+        let mut net = Net::new().expect("as before");
+        let builder = crate::Offload::builder().gro(false).max_segments(most);
+        net.near = builder.build(socket()).expect("a UDP socket");
+        let batch = Batch::new(&[row(0, 40, 30)]);
+        for backend in BACKENDS {
+            backend.make_process_default().unwrap();
+            let before = net.near.counters();
+            assert_eq!(net.near.send_batch(&batch.msgs(&net)).unwrap(), 30);
+            let counted = net.since(before);
+            let segments = if batches > 0 { 30 } else { 0 };
+            assert_eq!((counted.sent_batches, counted.sent_segments), (batches, segments));
+            assert_eq!(net.arrived(), batch.expected(|_| true));
+        }
+    }
+}
+
 /// A batch stays within the kernel's limits.
 #[test]
 fn s5_a_long_run_is_several_batches() {
