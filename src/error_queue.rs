@@ -146,7 +146,8 @@ impl Report {
     /// `None` if there is no report among them.
     ///
     /// ```
-    /// use mmsg::{ControlBuf, error_queue::{Event, Origin, Report}};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::error_queue::{Event, Origin, Report};
     /// # if !cfg!(target_os = "linux") { return Ok(()); }
     /// // What the kernel writes for an ICMP "port unreachable" from 192.0.2.7: `IP_RECVERR` with a
     /// // `sock_extended_err`, and a `sockaddr_in` behind it.

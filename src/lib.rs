@@ -97,8 +97,8 @@ mod engine;
 pub mod error_queue;
 pub mod errors;
 pub mod guide;
-mod offload;
-mod options;
+pub mod offload;
+pub mod options;
 mod recv;
 mod send;
 mod socket;
@@ -128,21 +128,14 @@ pub mod prelude {
 
 #[cfg(feature = "tokio")]
 pub use self::tokio::{AsSendMsg, AsyncBatchSocket, TokioSocket};
-pub use ancillary::{
-    Ancillary, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta, TransmitClock,
-};
+pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
-pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder, OffloadRef, OffloadState};
-pub use options::{
-    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
-    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
-};
-pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
-pub use recv::datagram::{Datagram, Datagrams, Message};
-pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
+pub use offload::Offload;
+pub use recv::batch::RecvBatch;
+pub use recv::datagram::{Datagram, Message};
+pub use recv::in_place::{DatagramMut, MessageMut};
 pub use recv::msg::RecvMsg;
-pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
@@ -165,7 +158,21 @@ pub use socket_ext::BatchSocketExt;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};
+pub use sys::{Backend, RecvFlags, UnixAddr, UnixAddrBuf};
+
+/// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
+pub mod control {
+    pub use crate::ancillary::{ControlBuf, ControlMessage, ControlMessages};
+    pub use crate::sys::CONTROL_SPACE;
+}
+
+/// Iterators over received messages, their datagrams and their bytes.
+pub mod iter {
+    pub use crate::recv::batch::{Iter, IterMut, Messages, MessagesMut};
+    pub use crate::recv::datagram::Datagrams;
+    pub use crate::recv::in_place::DatagramsMut;
+    pub use crate::recv::scattered::Slices;
+}
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -102,6 +102,7 @@ use crate::sys::{self, BorrowedSocket, RecvFlags};
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each; Windows receives one message a call.
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `BatchSocket`",
     label = "not one of the datagram sockets with batch calls",
@@ -128,6 +129,7 @@ pub trait BatchSocket {
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
     /// `OutOfMemory` if there is no memory for the headers; else the system's error.
+    #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order and returns how many the kernel accepted.
@@ -145,6 +147,7 @@ pub trait BatchSocket {
     ///
     /// The system's error for the first message; nothing was sent. An error of a later message ends
     /// the batch before it, and the call returns the count.
+    #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
@@ -168,6 +171,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// Those of [`recv_batch`](Self::recv_batch).
+    #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }

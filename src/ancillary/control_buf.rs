@@ -16,7 +16,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// messages.
 ///
 /// ```
-/// use mmsg::ControlBuf;
+/// use mmsg::control::ControlBuf;
 ///
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, b"payload")?;
@@ -30,12 +30,13 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// ```compile_fail,E0505
 /// use std::os::fd::AsFd;
 /// let file = std::fs::File::open("/dev/null")?;
-/// let mut control = mmsg::ControlBuf::new();
+/// let mut control = mmsg::control::ControlBuf::new();
 /// control.push_fds(&[file.as_fd()])?;
 /// drop(file);
 /// println!("{control:?}");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias("cmsghdr", "cmsg", "msg_control"))]
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
     space: ControlSpace,
@@ -74,6 +75,7 @@ impl<'fd> ControlBuf<'fd> {
     ///
     /// `InvalidInput` if they do not fit in the rest of [`CONTROL_SPACE`], `Unsupported` on Windows;
     /// nothing is written.
+    #[doc(alias = "SCM_RIGHTS")]
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
         let rights = numbers::RIGHTS.ok_or_else(|| {
             let reason = "this platform has no SCM_RIGHTS";

@@ -4,6 +4,7 @@ use crate::sys::{self, AsSocket};
 
 /// Explicit congestion notification: the low two bits of the TOS byte or traffic class
 /// (RFC 3168, section 5).
+#[doc(alias = "ECN")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {

@@ -53,6 +53,7 @@ const FLUSH_STEP: usize = 256;
 /// std::thread::spawn(move || drop(arena));
 /// in_use.shrink_to(0);
 /// ```
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg"))]
 #[derive(Debug)]
 pub struct MmsgBuf {
     send: SendStorage,

@@ -13,7 +13,8 @@ use super::routes::{Routes, Scope};
 /// Whether an [`Offload`](crate::Offload) sends with GSO, and if not, why.
 ///
 /// ```
-/// use mmsg::{GsoStatus, Offload};
+/// use mmsg::offload::GsoStatus;
+/// use mmsg::Offload;
 /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
 /// match socket.gso_status() {
 ///     GsoStatus::On => {}

@@ -67,9 +67,9 @@ use coalesce::MAX_SEGMENTS;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::Fragmentation::Probe) or
-/// [`Never`](crate::Fragmentation::Never) all leave with the bit, with
-/// [`Allow`](crate::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
+/// [`Never`](crate::options::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::options::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///
@@ -106,6 +106,7 @@ use coalesce::MAX_SEGMENTS;
 /// # Platforms
 ///
 /// Linux and Android. Elsewhere it works like the plain socket, and counts.
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
@@ -257,7 +258,8 @@ impl OffloadBuilder {
     /// For a kernel that is known to have the mending commits: distributions add them to older releases.
     ///
     /// ```
-    /// use mmsg::{GsoStatus, Offload};
+    /// use mmsg::offload::GsoStatus;
+    /// use mmsg::Offload;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::builder().force_gso(true).build(socket)?;
     /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);

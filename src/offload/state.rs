@@ -25,7 +25,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// [`on`](Self::on) joins it with the socket. Threads may share a state.
 ///
 /// ```
-/// use mmsg::{BatchSocket, OffloadState, RecvBatch, SendMsg};
+/// use mmsg::{BatchSocket, RecvBatch, SendMsg, offload::OffloadState};
 /// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # receiver.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
 /// # let to = receiver.local_addr()?;

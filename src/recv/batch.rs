@@ -50,6 +50,7 @@ use crate::sys::{
 /// socket.recv_into(&mut batch).unwrap();
 /// println!("{first:?}");
 /// ```
+#[doc(alias("mmsghdr", "recvmmsg"))]
 #[derive(Debug)]
 pub struct RecvBatch {
     slots: Slots,
@@ -97,6 +98,7 @@ impl RecvBatch {
     /// # Panics
     ///
     /// As [`new`](Self::new).
+    #[doc(alias = "UDP_GRO")]
     #[must_use]
     pub fn for_gro(slots: usize) -> Self {
         Self::new(slots, 65_535)
@@ -184,7 +186,7 @@ impl RecvBatch {
     /// The datagrams of the last receive, in the order in which they were received.
     ///
     /// Every loss shows: a [`truncated`](Datagram::truncated) datagram, possibly empty, stands where
-    /// bytes are missing (see [`Datagrams`](crate::Datagrams)).
+    /// bytes are missing (see [`Datagrams`](crate::iter::Datagrams)).
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
@@ -226,6 +228,7 @@ impl RecvBatch {
     /// process's limit of descriptors for a moment. The kernel drops descriptors beyond the limit, and
     /// the message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
     /// are always closed.
+    #[doc(alias = "SCM_RIGHTS")]
     pub fn accept_fds(&mut self, on: bool) {
         self.slots.accept_fds(on);
     }
@@ -236,7 +239,8 @@ impl RecvBatch {
     ///
     /// ```
     /// # #[cfg(unix)] {
-    /// use mmsg::{BatchSocket, ControlBuf, RecvBatch, SendMsg};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{BatchSocket, RecvBatch, SendMsg};
     /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
     ///
     /// let (near, far) = UnixDatagram::pair()?;
@@ -362,8 +366,7 @@ impl RecvBatch {
         const NO_SOURCE: UnixAddrBuf = UnixAddrBuf::new();
         // Where the payload is that was received into each slot.
         let mut payload_of: [usize; N] = array::from_fn(|slot| slot);
-        for i in 0..count {
-            let (slot, (mut result, meta)) = known[i];
+        for (i, (slot, (mut result, meta))) in known.into_iter().enumerate().take(count) {
             match slot {
                 Some(slot) => {
                     let at = payload_of[slot];

@@ -76,7 +76,7 @@ impl<'a> MessageMut<'a> {
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see
-    /// [`Datagrams`](crate::Datagrams)).
+    /// [`Datagrams`](crate::iter::Datagrams)).
     #[must_use]
     pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
         DatagramsMut::new(self.data, self.source, &self.received, self.meta)
@@ -182,7 +182,7 @@ impl<'a> DatagramMut<'a> {
 
 /// Iterates over the datagrams of one message, whose bytes may be changed in place.
 ///
-/// Like [`Datagrams`](crate::Datagrams) it yields a [`truncated`](DatagramMut::truncated) datagram where
+/// Like [`Datagrams`](crate::iter::Datagrams) it yields a [`truncated`](DatagramMut::truncated) datagram where
 /// bytes are missing.
 #[derive(Debug)]
 pub struct DatagramsMut<'a> {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// starts with the faster one that the platform has. It changes to [`Msg`](Self::Msg) for good if the
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
 /// rejected a datagram).
+#[doc(alias("recvmmsg", "sendmmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread;
 
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, BatchSocket, Offload, OffloadState, RecvBatch, SendMeta, SendMsg};
+use mmsg::offload::OffloadState;
+use mmsg::{Ancillary, BatchSocket, Offload, RecvBatch, SendMeta, SendMsg};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, connected, refusing, udp4, unix_pair};
