@@ -10,8 +10,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 
 /// A set of metadata that the kernel can report for each message.
 ///
-/// [`enable`](Self::enable) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, and
-/// returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
+/// [`require`](Self::require) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, or
+/// fails; [`enable`](Self::enable) returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
 /// has space for all of it.
 ///
 /// For multicast groups, buffer sizes, address reuse and the like use
@@ -21,6 +21,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// ```
 /// use mmsg::Ancillary;
 /// let socket = std::net::UdpSocket::bind("[::]:0")?;
+/// # if cfg!(target_os = "linux") {
+/// Ancillary::DEST.require(&socket)?; // An error on a platform without it.
+/// # }
 /// let taken = (Ancillary::DEST | Ancillary::TOS).enable(&socket)?;
 /// if !taken.contains(Ancillary::TOS) {
 ///     eprintln!("no congestion information on this platform");
@@ -28,6 +31,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[must_use = "a member that is missing is no error: use `require`, or look at the members that are on"]
 pub struct Ancillary(u16);
 
 impl Ancillary {
@@ -61,7 +65,7 @@ impl Ancillary {
     /// The packet filter's mark (`SO_RCVMARK`).
     pub const MARK: Self = Self(1 << 9);
     /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
-    /// with [`drain_errors`](crate::drain_errors): until it is empty, `poll` and epoll report an error
+    /// with [`drain_errors`](crate::error_queue::drain_errors): until it is empty, `poll` and epoll report an error
     /// on the socket.
     pub const ERRORS: Self = Self(1 << 10);
     /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
@@ -106,11 +110,46 @@ impl Ancillary {
     /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
     /// address to reply from. Enable before `bind` (with socket2) where that matters.
     ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let on = (Ancillary::TOS | Ancillary::MARK).enable(&socket)?;
+    /// if !on.contains(Ancillary::MARK) {
+    ///     eprintln!("no marks before Linux 5.19");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// An error about the socket itself, such as `EBADF`.
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| now | option.on)
+    }
+
+    /// Turns the set on for `socket`, all of it.
+    ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// // New path MTUs are reported on IPv6 sockets only.
+    /// let error = Ancillary::PATH_MTU.require(&socket).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    /// assert!(error.to_string().contains("PATH_MTU"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` that names the members that are missing; the others are on then. An error about the
+    /// socket itself, such as `EBADF`.
+    pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
+        let missing = self - self.enable(socket)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("not available on this platform or this socket: {missing:?}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
     /// Turns the set off for `socket`, and returns the members that the socket supports and that are
@@ -337,13 +376,47 @@ impl TransmitClock {
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !sys::has_transmit_times(socket)? {
-            let reason = "the socket does not send by transmit times";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            return Err(unsupported("the socket does not send by transmit times"));
         }
-        let clock = match self {
+        sys::set_transmit_clock(socket, self.number())
+    }
+
+    /// What this clock shows now, in nanoseconds: a transmit time is this plus a delay.
+    ///
+    /// ```no_run
+    /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// TransmitClock::Monotonic.select(&socket)?;
+    /// let now = TransmitClock::Monotonic.now()?;
+    /// // A frame's packets, 200 microseconds apart.
+    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
+    /// let msgs = metas.map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
+    /// socket.send_batch(&msgs)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on platforms without transmit times.
+    #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
+    pub fn now(self) -> io::Result<u64> {
+        if numbers::TXTIME.is_none() {
+            return Err(unsupported("this platform has no transmit times"));
+        }
+        // 64 bits hold the nanoseconds of 584 years.
+        sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+    }
+
+    /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).
+    const fn number(self) -> i32 {
+        match self {
             Self::Monotonic => 1,
             Self::Tai => 11,
-        };
-        sys::set_transmit_clock(socket, clock)
+        }
     }
+}
+
+fn unsupported(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }

@@ -84,7 +84,10 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let socket = sys::borrow(&offload.socket);
         // A GSO batch has one time of sending, and each datagram is to have its own.
         let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
-        let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
+        let limits = match gso {
+            true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
+            false => Limits::NO_GSO,
+        };
         Self { offload, socket, progress, limits }
     }
 
@@ -122,7 +125,10 @@ impl<'c, S: AsSocket> Call<'c, S> {
             }
         }
         match wired.unsendable() {
-            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
+            Some(error) => {
+                let error = error.after(self.progress.count);
+                self.progress.add(1, CallResult::stopped(0, error).after(0))
+            }
             None => Ok(()),
         }
     }

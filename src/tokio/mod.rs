@@ -34,7 +34,7 @@ use crate::sys::AsSocket;
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
-/// Ancillary::DEST.enable(&socket)?; // Replies leave from the address that was asked.
+/// Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
 /// let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
 /// loop {
 ///     if let Err(error) = socket.recv_into_async(&mut batch).await {
@@ -48,7 +48,7 @@ use crate::sys::AsSocket;
 ///     }
 ///     while let Err(error) = socket.flush_async(&mut queue).await {
 ///         eprintln!("reply: {error}"); // About the first in the queue: the others follow.
-///         queue.pop_front();
+///         queue.discard_front();
 ///     }
 /// #   break;
 /// }
@@ -105,7 +105,8 @@ use crate::sys::AsSocket;
 /// [`async_io`](UdpSocket::async_io), and return `WouldBlock` when it is empty:
 ///
 /// ```
-/// use mmsg::{Ancillary, Report, drain_errors};
+/// use mmsg::Ancillary;
+/// use mmsg::error_queue::{Report, drain_errors};
 /// use std::io;
 /// use tokio::{io::Interest, net::UdpSocket};
 ///
@@ -121,7 +122,7 @@ use crate::sys::AsSocket;
 /// # async fn main() -> io::Result<()> {
 /// # let socket = UdpSocket::bind("127.0.0.1:0").await?;
 ///
-/// Ancillary::ERRORS.enable(&socket)?;
+/// Ancillary::ERRORS.require(&socket)?;
 /// let mut reports = [Report::EMPTY; 16];
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// # let nobody = UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
@@ -233,7 +234,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// # Errors
     ///
     /// What the system says of the datagram at the [`front`](SendQueue::front), which stays there:
-    /// [`pop_front`](SendQueue::pop_front) gives up on it. `WriteZero` if an implementation of your own
+    /// [`discard_front`](SendQueue::discard_front) gives up on it. `WriteZero` if an implementation of your own
     /// sends nothing and tells no error.
     fn flush_async(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<()>> + Send
     where
