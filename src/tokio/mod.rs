@@ -201,7 +201,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         async move {
             batch.clear();
             let received = wait::receive(self.tokio_socket(), || self.recv_into(batch)).await?;
-            received.map(|count| count.min(batch.len()))
+            received.map(|count| count.min(batch.message_count()))
         }
     }
 
@@ -328,7 +328,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         batch.clear();
         let received =
             ready!(wait::poll_receive(self.tokio_socket(), cx, || self.recv_into(batch)))?;
-        Poll::Ready(received.map(|count| count.min(batch.len())))
+        Poll::Ready(received.map(|count| count.min(batch.message_count())))
     }
 
     /// Sends as [`send_batch_async`](Self::send_batch_async) does, or has the task woken when it is
