@@ -29,13 +29,15 @@ const MAX_BYTES_V6: usize = 65_535 - 8;
 pub(crate) struct Limits {
     /// Segments of this length and longer are not offered to the kernel, which has rejected some.
     pub(crate) rejected_len: usize,
+    /// The most segments of a GSO batch.
+    pub(crate) max_segments: usize,
 }
 
 impl Limits {
     /// No limits beyond the protocol's.
-    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX };
+    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX, max_segments: MAX_SEGMENTS };
     /// No GSO at all: a message with a segment size is segmented in user space.
-    pub(crate) const NO_GSO: Self = Self { rejected_len: 0 };
+    pub(crate) const NO_GSO: Self = Self { rejected_len: 0, max_segments: 1 };
 
     /// Whether segments of this length are not to be offered to the kernel.
     #[inline]
@@ -150,6 +152,7 @@ impl<'m> Run<'m> {
                 let bytes = content.borrow().len();
                 // The segment size's control message must fit beside the others.
                 let joins = meta.segment_size.is_none()
+                    && meta.timestamp_id.is_none()
                     && control.len() <= CONTROL_SPACE / 2
                     && !is_for_one_datagram(control);
                 let options = (meta, control);
@@ -158,7 +161,10 @@ impl<'m> Run<'m> {
         };
         let joins = joins && bytes > 0 && !limits.reject(bytes);
         let dest = Dest::new(msg.dest());
-        let bytes_left = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        // No segment is longer than the first, so that the bytes limit their number, too.
+        let segments_left = limits.max_segments.saturating_sub(1);
+        let most = max_bytes(dest.get()).saturating_sub(bytes).min(segments_left * bytes);
+        let bytes_left = if joins { most } else { 0 };
         Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 

@@ -11,7 +11,8 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::ops::Range;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+pub use std::os::windows::io::AsSocket;
+pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
 use std::time::Duration;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
@@ -36,6 +37,31 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
 };
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::windows::io::OwnedSocket);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::windows::io::AsSocket for $type {
+            fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
@@ -124,7 +150,7 @@ impl WiredBatches<'_> {
         &self.batch
     }
 
-    pub(crate) fn unsendable(&self) -> Option<io::ErrorKind> {
+    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
         None
     }
 
@@ -182,9 +208,11 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
         (None, Content::Full { buffers, control, meta }) => {
             // Rejects every option: this platform has none of their numbers.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
-            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Unencodable::kind)?;
+            let encoded = meta.encode(v4, &[], &mut [0; CONTROL_SPACE]);
+            encoded.map_err(|error| error.after(0))?;
             if !control.is_empty() {
-                return Err(io::ErrorKind::Unsupported.into());
+                let reason = "this platform sends no control messages";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
             }
             buffers
         }
@@ -331,6 +359,14 @@ pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn set_option_bytes(
+    _: BorrowedSocket<'_>,
+    _: Option<OptionName>,
+    _: &[u8],
+) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -367,7 +403,7 @@ pub(crate) fn peer(_: BorrowedSocket<'_>) -> Option<SockAddr> {
     None
 }
 
-pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {
+pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     None
 }
 

@@ -123,7 +123,7 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
 /// Makes the thread use `backend`, or just not that one.
 fn choose(backend: Backend, not: bool) {
     let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
-    chosen.expect("there are two").select().expect("both are here");
+    chosen.expect("there are two").make_process_default().expect("both are here");
 }
 
 /// The ways to send a batch.
@@ -149,10 +149,11 @@ impl Sending {
     }
 
     fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        let socket = &crate::sys::borrow(socket);
         match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
             }
             Self::Iter => socket.send_iter(msgs.iter().copied()),
@@ -200,6 +201,7 @@ impl Receiving {
 
     /// Receives once, with space for `capacity` messages, and gives their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
+        let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
@@ -220,7 +222,7 @@ impl Receiving {
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.recv_batch(&mut msgs)
             }
             Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),

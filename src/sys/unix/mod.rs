@@ -25,7 +25,8 @@ pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_transmit_clock,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
+    set_transmit_clock,
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
@@ -34,9 +35,10 @@ pub(crate) use headers::{
 };
 pub(crate) use icmp::has_arrivals;
 pub(crate) use release::kernel_release;
+pub use socket::AsSocket;
 pub(crate) use socket::{
-    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
-    segmentation_rejected, socket_cookie,
+    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
+    raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
 pub(crate) use tos::rejects_tos;
