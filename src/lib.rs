@@ -36,6 +36,8 @@
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
 //! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
+//! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocketExt::recv_slices) |
+//! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |

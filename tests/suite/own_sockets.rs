@@ -192,7 +192,7 @@ fn a_generic_function_takes_a_reference_to_any() {
         client.send_to(b"hello", addr(&server)).expect("it is taken");
         assert_eq!(echo(through, &mut batch).expect("one is there"), 1);
     }
-    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.len());
+    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.message_count());
 }
 
 #[cfg(feature = "mio")]
