@@ -360,7 +360,7 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::send(sys::borrow(self), msgs)
+        pool::with(|arena| arena.send_on(sys::borrow(self), msgs))
     }
 
     #[inline]

@@ -6,8 +6,11 @@ use std::ops::Range;
 use crate::engine::progress::Progress;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::wire;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
     RecvStorage, SendStorage, numbers,
@@ -225,13 +228,8 @@ impl MmsgBuf {
         msgs: &[SendMsg<'_>],
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
-        self.send.reserve(msgs.len().min(MAX_BATCH))?;
-        while progress.goes_on() {
-            let left = msgs[progress.count..].iter();
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, left);
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.len())?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs.iter()))?;
         Ok(progress.count)
     }
 
@@ -241,16 +239,8 @@ impl MmsgBuf {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin_iter(socket, msgs)?;
-        self.send.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
-        while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send_from(backend, socket, msgs);
-            // Fewer than the capacity: the iterator is at its end.
-            if offered < self.send.capacity() {
-                progress.most = progress.count + offered;
-            }
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.size_hint().0.max(ITER_STEP))?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs))?;
         Ok(progress.count)
     }
 
@@ -260,14 +250,35 @@ impl MmsgBuf {
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
-        self.send.reserve(queue.len().min(FLUSH_STEP))?;
+        self.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, queue.stage());
-            queue.advance(result.count);
-            progress.add(offered, result)?;
+            let before = progress.count;
+            let result = self.send_all(socket, &mut progress, &mut Source::new(queue.stage()));
+            queue.advance(progress.count - before);
+            result?;
         }
         Ok(progress.count)
+    }
+
+    /// Sends messages until there are no more or the call is over.
+    #[inline]
+    fn send_all<'m, M: Outgoing<'m>>(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        progress: &mut Progress<'_>,
+        msgs: &mut Source<impl Iterator<Item = M>>,
+    ) -> io::Result<()> {
+        while progress.goes_on() && !msgs.is_empty() {
+            let backend = self.backend();
+            match wire(&mut self.send, socket, msgs, Limits::PLAIN) {
+                Ok(mut wired) => {
+                    let (offered, result) = wired.send_all(backend, socket);
+                    progress.add(offered, result)?;
+                }
+                Err(error) => return progress.stop(error),
+            }
+        }
+        Ok(())
     }
 
     /// System calls that the last receive made.

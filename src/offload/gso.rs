@@ -10,13 +10,14 @@ use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
-use crate::offload::coalesce::{Limits, Source};
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
-    Transferred, WiredBatches,
+    Transferred,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
@@ -95,7 +96,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         msgs: &mut Source<impl Iterator<Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            match arena.send_storage().wire_batches(self.socket, msgs, self.limits) {
+            match wire(arena.send_storage(), self.socket, msgs, self.limits) {
                 Ok(mut wired) => self.send_wired(&mut wired)?,
                 Err(error) => return self.progress.stop(error),
             }
@@ -121,8 +122,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 return Ok(());
             }
         }
-        match wired.unsendable() {
-            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
+        match wired.take_unsendable() {
+            Some(error) => self.progress.add(1, CallResult::stopped(0, error).after(0)),
             None => Ok(()),
         }
     }

@@ -1,6 +1,5 @@
 //! Segmentation offload: many datagrams in one pass through the kernel's network stack.
 
-pub(crate) mod coalesce;
 mod counters;
 mod environment;
 mod gso;

@@ -1,17 +1,16 @@
 //! One batch by the backend in use: one multi-message call, or a call for each message.
 
 use std::io;
-use std::net::SocketAddr;
 
 use libc::c_int;
 
-use super::addr::{self, NAME_LEN};
-use super::headers::{RecvHeaders, SendHeaders};
+use super::headers::{RecvHeaders, WiredSends};
 #[cfg(mmsg_calls)]
 use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
 use super::mmsg;
 use super::msg;
+#[cfg(mmsg_calls)]
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 use crate::sys::RecvFlags;
@@ -53,7 +52,7 @@ pub(super) fn recv(
 pub(super) fn send(
     backend: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &mut WiredSends<'_>,
 ) -> CallResult {
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
@@ -74,20 +73,6 @@ pub(super) fn send(
     }
     let _ = backend;
     msg::send(socket, wired, SEND_FLAGS)
-}
-
-/// Sends one plain message, to `dest` if there is one.
-#[inline]
-pub(crate) fn send_plain(
-    socket: BorrowedSocket<'_>,
-    dest: Option<&SocketAddr>,
-    data: &[u8],
-) -> io::Result<()> {
-    let mut name = [0; NAME_LEN];
-    let len = dest.map_or(0, |dest| addr::encode(dest, &mut name));
-    let name = &name[..len];
-    let send = || msg::send_plain(socket, name, data, SEND_FLAGS);
-    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
 }
 
 /// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if

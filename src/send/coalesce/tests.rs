@@ -111,7 +111,7 @@ proptest! {
                 _ => msg,
             }
         }).collect();
-        let limits = Limits { rejected_len: refused };
+        let limits = Limits { rejected_len: refused, ..Limits::NONE };
         prop_assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
     }
 }
