@@ -121,7 +121,7 @@ pub use send::msg::SendMsg;
 pub use send::queue::{PushError, SendQueue};
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};
+pub use sys::{Backend, CONTROL_SPACE, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

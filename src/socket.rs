@@ -11,8 +11,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::sys::RecvFlags;
-use crate::sys::{self, AsSocket};
+use crate::sys::{self, AsSocket, RecvFlags, SendFlags};
 
 /// A datagram socket that moves messages in batches.
 ///
@@ -113,6 +112,28 @@ pub trait BatchSocket {
     /// The system's error for the first message; nothing was sent. An error of a later message ends
     /// the batch before it, and the call returns the count.
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
+
+    /// Like [`send_batch`](Self::send_batch), with flags.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendFlags, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let n = socket.send_batch_with(&[SendMsg::to(to, b"one")], SendFlags::DONT_ROUTE)?;
+    /// assert_eq!(n, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `send_batch`; `Unsupported` if the implementation has no flags.
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        if flags.is_empty() {
+            self.send_batch(msgs)
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
@@ -360,7 +381,12 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| arena.send_on(sys::borrow(self), msgs))
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    #[inline]
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| arena.send_on(sys::borrow(self), msgs, flags))
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use crate::send::queue::SendQueue;
 use crate::send::wire::wire;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
-    RecvStorage, SendStorage, numbers,
+    RecvStorage, SendFlags, SendStorage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
@@ -127,7 +127,21 @@ impl MmsgBuf {
     ///
     /// Those of `BatchSocket::send_batch`.
     pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs)
+        self.send_with(socket, msgs, SendFlags::NONE)
+    }
+
+    /// Like [`send`](Self::send), with flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs, flags)
     }
 
     pub(crate) fn recv_on(
@@ -226,10 +240,11 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
         self.reserve(msgs.len())?;
-        self.send_all(socket, &mut progress, &mut Source::new(msgs.iter()))?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs.iter()), flags)?;
         Ok(progress.count)
     }
 
@@ -240,7 +255,7 @@ impl MmsgBuf {
     ) -> io::Result<usize> {
         let mut progress = Progress::begin_iter(socket, msgs)?;
         self.reserve(msgs.size_hint().0.max(ITER_STEP))?;
-        self.send_all(socket, &mut progress, &mut Source::new(msgs))?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs), SendFlags::NONE)?;
         Ok(progress.count)
     }
 
@@ -253,7 +268,12 @@ impl MmsgBuf {
         self.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
             let before = progress.count;
-            let result = self.send_all(socket, &mut progress, &mut Source::new(queue.stage()));
+            let result = self.send_all(
+                socket,
+                &mut progress,
+                &mut Source::new(queue.stage()),
+                SendFlags::NONE,
+            );
             queue.advance(progress.count - before);
             result?;
         }
@@ -267,12 +287,13 @@ impl MmsgBuf {
         socket: BorrowedSocket<'_>,
         progress: &mut Progress<'_>,
         msgs: &mut Source<impl Iterator<Item = M>>,
+        flags: SendFlags,
     ) -> io::Result<()> {
         while progress.goes_on() && !msgs.is_empty() {
             let backend = self.backend();
             match wire(&mut self.send, socket, msgs, Limits::PLAIN) {
                 Ok(mut wired) => {
-                    let (offered, result) = wired.send_all(backend, socket);
+                    let (offered, result) = wired.send_all(backend, socket, flags);
                     progress.add(offered, result)?;
                 }
                 Err(error) => return progress.stop(error),

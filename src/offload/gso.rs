@@ -16,7 +16,7 @@ use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
     Transferred,
 };
 
@@ -29,9 +29,10 @@ impl<S: AsSocket> Offload<S> {
         &self,
         arena: &mut MmsgBuf,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         arena.reserve(msgs.len())?;
-        let mut call = Call::begin(self, msgs.len())?;
+        let mut call = Call { flags, ..Call::begin(self, msgs.len())? };
         call.send(arena, &mut Source::new(msgs.iter()))?;
         Ok(call.progress.count)
     }
@@ -73,6 +74,7 @@ struct Call<'c, S> {
     socket: BorrowedSocket<'c>,
     progress: Progress<'c>,
     limits: Limits,
+    flags: SendFlags,
 }
 
 impl<'c, S: AsSocket> Call<'c, S> {
@@ -86,7 +88,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         // A GSO batch has one time of sending, and each datagram is to have its own.
         let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
         let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
-        Self { offload, socket, progress, limits }
+        Self { offload, socket, progress, limits, flags: SendFlags::NONE }
     }
 
     /// Sends messages until there are no more or the call is over.
@@ -158,7 +160,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         range: Range<usize>,
     ) -> io::Result<usize> {
         let offered = range.len();
-        let step = wired.send(Backend::current(), self.socket, range.clone());
+        let step = wired.send(Backend::current(), self.socket, range.clone(), self.flags);
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
         let moved: Transferred = sent.clone().collect();
         self.offload.counters.sent(moved, step.calls);
@@ -233,7 +235,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
         }
         let mut sent = first;
         let step = loop {
-            let (offered, step) = wired.send_segments(Backend::current(), self.socket, at, sent);
+            let backend = Backend::current();
+            let (offered, step) = wired.send_segments(backend, self.socket, at, sent, self.flags);
             let bytes = batch.offset(sent + step.count) - batch.offset(sent);
             let moved = Transferred { datagrams: step.count, bytes, ..Transferred::default() };
             self.offload.counters.sent(moved, step.calls);

@@ -22,8 +22,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
-use crate::sys::RecvFlags;
-use crate::sys::{self, AsSocket, numbers};
+use crate::sys::{self, AsSocket, RecvFlags, SendFlags, numbers};
 use counters::{ReceivedTotals, Running};
 use environment::Switch;
 use health::Health;
@@ -319,7 +318,11 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs))
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| self.send_slice(arena, msgs, flags))
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {

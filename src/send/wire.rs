@@ -10,8 +10,8 @@ use super::msg::{Content, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendHeaders,
-    SendStorage,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
+    SendHeaders, SendStorage,
 };
 
 /// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
@@ -189,11 +189,12 @@ impl WiredBatches<'_> {
         &mut self,
         backend: Backend,
         socket: BorrowedSocket<'_>,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
         let len = self.len();
         let mut result = match len {
             0 => CallResult::moved(0).after(0),
-            _ => self.headers.send(backend, socket, 0..len),
+            _ => self.headers.send(backend, socket, 0..len, flags),
         };
         let Some(error) = self.take_unsendable() else { return (len, result) };
         if result.count == len && result.error.is_none() {
@@ -208,8 +209,9 @@ impl WiredBatches<'_> {
         backend: Backend,
         socket: BorrowedSocket<'_>,
         range: Range<usize>,
+        flags: SendFlags,
     ) -> CallResult {
-        self.headers.send(backend, socket, range)
+        self.headers.send(backend, socket, range, flags)
     }
 
     /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
@@ -229,8 +231,9 @@ impl WiredBatches<'_> {
         socket: BorrowedSocket<'_>,
         i: usize,
         first: usize,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
-        self.headers.send_segments(backend, socket, i, first)
+        self.headers.send_segments(backend, socket, i, first, flags)
     }
 
     /// The address, control data without the segment size, and payload of header `i`.

@@ -51,7 +51,7 @@ pub(crate) mod numbers;
 mod unix_addr;
 
 pub use backend::Backend;
-pub use flags::RecvFlags;
+pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
 pub use unix_addr::UnixAddr;

@@ -20,7 +20,7 @@ use socket2::{SockAddr, SockRef};
 use super::numbers::OptionName;
 use super::{
     Backend, CONTROL_SPACE, CallResult, DestRef, Families, GsoBatch, Layout, MAX_BATCH, Memory,
-    Rejection, UnixAddr,
+    Rejection, SendFlags, UnixAddr,
 };
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
@@ -30,6 +30,8 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
+/// `MSG_DONTROUTE` (winsock2.h).
+const MSG_DONTROUTE: i32 = 4;
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
 
@@ -118,8 +120,9 @@ impl<'a> SendHeaders<'a> {
         _: Backend,
         socket: BorrowedSocket<'_>,
         _: Range<usize>,
+        flags: SendFlags,
     ) -> CallResult {
-        match self.complete.map_or(Ok(()), |(msg, _)| send_one(socket, msg)) {
+        match self.complete.map_or(Ok(()), |(msg, _)| send_one(socket, msg, flags)) {
             Ok(()) => CallResult::moved(self.len()),
             Err(error) => {
                 // "Connection refused" is about a datagram sent before.
@@ -139,8 +142,9 @@ impl<'a> SendHeaders<'a> {
         socket: BorrowedSocket<'_>,
         _: usize,
         _: usize,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
-        (1, self.send(backend, socket, 0..1))
+        (1, self.send(backend, socket, 0..1, flags))
     }
 
     pub(crate) fn memory(&self, _: usize) -> Memory<'_, iter::Empty<&[u8]>> {
@@ -201,13 +205,17 @@ impl<'a> Extension<'a> {
     pub(crate) fn push(&mut self, _: &'a [u8]) {}
 }
 
-fn send_one(socket: BorrowedSocket<'_>, msg: Outgoing<'_>) -> io::Result<()> {
+fn send_one(socket: BorrowedSocket<'_>, msg: Outgoing<'_>, flags: SendFlags) -> io::Result<()> {
+    if flags.contains(SendFlags::DONT_WAIT) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let native = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE } else { 0 };
     let (socket, dest) = (SockRef::from(&socket), msg.dest.map(SockAddr::from));
     retry(|| match (&dest, msg.data) {
-        (None, Buffers::One(data)) => socket.send(data),
-        (None, Buffers::Many(data)) => socket.send_vectored(data),
-        (Some(dest), Buffers::One(data)) => socket.send_to(data, dest),
-        (Some(dest), Buffers::Many(data)) => socket.send_to_vectored(data, dest),
+        (None, Buffers::One(data)) => socket.send_with_flags(data, native),
+        (None, Buffers::Many(data)) => socket.send_vectored_with_flags(data, native),
+        (Some(dest), Buffers::One(data)) => socket.send_to_with_flags(data, dest, native),
+        (Some(dest), Buffers::Many(data)) => socket.send_to_vectored_with_flags(data, dest, native),
     })?;
     Ok(())
 }

@@ -10,6 +10,7 @@ mod memory;
 mod own_sockets;
 mod queue;
 mod replies;
+mod send_flags;
 mod signals;
 mod sizes;
 mod threads;

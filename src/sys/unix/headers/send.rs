@@ -24,7 +24,9 @@ use crate::sys::unix::addr::{self, Name};
 use crate::sys::unix::header::{Control, Header};
 use crate::sys::unix::zeroed::Zeroed;
 use crate::sys::unix::{call, msg};
-use crate::sys::{Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory};
+use crate::sys::{
+    Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory, SendFlags,
+};
 
 /// Storage for the headers of a batch to be sent.
 pub(crate) struct SendStorage {
@@ -211,11 +213,12 @@ impl<'a> SendHeaders<'a> {
         backend: Backend,
         socket: BorrowedFd<'_>,
         range: Range<usize>,
+        flags: SendFlags,
     ) -> CallResult {
         self.check(range.clone());
         let end = range.end.min(self.len());
         let mut wired = WiredSends { headers: &mut self.headers[..end][range.start..] };
-        call::send(backend, socket, &mut wired)
+        call::send(backend, socket, &mut wired, flags)
     }
 
     /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
@@ -235,12 +238,13 @@ impl<'a> SendHeaders<'a> {
         socket: BorrowedFd<'_>,
         i: usize,
         first: usize,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
         let Complete { batch, iovecs, segment_control } = &self.complete[i];
         let hdr = &self.headers[i].msg_hdr;
         let buffers = self.buffers.get(iovecs.clone());
         let mut wired = self.split.wire(hdr, *segment_control, buffers, batch, first);
-        (wired.len(), call::send(backend, socket, &mut wired))
+        (wired.len(), call::send(backend, socket, &mut wired, flags))
     }
 
     /// The address, control data without the segment size, and payload of header `i`.
