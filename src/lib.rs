@@ -9,7 +9,7 @@
 //! use std::{io, net::UdpSocket};
 //!
 //! fn echo(socket: &UdpSocket) -> io::Result<()> {
-//!     Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+//!     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
 //!     let mut batch = RecvBatch::new(64, 1500);
 //!     loop {
 //!         if let Err(error) = socket.recv_into(&mut batch) {
@@ -46,7 +46,7 @@
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
+//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!
@@ -92,8 +92,10 @@
 mod ancillary;
 mod engine;
 pub mod error_queue;
+pub mod errors;
 pub mod guide;
 mod offload;
+mod options;
 mod recv;
 mod send;
 mod socket;
@@ -112,13 +114,17 @@ pub use ancillary::{
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
 pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
+pub use options::{
+    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
+    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
+};
 pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
 pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
 pub use recv::msg::RecvMsg;
 pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
-pub use send::queue::{PushError, SendQueue};
+pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
 pub use sys::{Backend, CONTROL_SPACE, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};

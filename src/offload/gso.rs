@@ -87,7 +87,10 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let socket = sys::borrow(&offload.socket);
         // A GSO batch has one time of sending, and each datagram is to have its own.
         let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
-        let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
+        let limits = match gso {
+            true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
+            false => Limits::NO_GSO,
+        };
         Self { offload, socket, progress, limits, flags: SendFlags::NONE }
     }
 
@@ -124,8 +127,11 @@ impl<'c, S: AsSocket> Call<'c, S> {
                 return Ok(());
             }
         }
-        match wired.take_unsendable() {
-            Some(error) => self.progress.add(1, CallResult::stopped(0, error).after(0)),
+        match wired.unsendable() {
+            Some(error) => {
+                let error = error.after(self.progress.count);
+                self.progress.add(1, CallResult::stopped(0, error).after(0))
+            }
             None => Ok(()),
         }
     }

@@ -22,7 +22,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, RecvFlags, SendFlags, numbers};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS, RecvFlags, SendFlags, numbers};
 use counters::{ReceivedTotals, Running};
 use environment::Switch;
 use health::Health;
@@ -78,9 +78,9 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. Set the socket option `IP_MTU_DISCOVER` to `IP_PMTUDISC_PROBE` or
-/// `IP_PMTUDISC_DO`, and all leave with the bit; to `IP_PMTUDISC_DONT`, and none does. QUIC sets
-/// `IP_PMTUDISC_PROBE`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::Fragmentation::Probe) or
+/// [`Never`](crate::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///
@@ -121,6 +121,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 pub struct Offload<S> {
     socket: S,
     health: Health,
+    max_segments: usize,
     gro: AtomicBool,
     counters: Running,
     partial: PartialSends,
@@ -192,7 +193,7 @@ impl<S: AsSocket> Offload<S> {
         if was_on && sys::has_arrivals(socket) {
             return Ok(true);
         }
-        Ancillary::GRO.disable(&self.socket)?;
+        let _ = Ancillary::GRO.disable(&self.socket)?;
         // A coalesced message may have come in between.
         if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
     }
@@ -246,7 +247,7 @@ impl Offload<()> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
-        OffloadBuilder { gso: true, force_gso: false, gro: true }
+        OffloadBuilder { gso: true, force_gso: false, max_segments: MAX_SEGMENTS, gro: true }
     }
 }
 
@@ -256,6 +257,7 @@ impl Offload<()> {
 pub struct OffloadBuilder {
     gso: bool,
     force_gso: bool,
+    max_segments: usize,
     gro: bool,
 }
 
@@ -281,6 +283,27 @@ impl OffloadBuilder {
         self
     }
 
+    /// Sets how many messages form a GSO batch at most, 1 to 64, which is the default.
+    ///
+    /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
+    /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
+    /// everywhere. A message with a [segment size](crate::SendMeta::segment_size) of its own goes as it is.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().max_segments(10).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn max_segments(mut self, most: usize) -> Self {
+        self.max_segments = match most {
+            0 => 1,
+            1..=MAX_SEGMENTS => most,
+            _ => MAX_SEGMENTS,
+        };
+        self
+    }
+
     /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
     /// keeps it: see [`set_gro`](Offload::set_gro).
     pub const fn gro(mut self, on: bool) -> Self {
@@ -295,13 +318,14 @@ impl OffloadBuilder {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
-        if let Some(option) = sys::conflicting_option(sys::borrow(&socket)) {
-            let message = format!("{option} is set on the socket, which Offload cannot respect");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if let Some((option, value)) = sys::conflicting_option(sys::borrow(&socket)) {
+            let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let offload = Offload {
             socket,
             health: Health::new(self.force_gso),
+            max_segments: self.max_segments,
             gro: AtomicBool::new(false),
             counters: Running::default(),
             partial: PartialSends::default(),

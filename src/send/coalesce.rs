@@ -26,17 +26,20 @@ const MAX_BYTES_V6: usize = 65_535 - 8;
 pub(crate) struct Limits {
     /// Segments of this length and longer are not offered to the kernel, which has rejected some.
     pub(crate) rejected_len: usize,
+    /// The most segments of a GSO batch.
+    pub(crate) max_segments: usize,
     /// Whether a message's own segment size goes to the kernel as it is, whatever it is.
     pub(crate) plain: bool,
 }
 
 impl Limits {
     /// No limits beyond the protocol's.
-    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX, plain: false };
+    pub(crate) const NONE: Self =
+        Self { rejected_len: usize::MAX, max_segments: MAX_SEGMENTS, plain: false };
     /// No GSO at all: a message with a segment size is segmented in user space.
-    pub(crate) const NO_GSO: Self = Self { rejected_len: 0, plain: false };
+    pub(crate) const NO_GSO: Self = Self { rejected_len: 0, max_segments: 1, plain: false };
     /// A plain socket: each message has a header of its own, with the options that it asks for.
-    pub(crate) const PLAIN: Self = Self { rejected_len: 0, plain: true };
+    pub(crate) const PLAIN: Self = Self { plain: true, ..Self::NO_GSO };
 
     /// Whether segments of this length are not to be offered to the kernel.
     #[inline]
@@ -151,6 +154,7 @@ impl<'m> Run<'m> {
                 let bytes = content.borrow().len();
                 // The segment size's control message must fit beside the others.
                 let joins = meta.segment_size.is_none()
+                    && meta.timestamp_id.is_none()
                     && control.len() <= CONTROL_SPACE / 2
                     && !is_for_one_datagram(control);
                 let options = (meta, control);
@@ -159,7 +163,10 @@ impl<'m> Run<'m> {
         };
         let joins = joins && bytes > 0 && !limits.reject(bytes);
         let dest = Dest::new(msg.dest());
-        let bytes_left = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        // No segment is longer than the first, so that the bytes limit their number, too.
+        let segments_left = limits.max_segments.saturating_sub(1);
+        let most = max_bytes(dest.get()).saturating_sub(bytes).min(segments_left * bytes);
+        let bytes_left = if joins { most } else { 0 };
         Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 

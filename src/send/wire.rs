@@ -10,8 +10,8 @@ use super::msg::{Content, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
-    SendHeaders, SendStorage,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader,
+    SENDS_CONTROL, SendFlags, SendHeaders, SendStorage,
 };
 
 /// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
@@ -65,7 +65,7 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     msg: &M,
     msgs: &mut impl Iterator<Item = M>,
     limits: Limits,
-) -> io::Result<Option<M>> {
+) -> Result<Option<M>, Unencodable> {
     let content = msg.content();
     let content = content.borrow();
     let mut header = match *content {
@@ -129,12 +129,18 @@ impl<'m> OptionsEncoder<'_, 'm> {
         dest: DestRef<'_, '_>,
         meta: SendMeta,
         control: &'m [u8],
-    ) -> io::Result<()>
+    ) -> Result<(), Unencodable>
     where
         'm: 'a,
     {
+        if !control.is_empty() && !SENDS_CONTROL {
+            return Err(Unencodable::Control);
+        }
         if meta == SendMeta::new() {
-            return if control.is_empty() { Ok(()) } else { header.set_control(control) };
+            if !control.is_empty() {
+                header.set_control(control);
+            }
+            return Ok(());
         }
         // The segment size does not depend on the family.
         let v4 = SendMeta { segment_size: None, ..meta } == SendMeta::new() || self.is_v4(dest);
@@ -144,9 +150,7 @@ impl<'m> OptionsEncoder<'_, 'm> {
                 return Ok(());
             }
         }
-        header.encode_control(|space| {
-            meta.encode(v4, control, space).map_err(|error| Unencodable::kind(error).into())
-        })?;
+        header.encode_control(|space| meta.encode(v4, control, space))?;
         self.last = Some(Encoded { meta, control, v4, header: header.index() });
         Ok(())
     }
@@ -163,7 +167,7 @@ impl<'m> OptionsEncoder<'_, 'm> {
 /// Headers wired for a send, each a message or a GSO batch.
 pub(crate) struct WiredBatches<'a> {
     headers: SendHeaders<'a>,
-    unsendable: Option<io::Error>,
+    unsendable: Option<Unencodable>,
 }
 
 impl WiredBatches<'_> {
@@ -177,9 +181,9 @@ impl WiredBatches<'_> {
         self.headers.batch(i)
     }
 
-    /// Takes the error of the message after these, if that one cannot be sent.
-    pub(crate) fn take_unsendable(&mut self) -> Option<io::Error> {
-        self.unsendable.take()
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
+        self.unsendable
     }
 
     /// Sends all headers. Returns how many were offered, including one that cannot be sent, which returns
@@ -196,9 +200,9 @@ impl WiredBatches<'_> {
             0 => CallResult::moved(0).after(0),
             _ => self.headers.send(backend, socket, 0..len, flags),
         };
-        let Some(error) = self.take_unsendable() else { return (len, result) };
+        let Some(error) = self.unsendable else { return (len, result) };
         if result.count == len && result.error.is_none() {
-            result.error = Some(error);
+            result.error = Some(error.after(result.count));
         }
         (len + 1, result)
     }

@@ -10,6 +10,7 @@
 //!   - `push` and `push_gathered` begin a header, [`OpenHeader`], for a destination and its buffers;
 //!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
 //!     `complete` counts it. A header that is not complete is not sent;
+//!   - `SENDS_CONTROL` says whether a message can have control messages;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
@@ -38,6 +39,7 @@
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
+//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
 //!
 //! On Unix, `headers` holds the memory, and one of two backends makes the calls:
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
@@ -63,11 +65,12 @@ pub use self::unix::UnixAddrBuf;
 #[cfg(unix)]
 pub(crate) use self::unix::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket,
-    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage,
-    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families, has_arrivals,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
-    option, peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders,
+    SendStorage, SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    kernel_release, option, peer, peer_is_v4, raw, rejects_tos, reports_send_times,
+    segmentation_rejected, set_option, set_option_bytes, set_transmit_clock, socket_addr,
+    socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -96,11 +99,12 @@ pub use self::windows::UnixAddrBuf;
 #[cfg(windows)]
 pub(crate) use self::windows::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket,
-    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage,
-    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families, has_arrivals,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
-    option, peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders,
+    SendStorage, SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    kernel_release, option, peer, peer_is_v4, raw, rejects_tos, reports_send_times,
+    segmentation_rejected, set_option, set_option_bytes, set_transmit_clock, socket_addr,
+    socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -40,6 +40,9 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
+/// Control messages are not carried.
+pub(crate) const SENDS_CONTROL: bool = false;
+
 /// No memory: a send borrows one message at a time.
 #[derive(Debug)]
 pub(crate) struct SendStorage {
@@ -175,20 +178,14 @@ impl<'a> OpenHeader<'_, 'a> {
         fill(&mut Extension(PhantomData))
     }
 
-    /// Control messages are not carried.
-    pub(crate) fn set_control(&mut self, _: &'a [u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    pub(crate) fn set_control(&mut self, _: &'a [u8]) {}
 
-    /// Rejects every option: this platform has none of their numbers.
-    pub(crate) fn encode_control(
+    /// Encodes to reject every option: this platform has none of their numbers.
+    pub(crate) fn encode_control<E>(
         &mut self,
-        encode: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<()> {
-        match encode(&mut [0; CONTROL_SPACE])? {
-            0 => Ok(()),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        encode(&mut [0; CONTROL_SPACE]).map(|_| ())
     }
 
     pub(crate) fn share_control(&mut self, _: usize) {}
@@ -351,6 +348,14 @@ pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn set_option_bytes(
+    _: BorrowedSocket<'_>,
+    _: Option<OptionName>,
+    _: &[u8],
+) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -391,7 +396,7 @@ pub(crate) fn peer(_: BorrowedSocket<'_>) -> Option<SockAddr> {
     None
 }
 
-pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {
+pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     None
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::common::skip;
 use crate::kit::net::Host;
 use crate::kit::receive::{one, payloads};
 use crate::kit::{
@@ -13,8 +14,8 @@ use crate::kit::{
 };
 use mmsg::error_queue::{Event, Origin, Report, drain_errors, drain_errors_with};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg,
-    SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg,
+    SendMeta, SendMsg, SendQueue,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -411,7 +412,12 @@ fn a_link_local_reporter_has_its_scope() {
     let (from, closed) = host.within(|| (bind(at(0)), bind(at(0))));
     closed.connect(addr(&closed)).expect("it hears only itself");
     ask(&from, Ancillary::ERRORS);
-    from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
+    // The kernel limits how often a host sends ICMP errors.
+    let provoke = || {
+        from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
+        in_error(&from, Duration::from_secs(1))
+    };
+    assert!((0..60).any(|_| provoke()));
     let report = reports(&from, 1)[0];
     assert_eq!((report.dest, report.reporter), (Some(addr(&closed)), Some(at(0))));
 }
@@ -450,6 +456,31 @@ fn send_timestamps_carry_a_number_and_a_time() {
         from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
         assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
     }
+}
+
+/// `SCM_TS_OPT_ID`, Linux 6.13.
+#[test]
+fn a_send_timestamp_has_the_number_of_the_callers_choice() {
+    let (from, to) = (udp4(), udp4());
+    let msg = SendMsg::to(addr(&to), b"data");
+    let numbered = |id| msg.with_meta(SendMeta::new().with_timestamp_id(id));
+    // It is the number of a timestamp, so that without one it is an error.
+    let error = from.send_batch(&[numbered(7)]).expect_err("no timestamps");
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    ask(&from, Ancillary::SEND_TIMESTAMP);
+    let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
+    match from.send_batch(&[numbered(u32::MAX)]) {
+        Ok(_) => {}
+        Err(error) => return skip("a_send_timestamp_has_the_number", error),
+    }
+    let sent = offload.send_batch(&[msg, numbered(77), numbered(77), msg]);
+    assert_eq!(sent.expect("they are taken"), 4);
+    let reports = reports(&from, 5);
+    let ids = reports.iter().map(|report| match report.event {
+        Event::Sent { id, time: Some(_), .. } => id,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [u32::MAX, 0, 77, 77, 1]);
 }
 
 #[test]

@@ -5,10 +5,9 @@
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use crate::common::linux::set_option;
 use crate::common::{NET, numbered, skip};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
-use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Fragmentation, Offload, RecvBatch, RecvMsg, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {
@@ -242,16 +241,15 @@ fn d28_the_dont_fragment_bit_is_as_documented() {
         // and of one that does not. A new namespace has the kernel's default.
         let cases = [
             (None, [true, true, false]),
-            (Some(libc::IP_PMTUDISC_WANT), [true, true, false]),
-            (Some(libc::IP_PMTUDISC_PROBE), [true; 3]),
-            (Some(libc::IP_PMTUDISC_DO), [true; 3]),
-            (Some(libc::IP_PMTUDISC_DONT), [false; 3]),
+            (Some(Fragmentation::Local), [true, true, false]),
+            (Some(Fragmentation::Probe), [true; 3]),
+            (Some(Fragmentation::Never), [true; 3]),
+            (Some(Fragmentation::Allow), [false; 3]),
         ];
         for (setting, expected) in cases {
             let Some((near, receiver)) = pair(name, &far, false) else { return };
-            if let Some(value) = setting {
-                set_option(near.get_ref(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value)
-                    .expect("a UDP socket");
+            if let Some(setting) = setting {
+                setting.set(near.get_ref()).expect("an option of every Linux");
             }
             let tap = match tap(&far) {
                 Ok(tap) => tap,

@@ -5,6 +5,7 @@ mod doubles;
 mod empties;
 mod errors;
 mod families;
+mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
@@ -13,8 +14,10 @@ mod replies;
 mod send_flags;
 mod signals;
 mod sizes;
+mod slices;
 mod threads;
 mod truncation;
+mod unix_sources;
 mod waiting;
 
 #[cfg(target_os = "linux")]

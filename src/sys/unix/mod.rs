@@ -24,13 +24,14 @@ pub use addr::UnixAddrBuf;
 pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_transmit_clock,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
+    set_transmit_clock,
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use headers::{
-    OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
-    Slots,
+    OpenHeader, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage, SlotIter,
+    SlotIterMut, Slots,
 };
 pub(crate) use icmp::has_arrivals;
 pub(crate) use release::kernel_release;

@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use recv::RecvHeaders;
 pub(crate) use recv_storage::{RecvStorage, Row};
-pub(crate) use send::{OpenHeader, SendHeaders, SendStorage};
+pub(crate) use send::{OpenHeader, SENDS_CONTROL, SendHeaders, SendStorage};
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
 use super::header::Header;

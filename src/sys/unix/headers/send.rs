@@ -28,6 +28,9 @@ use crate::sys::{
     Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory, SendFlags,
 };
 
+/// Whether a message can have control messages.
+pub(crate) const SENDS_CONTROL: bool = true;
+
 /// Storage for the headers of a batch to be sent.
 pub(crate) struct SendStorage {
     headers: Zeroed<Header>,
@@ -324,9 +327,8 @@ impl<'a> OpenHeader<'_, 'a> {
     }
 
     /// Points the header at encoded control messages.
-    pub(crate) fn set_control(&mut self, control: &'a [u8]) -> io::Result<()> {
+    pub(crate) fn set_control(&mut self, control: &'a [u8]) {
         self.point_at(control.as_ptr().cast_mut(), control.len());
-        Ok(())
     }
 
     /// Encodes control messages into the header's own space: `encode` returns how many bytes it wrote.
@@ -335,10 +337,10 @@ impl<'a> OpenHeader<'_, 'a> {
     ///
     /// That of `encode`.
     #[inline]
-    pub(crate) fn encode_control(
+    pub(crate) fn encode_control<E>(
         &mut self,
-        encode: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<()> {
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
         let space = &mut self.headers.controls[self.i].0;
         let len = encode(space)?.min(space.len());
         let start = space.as_mut_ptr();
