@@ -160,7 +160,7 @@ pub use socket_ext::BatchSocketExt;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, RecvFlags, UnixAddr, UnixAddrBuf};
+pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
 pub mod control {

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendFlags, SendMsg,
+    SendQueue,
 };
 
 use crate::common::NET;
@@ -118,6 +119,9 @@ fn pointers_forward_every_method() {
         fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
             Ok(102)
         }
+        fn send_batch_with(&self, _: &[SendMsg<'_>], _: SendFlags) -> std::io::Result<usize> {
+            Ok(110)
+        }
         fn recv_batch_with(
             &self,
             _: &mut [mmsg::RecvMsg<'_>],
@@ -168,8 +172,9 @@ fn pointers_forward_every_method() {
             socket.flush(&mut queue),
             socket.send_each([] as [SendMsg<'_>; 0], |_, _| {}),
             socket.recv_slices(&mut [], |_, _| {}),
+            socket.send_batch_with(&[], SendFlags::DONT_WAIT),
         ];
-        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=109));
+        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=110));
     }
     check(Own);
     check(&Own as &dyn BatchSocket);
