@@ -154,7 +154,7 @@ pub use socket_ext::BatchSocketExt;
 ///
 /// /// For sockets of std as well as for those of tokio.
 /// fn prepare(socket: &impl AsSocket) -> std::io::Result<Ancillary> {
-///     (Ancillary::DEST | Ancillary::ECN).enable(socket)
+///     (Ancillary::DEST | Ancillary::TOS).enable(socket)
 /// }
 /// # let taken = prepare(&std::net::UdpSocket::bind("127.0.0.1:0")?)?;
 /// # Ok::<(), std::io::Error>(())

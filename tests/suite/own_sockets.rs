@@ -66,6 +66,8 @@ fn references_and_shared_ownership() {
 }
 
 /// What generic code and `dyn` take: a call that compiles and sends and receives.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn generic_functions_take_every_socket_and_pointer() {
     fn by_value<S: BatchSocket>(socket: S) -> usize {
@@ -109,6 +111,8 @@ fn generic_functions_take_every_socket_and_pointer() {
 }
 
 /// A pointer calls the methods of what it points to, the provided ones, too.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn pointers_forward_every_method() {
     struct Own;
