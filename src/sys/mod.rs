@@ -9,7 +9,7 @@
 //! - [`SendStorage`] and [`RecvStorage`]: memory for the headers of up to [`MAX_BATCH`] messages,
 //!   which grows by `reserve` and shrinks by `shrink_to`. The first has `send`. The second has `wire`,
 //!   which gives [`RecvHeaders`]: these take each message's memory by `push` or `push_buffer`, and
-//!   `recv` fills it. Then `row` tells of each message what the system reported, as bytes and plain
+//!   `recv` fills it. Then `row` has what the system reported of each message, as bytes and plain
 //!   values.
 //!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
 //!     transferred, and the error of the message after them, if any;
