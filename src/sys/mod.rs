@@ -16,8 +16,8 @@
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
-//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` tells of each
-//!   message what the system reported, as bytes and plain values.
+//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
+//!   system reported of each message, as bytes and plain values.
 //! - Of both directions, each system call:
 //!   - takes messages in order and returns a [`CallResult`]: how many were transferred, and the error of
 //!     the message after them, if any;
