@@ -26,7 +26,7 @@ async fn echo(socket: &UdpSocket) -> io::Result<()> {
         }
         while let Err(error) = socket.flush_async(&mut queue).await {
             eprintln!("reply: {error}"); // About the first in the queue: the others follow.
-            queue.pop_front();
+            queue.discard_front();
         }
     }
 }

@@ -42,7 +42,8 @@
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
-//! | learn of ICMP errors and times of sending | [`drain_errors`] |
+//! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
+//! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
@@ -91,10 +92,10 @@
 
 mod ancillary;
 mod engine;
-mod error_queue;
+pub mod error_queue;
 pub mod guide;
 mod offload;
-mod options;
+pub mod options;
 mod recv;
 mod send;
 mod socket;
@@ -112,12 +113,7 @@ pub use ancillary::{
 };
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
-pub use error_queue::{Event, Report, drain_errors};
 pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
-pub use options::{
-    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
-    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
-};
 pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};
 pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};

@@ -56,7 +56,7 @@ use crate::sys::{self, AsSocket};
 /// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel drops the error.
 /// The crate sends the rest of the batch; the next ICMP error fails a later call. To get every error,
 /// turn on [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call
-/// [`drain_errors`](crate::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
+/// [`drain_errors`](crate::error_queue::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
 /// system call for each message.
 ///
 /// # Unix sockets
@@ -218,12 +218,13 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// `WouldBlock` if the socket accepts none now; else the system's error for the datagram at the
-    /// [`front`](SendQueue::front), which stays there: [`pop_front`](SendQueue::pop_front) drops it.
+    /// [`front`](SendQueue::front), which stays there: [`discard_front`](SendQueue::discard_front) drops it.
     /// `ConnectionRefused` on a connected UDP socket is about a datagram sent earlier: the one at the front
     /// was not tried. Flush again, and drop the front only if the same error comes twice in a row.
     ///
     /// An error behind the first datagram ends the call with a count. So call until the queue is empty
-    /// or the result is `WouldBlock`.
+    /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
+    /// each error.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {
@@ -302,10 +303,20 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// As many as a GSO batch has at most, and still little to have on the stack.
-    const MOST: usize = 64;
+    pub(crate) const MOST: usize = 64;
 
     pub(crate) const fn new() -> Self {
         Self { count: Self::MOST }
+    }
+
+    /// How many messages to offer next.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no error came lately.
+    pub(crate) fn is_most(&self) -> bool {
+        self.count == Self::MOST
     }
 
     /// The first of these messages.

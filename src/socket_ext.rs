@@ -5,10 +5,13 @@ use std::io::{self, IoSliceMut};
 
 use crate::recv::datagram::Message;
 use crate::send::msg::SendMsg;
-use crate::socket::BatchSocket;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
+use crate::socket::{BatchSocket, Offer};
 use crate::sys::RecvFlags;
 
-/// Sends from iterators and receives into closures, on every [`BatchSocket`], `dyn BatchSocket` included.
+/// Sends from iterators and past errors, and receives into lent buffers, on every [`BatchSocket`],
+/// `dyn BatchSocket` included.
 ///
 /// A separate trait, since a method with type parameters cannot be called on `dyn BatchSocket`. Every
 /// `BatchSocket` implements it.
@@ -155,6 +158,84 @@ pub trait BatchSocketExt: BatchSocket {
     {
         self.send_each_dyn(&mut msgs.into_iter().map(|msg| *msg.borrow()), &mut on_error)
     }
+
+    /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with it
+    /// and its error, and drops it.
+    ///
+    /// Returns how many left the queue: sent, or reported to `on_error`. It stops early only if a
+    /// non-blocking socket accepts no more now; the others stay in the queue.
+    ///
+    /// A reported datagram was not sent, as in [`send_each`](Self::send_each), which says what is special
+    /// about `ConnectionRefused`.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, SendMsg, SendQueue};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// queue.push(&SendMsg::to(to, &[0; 70_000]))?;
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// let mut failed = Vec::new();
+    /// let n = socket.flush_each(&mut queue, |msg, _error| failed.push(msg.len()))?;
+    /// assert_eq!((n, queue.len(), &failed[..]), (3, 0, &[70_000][..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the socket does not accept the first datagram now; the queue is unchanged. Every
+    /// other error goes to `on_error`.
+    fn flush_each(
+        &self,
+        queue: &mut SendQueue,
+        mut on_error: impl FnMut(&SendMsg<'_>, io::Error),
+    ) -> io::Result<usize> {
+        let mut handled = 0;
+        let mut offer = Offer::new();
+        while !queue.is_empty() {
+            let before = queue.len();
+            let (offered, result) = if offer.is_most() {
+                (before, self.flush(queue).map(|_| before.saturating_sub(queue.len())))
+            } else {
+                let offered = before.min(offer.count());
+                (offered, send_first(self, queue, offered))
+            };
+            match result {
+                // Nothing sent and no error: an implementation that will not go on.
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return if handled == 0 { Err(error) } else { Ok(handled) };
+                }
+                result => {
+                    handled += offer.answered(offered, result, |error| {
+                        if let Some(front) = queue.front() {
+                            on_error(&front, error);
+                        }
+                        queue.discard_front();
+                    });
+                }
+            }
+        }
+        Ok(handled)
+    }
+}
+
+/// Sends up to `most` datagrams from the front of a queue.
+fn send_first<S: BatchSocket + ?Sized>(
+    socket: &S,
+    queue: &mut SendQueue,
+    most: usize,
+) -> io::Result<usize> {
+    let mut msgs = [SendMsg::new(&[]); Offer::MOST];
+    let mut count = 0;
+    for (msg, queued) in msgs[..most].iter_mut().zip(queue.stage()) {
+        *msg = queued.to_msg();
+        count += 1;
+    }
+    let sent = socket.send_batch(&msgs[..count])?.min(count);
+    queue.advance(sent);
+    Ok(sent)
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}

@@ -61,7 +61,7 @@ impl Ancillary {
     /// The packet filter's mark (`SO_RCVMARK`).
     pub const MARK: Self = Self(1 << 9);
     /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
-    /// with [`drain_errors`](crate::drain_errors): until it is empty, `poll` and epoll report an error
+    /// with [`drain_errors`](crate::error_queue::drain_errors): until it is empty, `poll` and epoll report an error
     /// on the socket.
     pub const ERRORS: Self = Self(1 << 10);
     /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
@@ -337,13 +337,47 @@ impl TransmitClock {
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !sys::has_transmit_times(socket)? {
-            let reason = "the socket does not send by transmit times";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            return Err(unsupported("the socket does not send by transmit times"));
         }
-        let clock = match self {
+        sys::set_transmit_clock(socket, self.number())
+    }
+
+    /// What this clock shows now, in nanoseconds: a transmit time is this plus a delay.
+    ///
+    /// ```no_run
+    /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// TransmitClock::Monotonic.select(&socket)?;
+    /// let now = TransmitClock::Monotonic.now()?;
+    /// // A frame's packets, 200 microseconds apart.
+    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
+    /// let msgs = metas.map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
+    /// socket.send_batch(&msgs)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on platforms without transmit times.
+    #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
+    pub fn now(self) -> io::Result<u64> {
+        if numbers::TXTIME.is_none() {
+            return Err(unsupported("this platform has no transmit times"));
+        }
+        // 64 bits hold the nanoseconds of 584 years.
+        sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+    }
+
+    /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).
+    const fn number(self) -> i32 {
+        match self {
             Self::Monotonic => 1,
             Self::Tai => 11,
-        };
-        sys::set_transmit_clock(socket, clock)
+        }
     }
+}
+
+fn unsupported(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }

@@ -41,7 +41,7 @@ pub struct SendMeta {
     /// Linux 4.19, with a queueing discipline that supports it.
     pub transmit_time: Option<u64>,
     /// The number of the datagram's send timestamp, in place of the running count
-    /// ([`Event::Sent`](crate::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
+    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
     /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
     #[doc(alias = "SCM_TS_OPT_ID")]
     pub timestamp_id: Option<u32>,

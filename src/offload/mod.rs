@@ -81,9 +81,9 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::Fragmentation::Probe) or
-/// [`Never`](crate::Fragmentation::Never) all leave with the bit, with
-/// [`Allow`](crate::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
+/// [`Never`](crate::options::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::options::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///

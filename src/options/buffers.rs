@@ -15,7 +15,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let wanted = 4 << 20;
-/// let size = mmsg::set_recv_buffer(&socket, wanted)?;
+/// let size = mmsg::options::set_recv_buffer(&socket, wanted)?;
 /// if size < wanted {
 ///     eprintln!("the receive buffer has {size} bytes: raise net.core.rmem_max");
 /// }
@@ -48,7 +48,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// let size = mmsg::set_send_buffer(&socket, 1 << 20)?;
+/// let size = mmsg::options::set_send_buffer(&socket, 1 << 20)?;
 /// println!("{size} bytes may wait to be sent");
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -9,7 +9,7 @@ use std::time::Instant;
 /// received datagram show with the next one.
 ///
 /// ```
-/// use mmsg::{Ancillary, BatchSocket, Drops, RecvBatch};
+/// use mmsg::{Ancillary, BatchSocket, RecvBatch, options::Drops};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # socket.send_to(b"hello", socket.local_addr()?)?;
 /// Ancillary::DROPPED.enable(&socket)?;

@@ -13,7 +13,7 @@ use crate::sys::{self, AsSocket};
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// if let Err(error) = mmsg::set_max_pacing_rate(&socket, Some(12_500_000)) {
+/// if let Err(error) = mmsg::options::set_max_pacing_rate(&socket, Some(12_500_000)) {
 ///     eprintln!("not paced: {error}"); // 100 Mbit/s.
 /// }
 /// # Ok::<(), std::io::Error>(())

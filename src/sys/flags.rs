@@ -34,7 +34,7 @@ impl RecvFlags {
     /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
     pub const FULL_LEN: Self = Self(1 << 2);
 
-    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::drain_errors) alone.
+    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.
     pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
 
     /// Whether all flags of `other` are in `self`.

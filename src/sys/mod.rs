@@ -30,7 +30,7 @@
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
-//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
+//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock by its number.
 //!
 //! On Unix, `headers` holds the memory, and one of two backends makes the calls:
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
@@ -57,10 +57,10 @@ pub use self::unix::UnixAddrBuf;
 pub(crate) use self::unix::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, conflicting_option, families, has_arrivals, has_error_queue,
-    has_segmentation, has_transmit_times, is_about_the_option, kernel_release, option, peer, raw,
-    rejects_tos, reports_send_times, segmentation_rejected, send_plain, set_option,
-    set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -90,10 +90,10 @@ pub use self::windows::UnixAddrBuf;
 pub(crate) use self::windows::{
     AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
     RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, conflicting_option, families, has_arrivals, has_error_queue,
-    has_segmentation, has_transmit_times, is_about_the_option, kernel_release, option, peer, raw,
-    rejects_tos, reports_send_times, segmentation_rejected, send_plain, set_option,
-    set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
+    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
+    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

@@ -12,6 +12,7 @@ use std::iter;
 use std::net::SocketAddr;
 use std::ops::Range;
 pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+use std::time::Duration;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
 use socket2::{SockAddr, SockRef};
@@ -331,6 +332,10 @@ pub(crate) fn set_option_bytes(
     _: Option<OptionName>,
     _: &[u8],
 ) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -107,7 +107,7 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     queue.push(&msgs[0]).unwrap();
     queue.push(&msgs[1]).unwrap();
     queue.push(&msgs[2]).unwrap();
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     queue.push(&msgs[3]).unwrap();
     queue.push(&msgs[4]).unwrap();
     fault::script([(Call::SendMmsg, Fate::Fail(libc::ENOSYS))]);

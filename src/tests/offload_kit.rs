@@ -195,7 +195,7 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
             Err(error) => {
                 failed.push((at, code(&error)));
                 at += 1;
-                assert!(way != Way::Flush || queue.pop_front());
+                assert!(way != Way::Flush || queue.discard_front());
             }
         }
         assert!(way != Way::Flush || queue.len() == msgs.len() - at);

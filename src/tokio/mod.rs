@@ -48,7 +48,7 @@ use crate::sys::AsSocket;
 ///     }
 ///     while let Err(error) = socket.flush_async(&mut queue).await {
 ///         eprintln!("reply: {error}"); // About the first in the queue: the others follow.
-///         queue.pop_front();
+///         queue.discard_front();
 ///     }
 /// #   break;
 /// }
@@ -105,7 +105,8 @@ use crate::sys::AsSocket;
 /// [`async_io`](UdpSocket::async_io), and return `WouldBlock` when it is empty:
 ///
 /// ```
-/// use mmsg::{Ancillary, Report, drain_errors};
+/// use mmsg::Ancillary;
+/// use mmsg::error_queue::{Report, drain_errors};
 /// use std::io;
 /// use tokio::{io::Interest, net::UdpSocket};
 ///
@@ -233,7 +234,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// # Errors
     ///
     /// What the system says of the datagram at the [`front`](SendQueue::front), which stays there:
-    /// [`pop_front`](SendQueue::pop_front) gives up on it. `WriteZero` if an implementation of your own
+    /// [`discard_front`](SendQueue::discard_front) gives up on it. `WriteZero` if an implementation of your own
     /// sends nothing and tells no error.
     fn flush_async(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<()>> + Send
     where

@@ -8,9 +8,9 @@ use crate::kit::receive::one;
 use crate::kit::{
     addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
 };
+use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, Report, SendMeta, SendMsg,
-    SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, SendMeta, SendMsg, SendQueue,
 };
 
 #[test]

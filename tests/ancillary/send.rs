@@ -201,9 +201,17 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
         let unknown = from.send_batch(&[msg(1)]).expect_err("no clock was selected");
         assert_eq!(unknown.raw_os_error(), Some(libc::EINVAL));
         TransmitClock::Monotonic.select(&from).expect("Linux 4.19");
-        send(&from, msg(now() + 1_000_000));
+        let now = TransmitClock::Monotonic.now().expect("Linux has it");
+        send(&from, msg(now + 1_000_000));
         assert_eq!(payloads(&to, 1), [b"data"]);
     }
+}
+
+#[test]
+fn a_transmit_clock_shows_the_time_of_the_kernel() {
+    let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
+    assert!(before <= shown && shown <= now());
+    assert!(TransmitClock::Tai.now().expect("Linux has it") > 0);
 }
 
 /// Nanoseconds of the monotonic clock.
@@ -246,7 +254,7 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     check(from.flush(&mut queue));
     assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
     assert_eq!(payloads(to, 2 * (1 + 3) + 2 + 2 + 2), [b"good"; 14]);
 }
@@ -330,7 +338,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
         (10..20).for_each(|i| push(&mut queue, i));
         assert_eq!(queue.len(), 11);
         assert_eq!(queue.iter().skip(2).map(|msg| msg.meta().tos).next(), Some(Some(4 * 11)));
-        assert!(from.flush(&mut queue).is_err() && queue.pop_front());
+        assert!(from.flush(&mut queue).is_err() && queue.discard_front());
         assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
         let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);

@@ -4,7 +4,8 @@
 use std::io;
 use std::pin::pin;
 
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, drain_errors};
+use mmsg::error_queue::{Report, drain_errors};
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, Report, SendMsg, SendQueue, drain_errors};
+use mmsg::error_queue::{Report, drain_errors};
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendMsg, SendQueue};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;

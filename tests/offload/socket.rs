@@ -12,9 +12,9 @@ use crate::common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::{NET, firewall, numbered, skip, would_block};
+use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta, SendMsg,
-    SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue,
 };
 
 /// udp(7), include/uapi/linux/udp.h

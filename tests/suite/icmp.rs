@@ -4,10 +4,8 @@
 use std::io;
 use std::net::UdpSocket;
 
-use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, Event, MmsgBuf, Report, SendMsg, SendQueue,
-    drain_errors,
-};
+use mmsg::error_queue::{Event, Report, drain_errors};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, SendMsg, SendQueue};
 use socket2::SockRef;
 
 use crate::common::code;

@@ -219,7 +219,7 @@ impl<'a, S: BatchSocket> Batched<'a, S> {
                         continue;
                     }
                     refused = false;
-                    self.replies.pop_front();
+                    self.replies.discard_front();
                 }
             }
         }

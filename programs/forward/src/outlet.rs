@@ -124,7 +124,7 @@ impl Outlet {
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
                     figures.refused += 1;
-                    self.waiting.pop_front();
+                    self.waiting.discard_front();
                     doubts = 0;
                 }
             }

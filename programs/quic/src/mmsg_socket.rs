@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use mmsg::{Ancillary, BatchSocket, Ecn, Fragmentation, Offload, RecvMsg, SendMeta};
+use mmsg::options::Fragmentation;
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;

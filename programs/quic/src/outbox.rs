@@ -124,7 +124,7 @@ impl Outbox {
                 // A datagram that cannot be sent is a lost one to QUIC: it is sent again, or it was
                 // a probe for a size that the path does not take.
                 Err(_) => {
-                    waiting.pop_front();
+                    waiting.discard_front();
                 }
             }
             if self.full.swap(false, Ordering::Relaxed) {

@@ -2,6 +2,7 @@
 
 mod addr;
 mod call;
+mod clock;
 mod cmsg;
 #[cfg(all(linux_like, feature = "tokio"))]
 mod epoll;
@@ -22,6 +23,7 @@ mod zeroed;
 pub use addr::UnixAddrBuf;
 pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use call::send_plain;
+pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
     set_transmit_clock,
