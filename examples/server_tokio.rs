@@ -12,7 +12,7 @@ use std::io;
 use tokio::net::UdpSocket;
 
 async fn echo(socket: &UdpSocket) -> io::Result<()> {
-    Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+    Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
     let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
     loop {
         if let Err(error) = socket.recv_into_async(&mut batch).await {

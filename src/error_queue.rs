@@ -221,7 +221,7 @@ impl Default for Report {
 /// use mmsg::Ancillary;
 /// use mmsg::error_queue::{Event, Report, drain_errors};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// Ancillary::ERRORS.enable(&socket)?;
+/// Ancillary::ERRORS.require(&socket)?;
 /// let mut reports = [Report::EMPTY; 16];
 /// let n = drain_errors(&socket, &mut reports)?;
 /// for report in &reports[..n] {
@@ -256,7 +256,7 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
 /// use mmsg::error_queue::{Report, drain_errors_with};
 /// use std::io::IoSliceMut;
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// Ancillary::ERRORS.enable(&socket)?;
+/// Ancillary::ERRORS.require(&socket)?;
 /// let mut reports = [Report::EMPTY; 16];
 /// let mut memory = [[0; 64]; 16];
 /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));

@@ -9,7 +9,7 @@
 //! use std::{io, net::UdpSocket};
 //!
 //! fn echo(socket: &UdpSocket) -> io::Result<()> {
-//!     Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+//!     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
 //!     let mut batch = RecvBatch::new(64, 1500);
 //!     loop {
 //!         if let Err(error) = socket.recv_into(&mut batch) {
@@ -93,6 +93,7 @@
 mod ancillary;
 mod engine;
 pub mod error_queue;
+pub mod errors;
 pub mod guide;
 mod offload;
 pub mod options;
@@ -120,7 +121,7 @@ pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
 pub use recv::msg::RecvMsg;
 pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
-pub use send::queue::{PushError, SendQueue};
+pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
 pub use sys::{Backend, CONTROL_SPACE, RecvFlags, UnixAddr, UnixAddrBuf};

@@ -123,7 +123,8 @@ pub trait BatchSocket {
         if flags.is_empty() {
             self.recv_batch(msgs)
         } else {
-            Err(io::ErrorKind::Unsupported.into())
+            let reason = format!("this socket receives without flags, not with {flags:?}");
+            Err(io::Error::new(io::ErrorKind::Unsupported, reason))
         }
     }
 

@@ -111,7 +111,7 @@ fn d10_ten_thousand_messages_leave_no_descriptor_open() {
     let before = open();
     for i in 0..MESSAGES / ROUND {
         let backend = [Backend::Mmsg, Backend::Msg][i % 2];
-        backend.select().expect("Linux has both");
+        backend.make_process_default().expect("Linux has both");
         for _ in 0..ROUND {
             pass(&sender, b"data", &watched.as_fd(), DESCRIPTORS);
         }

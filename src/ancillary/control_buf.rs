@@ -75,12 +75,16 @@ impl<'fd> ControlBuf<'fd> {
     /// `InvalidInput` if they do not fit in the rest of [`CONTROL_SPACE`], `Unsupported` on Windows;
     /// nothing is written.
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
-        let rights = numbers::RIGHTS.ok_or(io::ErrorKind::Unsupported)?;
+        let rights = numbers::RIGHTS.ok_or_else(|| {
+            let reason = "this platform has no SCM_RIGHTS";
+            io::Error::new(io::ErrorKind::Unsupported, reason)
+        })?;
         let mut numbers = [0; CONTROL_SPACE];
         let mut len = 0;
         for fd in fds {
             let number = sys::raw(*fd).to_ne_bytes();
-            let space = numbers.get_mut(len..len + number.len()).ok_or_else(no_space)?;
+            let space = numbers.get_mut(len..len + number.len());
+            let space = space.ok_or_else(|| no_space(size_of_val(&number) * fds.len()))?;
             space.copy_from_slice(&number);
             len += number.len();
         }
@@ -130,7 +134,7 @@ pub(crate) struct ControlSpace {
 impl ControlSpace {
     fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
         self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
-            .ok_or_else(no_space)?;
+            .ok_or_else(|| no_space(self.len + Layout::NATIVE.space(payload.len())))?;
         Ok(())
     }
 
@@ -153,8 +157,8 @@ impl ControlSpace {
     }
 }
 
-fn no_space() -> io::Error {
-    let reason = "the control messages do not fit CONTROL_SPACE";
+fn no_space(needed: usize) -> io::Error {
+    let reason = format!("control messages take {needed} bytes of CONTROL_SPACE, {CONTROL_SPACE}");
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 

@@ -10,8 +10,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 
 /// A set of metadata that the kernel can report for each message.
 ///
-/// [`enable`](Self::enable) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, and
-/// returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
+/// [`require`](Self::require) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, or
+/// fails; [`enable`](Self::enable) returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
 /// has space for all of it.
 ///
 /// For multicast groups, buffer sizes, address reuse and the like use
@@ -21,6 +21,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// ```
 /// use mmsg::Ancillary;
 /// let socket = std::net::UdpSocket::bind("[::]:0")?;
+/// # if cfg!(target_os = "linux") {
+/// Ancillary::DEST.require(&socket)?; // An error on a platform without it.
+/// # }
 /// let taken = (Ancillary::DEST | Ancillary::TOS).enable(&socket)?;
 /// if !taken.contains(Ancillary::TOS) {
 ///     eprintln!("no congestion information on this platform");
@@ -28,6 +31,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[must_use = "a member that is missing is no error: use `require`, or look at the members that are on"]
 pub struct Ancillary(u16);
 
 impl Ancillary {
@@ -106,11 +110,46 @@ impl Ancillary {
     /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
     /// address to reply from. Enable before `bind` (with socket2) where that matters.
     ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let on = (Ancillary::TOS | Ancillary::MARK).enable(&socket)?;
+    /// if !on.contains(Ancillary::MARK) {
+    ///     eprintln!("no marks before Linux 5.19");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// An error about the socket itself, such as `EBADF`.
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| now | option.on)
+    }
+
+    /// Turns the set on for `socket`, all of it.
+    ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// // New path MTUs are reported on IPv6 sockets only.
+    /// let error = Ancillary::PATH_MTU.require(&socket).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    /// assert!(error.to_string().contains("PATH_MTU"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` that names the members that are missing; the others are on then. An error about the
+    /// socket itself, such as `EBADF`.
+    pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
+        let missing = self - self.enable(socket)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("not available on this platform or this socket: {missing:?}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
     /// Turns the set off for `socket`, and returns the members that the socket supports and that are

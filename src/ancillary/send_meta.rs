@@ -1,11 +1,13 @@
 //! Per-message options of a send.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Ecn, cmsg};
-use crate::sys::Layout;
 use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{CONTROL_SPACE, Layout};
 
 /// Options of one message to be sent.
 ///
@@ -49,22 +51,48 @@ pub struct SendMeta {
 
 const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
-/// Why a message's options cannot be encoded.
+/// Why a message's options cannot be encoded: which one, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unencodable {
-    /// An option is invalid.
-    Invalid,
-    /// This platform does not have the option.
-    Unsupported,
+    /// The time to live of an IPv4 datagram is 0.
+    NoHops,
+    /// The source address is not of the destination's family.
+    SourceFamily { source: IpAddr, v4: bool },
+    /// Options and control messages together are longer than the space for them.
+    TooLong { needed: usize },
+    /// This platform does not have the option, for destinations of this family.
+    Unsupported { option: &'static str, v4: bool },
 }
 
-impl Unencodable {
-    /// The error that the send returns.
-    pub(crate) fn kind(self) -> io::ErrorKind {
-        match self {
-            Self::Invalid => io::ErrorKind::InvalidInput,
-            Self::Unsupported => io::ErrorKind::Unsupported,
+impl fmt::Display for Unencodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = |v4| if v4 { "IPv4" } else { "IPv6" };
+        match *self {
+            Self::NoHops => f.write_str("SendMeta::hop_limit is 0: IPv4 has 1 to 255"),
+            Self::SourceFamily { source, v4 } => {
+                write!(f, "SendMeta::source is {source}: the destination is {}", family(v4))
+            }
+            Self::TooLong { needed } => {
+                write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
+            }
+            Self::Unsupported { option, v4 } => {
+                write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
+            }
         }
+    }
+}
+
+impl Error for Unencodable {}
+
+impl Unencodable {
+    /// The error of a call whose first `sent` messages were sent. Only the error of the first message is
+    /// returned to the caller and allocates its text.
+    pub(crate) fn after(self, sent: usize) -> io::Error {
+        let kind = match self {
+            Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::InvalidInput,
+        };
+        if sent == 0 { io::Error::new(kind, self) } else { kind.into() }
     }
 }
 
@@ -151,10 +179,10 @@ impl SendMeta {
         raw: &[u8],
         space: &mut [u8],
     ) -> Result<usize, Unencodable> {
-        let mut writer = Writer { space, at: 0 };
+        let mut writer = Writer { space, at: 0, v4 };
         // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
         if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
-            writer.append(numbers::SEGMENT, &size.to_ne_bytes())?;
+            writer.append("segment_size", numbers::SEGMENT, &size.to_ne_bytes())?;
         }
         if v4 {
             self.encode_v4(&mut writer)?
@@ -162,10 +190,10 @@ impl SendMeta {
             self.encode_v6(&mut writer)?
         }
         if let Some(time) = self.transmit_time {
-            writer.append(numbers::TXTIME, &time.to_ne_bytes())?;
+            writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
         }
         if let Some(id) = self.timestamp_id {
-            writer.append(numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
+            writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }
@@ -173,14 +201,18 @@ impl SendMeta {
     fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            writer.append_small(numbers::SEND_TOS, tos)?;
+            writer.append_small("tos", numbers::SEND_TOS, tos)?;
         }
         if let Some(ttl) = self.hop_limit {
-            reject_if(ttl == 0)?;
-            writer.append(numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
+            if ttl == 0 {
+                return Err(Unencodable::NoHops);
+            }
+            writer.append("hop_limit", numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
-            Some(IpAddr::V6(_)) => return Err(Unencodable::Invalid),
+            Some(source @ IpAddr::V6(_)) => {
+                return Err(Unencodable::SourceFamily { source, v4: true });
+            }
             Some(IpAddr::V4(ip)) => Some(ip),
             None => None,
         };
@@ -189,26 +221,27 @@ impl SendMeta {
         }
         let ip = source.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
         if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
-            return writer.append(numbers::SEND_SRCADDR_V4, &ip);
+            return writer.append("source", numbers::SEND_SRCADDR_V4, &ip);
         }
         // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
         // ignores on send.
         let mut info = [0; 12];
         info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
         info[4..8].copy_from_slice(&ip);
-        writer.append(numbers::SEND_PKTINFO_V4, &info)
+        // Without these, a platform still has sources.
+        writer.append("interface", numbers::SEND_PKTINFO_V4, &info)
     }
 
     fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
-            writer.append(numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
+            writer.append("tos", numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
         if let Some(hops) = self.hop_limit {
-            writer.append(numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
+            writer.append("hop_limit", numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
-            Some(_) => return Err(Unencodable::Invalid),
+            Some(source) => return Err(Unencodable::SourceFamily { source, v4: false }),
             None if self.interface.is_none() => return Ok(()),
             None => Ipv6Addr::UNSPECIFIED,
         };
@@ -216,40 +249,51 @@ impl SendMeta {
         let mut info = [0; 20];
         info[..16].copy_from_slice(&ip.octets());
         info[16..].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
-        writer.append(numbers::SEND_PKTINFO_V6, &info)
+        let option = if self.source.is_some() { "source" } else { "interface" };
+        writer.append(option, numbers::SEND_PKTINFO_V6, &info)
     }
-}
-
-fn reject_if(wrong: bool) -> Result<(), Unencodable> {
-    if wrong { Err(Unencodable::Invalid) } else { Ok(()) }
 }
 
 /// Appends control messages to a buffer.
 struct Writer<'a> {
     space: &'a mut [u8],
     at: usize,
+    v4: bool,
 }
 
 impl Writer<'_> {
-    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Unencodable> {
-        let ty = ty.ok_or(Unencodable::Unsupported)?;
+    /// Appends the control message of an option, a field of `SendMeta`.
+    fn append(
+        &mut self,
+        option: &'static str,
+        ty: Option<CmsgType>,
+        payload: &[u8],
+    ) -> Result<(), Unencodable> {
+        let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
         let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
-        self.at = end.ok_or(Unencodable::Invalid)?;
+        let needed = self.at + Layout::NATIVE.space(payload.len());
+        self.at = end.ok_or(Unencodable::TooLong { needed })?;
         Ok(())
     }
 
-    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Unencodable> {
+    fn append_small(
+        &mut self,
+        option: &'static str,
+        ty: Option<CmsgType>,
+        value: u8,
+    ) -> Result<(), Unencodable> {
         if numbers::SEND_TOS_IS_A_BYTE {
-            self.append(ty, &[value])
+            self.append(option, ty, &[value])
         } else {
-            self.append(ty, &i32::from(value).to_ne_bytes())
+            self.append(option, ty, &i32::from(value).to_ne_bytes())
         }
     }
 
     /// Appends encoded messages after the last one's padding.
     fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
         let end = self.at + raw.len();
-        self.space.get_mut(self.at..end).ok_or(Unencodable::Invalid)?.copy_from_slice(raw);
+        let space = self.space.get_mut(self.at..end);
+        space.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
         Ok(end)
     }
 }

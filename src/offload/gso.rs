@@ -125,7 +125,10 @@ impl<'c, S: AsSocket> Call<'c, S> {
             }
         }
         match wired.unsendable() {
-            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
+            Some(error) => {
+                let error = error.after(self.progress.count);
+                self.progress.add(1, CallResult::stopped(0, error).after(0))
+            }
             None => Ok(()),
         }
     }

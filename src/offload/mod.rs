@@ -196,7 +196,7 @@ impl<S: AsSocket> Offload<S> {
         if was_on && sys::has_arrivals(socket) {
             return Ok(true);
         }
-        Ancillary::GRO.disable(&self.socket)?;
+        let _ = Ancillary::GRO.disable(&self.socket)?;
         // A coalesced message may have come in between.
         if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
     }
@@ -321,9 +321,9 @@ impl OffloadBuilder {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
-        if let Some(option) = sys::conflicting_option(sys::borrow(&socket)) {
-            let message = format!("{option} is set on the socket, which Offload cannot respect");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if let Some((option, value)) = sys::conflicting_option(sys::borrow(&socket)) {
+            let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let offload = Offload {
             socket,

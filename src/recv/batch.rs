@@ -113,7 +113,9 @@ impl RecvBatch {
         let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots));
         let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
         if slots == 0 || slot_len == 0 || !fits {
-            let reason = "a batch needs at least one slot of at least one byte, and no more than fit the address space";
+            let reason = format!(
+                "slots is {slots} and slot_len {slot_len}: both are at least 1, and together less than the address space"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let mut metas = Vec::new();

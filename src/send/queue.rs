@@ -67,7 +67,7 @@ impl SendQueue {
     ///     queue.push(&SendMsg::new(&[0; 1500]).with_meta(meta))?;
     /// }
     /// assert_eq!(queue.remaining(), 0);
-    /// # Ok::<(), mmsg::PushError>(())
+    /// # Ok::<(), mmsg::errors::PushError>(())
     /// ```
     #[must_use]
     pub const fn for_batch(datagrams: usize, len: usize) -> Self {
@@ -110,7 +110,8 @@ impl SendQueue {
     /// and leave the others in the queue.
     ///
     /// ```
-    /// use mmsg::{PushError, SendMsg, SendQueue};
+    /// use mmsg::errors::PushError;
+    /// use mmsg::{SendMsg, SendQueue};
     ///
     /// let mut queue = SendQueue::for_batch(2, 100);
     /// let fragments = [SendMsg::new(b"one"), SendMsg::new(b"two")];
@@ -160,7 +161,7 @@ impl SendQueue {
     /// let mut queue = SendQueue::new(1 << 16);
     /// queue.push_to_all(&SendMsg::new(&[0; 1200]), listeners)?;
     /// assert_eq!((queue.len(), queue.bytes()), (3, 1200 + 3 * SendQueue::OVERHEAD));
-    /// # Ok::<(), mmsg::PushError>(())
+    /// # Ok::<(), mmsg::errors::PushError>(())
     /// ```
     ///
     /// # Errors
@@ -244,7 +245,7 @@ impl SendQueue {
     /// let msg = SendMsg::new(b"hello");
     /// queue.push(&msg)?;
     /// assert_eq!(queue.remaining(), 10_000 - SendQueue::cost(&msg));
-    /// # Ok::<(), mmsg::PushError>(())
+    /// # Ok::<(), mmsg::errors::PushError>(())
     /// ```
     #[must_use]
     pub fn remaining(&self) -> usize {
@@ -379,7 +380,8 @@ impl Drop for AllOrNothing<'_> {
 /// Why a push into a [`SendQueue`] failed.
 ///
 /// ```
-/// use mmsg::{PushError, SendMsg, SendQueue};
+/// use mmsg::errors::PushError;
+/// use mmsg::{SendMsg, SendQueue};
 /// use std::io;
 ///
 /// let mut queue = SendQueue::for_batch(1, 100);

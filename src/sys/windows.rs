@@ -124,7 +124,7 @@ impl WiredBatches<'_> {
         &self.batch
     }
 
-    pub(crate) fn unsendable(&self) -> Option<io::ErrorKind> {
+    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
         None
     }
 
@@ -182,9 +182,11 @@ fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Resu
         (None, Content::Full { buffers, control, meta }) => {
             // Rejects every option: this platform has none of their numbers.
             let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
-            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Unencodable::kind)?;
+            let encoded = meta.encode(v4, &[], &mut [0; CONTROL_SPACE]);
+            encoded.map_err(|error| error.after(0))?;
             if !control.is_empty() {
-                return Err(io::ErrorKind::Unsupported.into());
+                let reason = "this platform sends no control messages";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
             }
             buffers
         }
@@ -327,15 +329,15 @@ pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_option_bytes(
     _: BorrowedSocket<'_>,
     _: Option<OptionName>,
     _: &[u8],
 ) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -375,7 +377,7 @@ pub(crate) fn peer(_: BorrowedSocket<'_>) -> Option<SockAddr> {
     None
 }
 
-pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {
+pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     None
 }
 

@@ -98,7 +98,7 @@ fn the_queue_sends_every_option_of_a_message() {
     near.connect(addr(&other)).unwrap();
     let from = Some(addr(&near));
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = SendQueue::new(1 << 12);
         {
             let marked = tos(libc::IPPROTO_IP, libc::IP_TOS, 0x28);

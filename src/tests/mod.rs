@@ -123,7 +123,7 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
 /// Makes the thread use `backend`, or just not that one.
 fn choose(backend: Backend, not: bool) {
     let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
-    chosen.expect("there are two").select().expect("both are here");
+    chosen.expect("there are two").make_process_default().expect("both are here");
 }
 
 /// The ways to send a batch.

@@ -52,7 +52,7 @@ const SINGLES: [(Call, usize); 1] = [(Call::SendMmsg, COUNT)];
 #[test]
 fn n2_a_destination_that_rejects_gets_single_datagrams_and_the_others_batches() {
     let Some(hosts) = Hosts::new(2) else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     for _ in 0..2 {
         assert_eq!(hosts.send(0, &REJECTED), [BATCH, SINGLES].concat());
         for _ in 0..3 {
@@ -74,7 +74,7 @@ fn n2_a_destination_that_rejects_gets_single_datagrams_and_the_others_batches() 
 #[test]
 fn n2_a_segment_size_to_a_destination_that_rejects_is_segmented_in_user_space() {
     let Some(hosts) = Hosts::new(1) else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let data = hosts.data.concat();
     let meta = crate::SendMeta::new().with_segment_size(40);
     let msg = SendMsg::to(addr(&hosts.far[0]), &data).with_meta(meta);
@@ -94,7 +94,7 @@ fn n2_a_segment_size_to_a_destination_that_rejects_is_segmented_in_user_space() 
 #[test]
 fn n2_several_destinations_that_reject_turn_gso_off_for_the_socket() {
     let Some(hosts) = Hosts::new(5) else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     // A batch that is accepted in between shows that it is not the device.
     for i in [0, 1, 2] {
         hosts.send(i, &REJECTED);
@@ -119,7 +119,7 @@ fn n2_several_destinations_that_reject_turn_gso_off_for_the_socket() {
 #[test]
 fn n2_the_one_destination_of_a_connected_socket_is_the_whole_of_it() {
     let Some(hosts) = Hosts::new(1) else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     hosts.near.get_ref().connect(addr(&hosts.far[0])).expect("loopback");
     let msgs: Vec<_> = hosts.data.iter().map(|data| SendMsg::new(data)).collect();
     fault::script(REJECTED);
@@ -134,7 +134,7 @@ fn n2_the_one_destination_of_a_connected_socket_is_the_whole_of_it() {
 #[test]
 fn n1_gso_is_off_by_itself_on_a_release_that_damages_batches() {
     let Some(mut hosts) = Hosts::new(1) else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     for (release, status, calls) in [
         ("6.19.12-amd64", GsoStatus::On, BATCH),
         ("7.0.0", GsoStatus::OffByKernelRelease, SINGLES),

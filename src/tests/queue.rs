@@ -29,7 +29,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for k in 1..=N {
             let mut queue = queue(&wire.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
@@ -55,7 +55,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     for (backend, bad) in BACKENDS.into_iter().flat_map(|b| (0..N).map(move |bad| (b, bad))) {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for code in PLAIN.into_iter().chain([libc::EPERM, libc::EAGAIN]) {
             let mut queue = queue(&wire.msgs(&data));
             if bad > 0 {
@@ -86,7 +86,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     let data = numbers(0..6);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
         fault::script(cut_send(backend, 3, 1, libc::EAGAIN));
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 1);
@@ -118,7 +118,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
     // What a flush wires at a time.
     const STEP: usize = 256;
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..ALL as u32);
     for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
         crate::clear_pool();
@@ -147,7 +147,7 @@ fn an_interrupted_flush_goes_on() {
     let wire = Wire::new();
     let data = numbers(0..3);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = queue(&wire.msgs(&data));
         fault::script([(send_call(backend, 3), Fate::Fail(libc::EINTR)); 4]);
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);

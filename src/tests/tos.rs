@@ -94,7 +94,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
 fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
     let numbers = numbers(0..6);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let Some(pair) = Pair::new() else { return };
         fault::script(cut_send(backend, 6, 3, libc::EINVAL));
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 6);
@@ -109,7 +109,7 @@ fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
 fn n3_an_error_that_is_not_about_the_tos_is_reported() {
     let Some(pair) = Pair::new() else { return };
     let numbers = numbers(0..1);
-    Backend::Msg.select().unwrap();
+    Backend::Msg.make_process_default().unwrap();
     for error in ERRORS {
         fault::script([(Call::SendMsg, Fate::Fail(error)); 2]);
         assert_eq!(errno(pair.near.send_batch(&pair.msgs(&numbers))), error);
@@ -142,7 +142,7 @@ fn n3_an_error_that_is_not_about_the_tos_is_reported() {
 fn n3_a_gso_batch_whose_tos_is_rejected_stays_a_batch() {
     let numbers = numbers(0..6);
     for (backend, error) in BACKENDS.into_iter().flat_map(|b| ERRORS.map(|error| (b, error))) {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let Some(pair) = Pair::new() else { return };
         let near = pair.near.try_clone().expect("a descriptor");
         let near = Offload::builder().gro(false).build(near).expect("a UDP socket");

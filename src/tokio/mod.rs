@@ -34,7 +34,7 @@ use crate::sys::AsSocket;
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
-/// Ancillary::DEST.enable(&socket)?; // Replies leave from the address that was asked.
+/// Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
 /// let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
 /// loop {
 ///     if let Err(error) = socket.recv_into_async(&mut batch).await {
@@ -122,7 +122,7 @@ use crate::sys::AsSocket;
 /// # async fn main() -> io::Result<()> {
 /// # let socket = UdpSocket::bind("127.0.0.1:0").await?;
 ///
-/// Ancillary::ERRORS.enable(&socket)?;
+/// Ancillary::ERRORS.require(&socket)?;
 /// let mut reports = [Report::EMPTY; 16];
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// # let nobody = UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;

@@ -7,7 +7,7 @@ use crate::kit::receive::{Got, Way, one, payloads};
 use crate::kit::{addr, ask, at, bind, dual_stack, udp4, udp6};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf,
-    SendMeta, SendMsg, SendQueue, TransmitClock,
+    Offload, SendMeta, SendMsg, SendQueue, TransmitClock,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -204,6 +204,35 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
         let now = TransmitClock::Monotonic.now().expect("Linux has it");
         send(&from, msg(now + 1_000_000));
         assert_eq!(payloads(&to, 1), [b"data"]);
+    }
+}
+
+#[test]
+fn an_error_names_the_option_and_its_value() {
+    let (v4, v6) = (udp4(), udp6());
+    let long = [0; CONTROL_SPACE - 16];
+    let mut control = ControlBuf::new();
+    control.push(77, 77, &long).expect("it just fits");
+    let source = |ip: &str| SendMeta::new().with_source(ip.parse().expect("an address"));
+    let cases = [
+        (&v4, SendMeta::new().with_hop_limit(0), "SendMeta::hop_limit is 0"),
+        (&v4, source("2001:db8::7"), "SendMeta::source is 2001:db8::7: the destination is IPv4"),
+        (&v6, source("192.0.2.7"), "SendMeta::source is 192.0.2.7: the destination is IPv6"),
+        (&v6, source("::ffff:192.0.2.7"), "SendMeta::source is ::ffff:192.0.2.7"),
+        (&v4, SendMeta::new().with_tos(1), "bytes of"),
+    ];
+    for (socket, meta, expected) in cases {
+        let mut msg = SendMsg::to(addr(socket), b"data").with_meta(meta);
+        if meta.tos.is_some() {
+            msg = msg.with_control(&control);
+        }
+        let offload = Offload::new(socket.try_clone().expect("it can be")).expect("a UDP socket");
+        let sockets: [&dyn BatchSocket; 2] = [socket, &offload];
+        for from in sockets {
+            let error = from.send_batch(&[msg]).expect_err("it cannot be right");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }
 

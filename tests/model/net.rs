@@ -119,7 +119,7 @@ impl Net {
             // Half of it: what was read is given back by the kernel a little later.
             let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
             budget = budget.min(space / 2);
-            Ancillary::DROPPED.enable(socket).expect("a UDP socket");
+            Ancillary::DROPPED.require(socket).expect("a UDP socket");
             if config.connected {
                 socket.connect(addrs[other]).expect("connecting does nothing but remember");
             }

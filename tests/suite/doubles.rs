@@ -352,7 +352,7 @@ struct Second<'a>(&'a std::net::UdpSocket);
 impl BatchSocket for Second<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.0.recv_batch(&mut msgs[..1])?;
-        Ancillary::HOP_LIMIT.disable(self.0)?;
+        let _ = Ancillary::HOP_LIMIT.disable(self.0)?;
         self.0.recv_batch(&mut msgs[..1])
     }
 

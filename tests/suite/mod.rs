@@ -5,6 +5,7 @@ mod doubles;
 mod empties;
 mod errors;
 mod families;
+mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
@@ -12,8 +13,10 @@ mod queue;
 mod replies;
 mod signals;
 mod sizes;
+mod slices;
 mod threads;
 mod truncation;
+mod unix_sources;
 mod waiting;
 
 #[cfg(target_os = "linux")]

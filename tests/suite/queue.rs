@@ -3,7 +3,8 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::net::UnixDatagram;
 
-use mmsg::{BatchSocket, BatchSocketExt, PushError, SendMeta, SendMsg, SendQueue};
+use mmsg::errors::PushError;
+use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, unix_pair};

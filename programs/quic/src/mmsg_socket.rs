@@ -38,7 +38,7 @@ impl MmsgSocket {
         let may_fragment = Fragmentation::Probe.set(&socket).is_err();
         socket.set_nonblocking(true)?;
         let socket = Offload::new(UdpSocket::from_std(socket)?)?;
-        (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
+        (Ancillary::TOS | Ancillary::DEST).require(socket.get_ref())?;
         Ok(Self { outbox: Outbox::new(socket), may_fragment, last_received: AtomicUsize::new(0) })
     }
 

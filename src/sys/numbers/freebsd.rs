@@ -45,3 +45,4 @@ pub(crate) const FRAGMENTATION_V4: Option<OptionName> =
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

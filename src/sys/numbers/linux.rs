@@ -127,3 +127,4 @@ pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
 pub(crate) const PACKET_DOMAIN: Option<i32> = Some(libc::AF_PACKET);
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

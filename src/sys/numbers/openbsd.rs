@@ -29,3 +29,4 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

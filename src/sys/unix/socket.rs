@@ -100,11 +100,11 @@ pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
-/// The name of an option that is set on the socket and splits or joins messages (udp(7)).
-pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
+/// The name and value of an option that is set on the socket and splits or joins messages (udp(7)).
+pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
-    let is_set = |name| option(socket, name).is_ok_and(|value| value != 0);
-    options.into_iter().find(|(name, _)| is_set(*name)).map(|(_, name)| name)
+    let value = |name| option(socket, name).ok().filter(|value| *value != 0);
+    options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
 }
 
 /// Whether the kernel reports when each message was sent: once for a whole GSO batch.

@@ -99,7 +99,7 @@ impl Served {
         socket.set_nonblocking(true).expect("a UDP socket");
         enlarge_receive_buffer(&socket);
         if errors {
-            Ancillary::ERRORS.enable(&socket).expect("a UDP socket");
+            Ancillary::ERRORS.require(&socket).expect("a UDP socket");
         }
         let addr = addr(&socket);
         let first = Clone { end: End::new(socket, kind), sent: 0, received: 0 };
@@ -284,7 +284,7 @@ pub(super) fn under<R: Send>(
     let (chosen, decider) = (*backend, Arc::clone(kernel));
     let run = move || {
         // The choice is a thread's own in unit tests.
-        chosen.select().expect("both are here");
+        chosen.make_process_default().expect("both are here");
         fault::decide_by(move |call, offered| lock(&decider).decide(call, offered));
         let result = call();
         fault::script([]);

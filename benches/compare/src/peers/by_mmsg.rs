@@ -53,7 +53,7 @@ fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg
     if load.metadata {
         meta = meta.with_ecn(Ecn::Ect0);
         for socket in &wire.far {
-            Ancillary::enable(Ancillary::DEST | Ancillary::TOS, socket)?;
+            (Ancillary::DEST | Ancillary::TOS).require(socket)?;
         }
     }
     let payloads = load.slab().chunks(load.payload).enumerate();

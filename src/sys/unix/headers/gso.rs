@@ -174,7 +174,7 @@ impl Wiring<'_, '_> {
         &mut self,
         msg: &M,
         msgs: &mut impl Iterator<Item = M>,
-    ) -> Result<Option<M>, io::ErrorKind> {
+    ) -> Result<Option<M>, Unencodable> {
         let (i, start) = (self.wired.len(), self.buffers.used);
         let callers = self.begin(msg)?;
         let used = self.buffers.used - start;
@@ -207,7 +207,7 @@ impl Wiring<'_, '_> {
 
     /// Wires the first message of a run as if it were the only one. Returns its own segment size.
     #[inline]
-    fn begin<'m>(&mut self, msg: &impl Outgoing<'m>) -> Result<Option<usize>, io::ErrorKind> {
+    fn begin<'m>(&mut self, msg: &impl Outgoing<'m>) -> Result<Option<usize>, Unencodable> {
         let i = self.wired.len();
         let hdr = &mut self.headers[i].msg_hdr;
         wire_dest(hdr, &mut self.rows[i].name, msg.dest());
@@ -249,7 +249,7 @@ impl Wiring<'_, '_> {
     }
 
     /// Writes the control data of a run of several messages.
-    fn ask_for_segments(&mut self, run: &Run<'_>) -> Result<(), io::ErrorKind> {
+    fn ask_for_segments(&mut self, run: &Run<'_>) -> Result<(), Unencodable> {
         let i = self.wired.len();
         let (hdr, space) = (&mut self.headers[i].msg_hdr, &mut self.controls[i].0);
         let (meta, control) = run.options();
@@ -259,7 +259,7 @@ impl Wiring<'_, '_> {
         };
         // Only what depends on the family asks for it.
         let v4 = run.is_plain() || v4();
-        let len = meta.encode(v4, control, space).map_err(Unencodable::kind)?;
+        let len = meta.encode(v4, control, space)?;
         hdr.msg_control = space.as_mut_ptr().cast();
         hdr.msg_controllen = len as _;
         Ok(())
@@ -351,7 +351,7 @@ pub(crate) struct WiredBatches<'a> {
     wired: &'a [Wired],
     iovecs: &'a [iovec],
     split: &'a mut Split,
-    unsendable: Option<io::ErrorKind>,
+    unsendable: Option<Unencodable>,
 }
 
 impl WiredBatches<'_> {
@@ -366,7 +366,7 @@ impl WiredBatches<'_> {
     }
 
     /// Why the message after these is not among them, if there is one that cannot be sent.
-    pub(crate) fn unsendable(&self) -> Option<io::ErrorKind> {
+    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
         self.unsendable
     }
 

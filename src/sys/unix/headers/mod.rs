@@ -22,10 +22,10 @@ pub(crate) use recv_storage::{RecvStorage, Row};
 pub(crate) use send_storage::SendStorage;
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
-use std::io;
 use std::marker::PhantomData;
 
 use super::header::Header;
+use crate::ancillary::Unencodable;
 
 /// Headers wired for a send.
 ///
@@ -34,7 +34,7 @@ use super::header::Header;
 pub(super) struct SendHeaders<'a> {
     headers: &'a mut [Header],
     /// Why the message after these is not among them, if there is one that cannot be sent.
-    unsendable: Option<io::ErrorKind>,
+    unsendable: Option<Unencodable>,
     buffers: PhantomData<&'a [u8]>,
 }
 

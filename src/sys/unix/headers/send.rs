@@ -1,7 +1,6 @@
 //! One message to be sent, into its header.
 
 use std::borrow::Borrow;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -55,7 +54,7 @@ pub(super) struct ControlWriter<'a, 's> {
     first: *const Header,
     /// The first message that cannot be sent, and why. Those after it are wired in vain, which costs
     /// plain messages nothing.
-    pub(super) unsendable: Option<(usize, io::ErrorKind)>,
+    pub(super) unsendable: Option<(usize, Unencodable)>,
     /// The control data written last: consecutive messages usually have the same options.
     last: Option<LastControl>,
 }
@@ -170,12 +169,12 @@ pub(super) fn wire_control(
     control: &[u8],
     meta: SendMeta,
     socket: BorrowedFd<'_>,
-) -> Result<(), io::ErrorKind> {
+) -> Result<(), Unencodable> {
     let (start, len) = if meta == SendMeta::new() {
         (control.as_ptr().cast_mut(), control.len())
     } else {
         let written = meta.encode(is_v4(dest, socket), control, &mut own.0);
-        (own.0.as_mut_ptr(), written.map_err(Unencodable::kind)?)
+        (own.0.as_mut_ptr(), written?)
     };
     // Some systems check the pointer alone, and an empty slice's pointer is arbitrary.
     hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };

@@ -19,6 +19,7 @@ use std::os::fd::BorrowedFd;
 use super::SendHeaders;
 use super::gso::{Gso, WiredBatches};
 use super::send::{ControlWriter, wire_plain};
+use crate::ancillary::Unencodable;
 use crate::offload::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
@@ -166,13 +167,9 @@ impl SendStorage {
 
     /// The first `count` headers as wired for a send, or those before the one that cannot be sent.
     #[inline]
-    fn wired(
-        &mut self,
-        count: usize,
-        unsendable: Option<(usize, io::ErrorKind)>,
-    ) -> SendHeaders<'_> {
+    fn wired(&mut self, count: usize, unsendable: Option<(usize, Unencodable)>) -> SendHeaders<'_> {
         let count = unsendable.map_or(count, |(i, _)| i);
-        let unsendable = unsendable.map(|(_, kind)| kind);
+        let unsendable = unsendable.map(|(_, error)| error);
         SendHeaders { headers: &mut self.headers[..count], unsendable, buffers: PhantomData }
     }
 }
@@ -186,9 +183,9 @@ fn send_wired(
     wired: &mut SendHeaders<'_>,
 ) -> (usize, CallResult) {
     let mut result = call::send(backend, socket, wired);
-    let Some(kind) = wired.unsendable else { return (wired.len(), result) };
+    let Some(error) = wired.unsendable else { return (wired.len(), result) };
     if result.count == wired.len() && result.error.is_none() {
-        result.error = Some(kind.into());
+        result.error = Some(error.after(result.count));
     }
     (wired.len() + 1, result)
 }
