@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use super::{ControlMessages, Ecn, SendMeta};
-use crate::sys::{self, numbers};
+use super::{Ecn, SendMeta};
+use crate::sys::{self, ControlMessages, numbers};
 
 /// Metadata of a received message, besides its payload and its source.
 ///

@@ -3,10 +3,10 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
-use crate::ancillary::{ControlMessages, RecvMeta, SendMeta};
+use crate::ancillary::{RecvMeta, SendMeta};
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, RecvResult, Row, UnixAddr};
+use crate::sys::{ControlMessages, RawAddrRef, RecvResult, Row, UnixAddr};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]

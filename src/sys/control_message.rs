@@ -3,8 +3,8 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::sys::Layout;
-use crate::sys::numbers::CmsgType;
+use super::Layout;
+use super::numbers::CmsgType;
 
 /// One control message: level, type and payload.
 #[doc(alias("cmsghdr", "cmsg"))]
@@ -46,7 +46,7 @@ impl<'a> ControlMessages<'a> {
     }
 
     /// The messages that are left.
-    pub(super) fn as_bytes(&self) -> &'a [u8] {
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
         self.rest
     }
 
