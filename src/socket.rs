@@ -76,6 +76,18 @@ use crate::sys::{self, AsSocket};
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each; Windows receives one message a call.
+///
+/// ```
+/// use mmsg::{BatchSocket, SendMsg};
+///
+/// /// Any socket, or a double in a test.
+/// fn greet(socket: &dyn BatchSocket, to: std::net::SocketAddr) -> std::io::Result<usize> {
+///     socket.send_batch(&[SendMsg::to(to, b"hello"), SendMsg::to(to, b"again")])
+/// }
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// assert_eq!(greet(&socket, socket.local_addr()?)?, 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
 pub trait BatchSocket {
     /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how

@@ -256,6 +256,13 @@ impl Offload<()> {
 }
 
 /// What an [`Offload`] turns on: GSO and GRO by default.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = mmsg::Offload::builder().gso(false).gro(false).build(socket)?;
+/// assert!(!socket.gso() && !socket.gro());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
