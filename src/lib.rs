@@ -1,11 +1,11 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
-//! [`BatchSocket`] adds batch calls to every datagram socket there is: those of std, socket2, mio
-//! and tokio, and Unix datagram sockets. Underneath are `recvmmsg` and `sendmmsg` where the system
-//! has them, and `recvmsg` and `sendmsg` where it has not.
+//! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
+//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. Underneath are
+//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` where it has not.
 //!
 //! ```no_run
-//! use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+//! use mmsg::{Ancillary, RecvBatch, prelude::*};
 //! use std::{io, net::UdpSocket};
 //!
 //! fn echo(socket: &UdpSocket) -> io::Result<()> {
@@ -40,7 +40,7 @@
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
-//! | send with GSO and receive with GRO | [`Offload`] around the socket |
+//! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`] for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
@@ -57,9 +57,10 @@
 //! # Waiting
 //!
 //! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop, mio's for
-//! example, keep calling until `WouldBlock`: readiness is edge-triggered.
+//! example (feature `mio`), keep calling until `WouldBlock`: readiness is edge-triggered.
 //!
 //! ```
+//! # #[cfg(feature = "mio")] {
 //! use mmsg::{BatchSocket, RecvBatch};
 //! # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
 //! let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
@@ -76,10 +77,12 @@
 //!         Err(error) => eprintln!("{error}"),
 //!     }
 //! }
+//! # }
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! tokio's sockets have futures for all of this, with the feature `tokio`: see `AsyncBatchSocket`.
+//! [`prelude`] has the traits to import.
 //!
 //! # Errors
 //!
@@ -106,8 +109,25 @@ mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+/// The traits with the calls, to import together: `use mmsg::prelude::*`.
+///
+/// ```
+/// use mmsg::{RecvBatch, prelude::*};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(64, 1500);
+/// socket.recv_into(&mut batch)?;
+/// socket.send_each(batch.iter().filter_map(|d| d.reply(d.data())), |_, error| println!("{error}"))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub mod prelude {
+    #[cfg(feature = "tokio")]
+    pub use crate::tokio::AsyncBatchSocket;
+    pub use crate::{socket::BatchSocket, socket_ext::BatchSocketExt};
+}
+
 #[cfg(feature = "tokio")]
-pub use self::tokio::AsyncBatchSocket;
+pub use self::tokio::{AsSendMsg, AsyncBatchSocket, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
@@ -120,6 +140,24 @@ pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
+/// What lends a socket, under one name on all platforms: the standard library's
+/// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
+///
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] take any type that
+/// implements it: every socket of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
+/// and `Arc` of these.
+///
+/// ```
+/// use mmsg::{Ancillary, AsSocket};
+///
+/// /// For sockets of std as well as for those of tokio.
+/// fn prepare(socket: &impl AsSocket) -> std::io::Result<Ancillary> {
+///     (Ancillary::DEST | Ancillary::ECN).enable(socket)
+/// }
+/// # let taken = prepare(&std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub use sys::AsSocket;
 pub use sys::{Backend, RecvFlags, UnixAddr, UnixAddrBuf};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.

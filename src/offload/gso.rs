@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use super::Offload;
 use super::routes::Scope;
+use super::state::{OffloadRef, OffloadState};
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
@@ -15,14 +15,14 @@ use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
-    Transferred, WiredBatches,
+    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, Transferred,
+    WiredBatches,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
 const ITER_STEP: usize = 64;
 
-impl<S: AsSocket> Offload<S> {
+impl OffloadRef<'_> {
     /// Sends all messages of a slice.
     pub(super) fn send_slice(
         &self,
@@ -42,7 +42,7 @@ impl<S: AsSocket> Offload<S> {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         arena.reserve(msgs.size_hint().0.max(ITER_STEP))?;
-        let progress = Progress::begin_iter(sys::borrow(&self.socket), msgs)?;
+        let progress = Progress::begin_iter(self.socket, msgs)?;
         let mut call = Call::new(self, progress);
         call.send(arena, &mut Source::new(msgs))?;
         Ok(call.progress.count)
@@ -67,23 +67,23 @@ impl<S: AsSocket> Offload<S> {
 }
 
 /// One call: who sends, how far it has come, and what the kernel has rejected in it.
-struct Call<'c, S> {
-    offload: &'c Offload<S>,
+struct Call<'c> {
+    offload: &'c OffloadState,
     socket: BorrowedSocket<'c>,
     progress: Progress<'c>,
     limits: Limits,
 }
 
-impl<'c, S: AsSocket> Call<'c, S> {
-    fn begin(offload: &'c Offload<S>, most: usize) -> io::Result<Self> {
-        let progress = Progress::begin(sys::borrow(&offload.socket), Direction::Send, most)?;
-        Ok(Self::new(offload, progress))
+impl<'c> Call<'c> {
+    fn begin(sender: &OffloadRef<'c>, most: usize) -> io::Result<Self> {
+        let progress = Progress::begin(sender.socket, Direction::Send, most)?;
+        Ok(Self::new(sender, progress))
     }
 
-    fn new(offload: &'c Offload<S>, progress: Progress<'c>) -> Self {
-        let socket = sys::borrow(&offload.socket);
+    fn new(sender: &OffloadRef<'c>, progress: Progress<'c>) -> Self {
+        let OffloadRef { state: offload, socket, .. } = *sender;
         // A GSO batch has one time of sending, and each datagram is to have its own.
-        let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
+        let gso = sender.permits_gso() && !ancillary::reports_send_times(socket);
         let limits = match gso {
             true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
             false => Limits::NO_GSO,

@@ -8,31 +8,17 @@ mod health;
 mod partial;
 mod release;
 mod routes;
+mod state;
 
-use std::io::{self, IoSliceMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
 
 pub use counters::Counters;
 pub use health::GsoStatus;
+pub use state::{OffloadRef, OffloadState};
 
-use crate::ancillary::{self, Ancillary};
-use crate::engine::pool;
-use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::{Message, Received};
-use crate::recv::msg::RecvMsg;
-use crate::send::msg::SendMsg;
-use crate::send::queue::SendQueue;
-use crate::socket::BatchSocket;
-use crate::sys::RecvFlags;
-use crate::sys::{self, AsSocket, numbers};
+use crate::socket::{BatchSocket, forward};
+use crate::sys::{self, AsSocket};
 use coalesce::MAX_SEGMENTS;
-use counters::{ReceivedTotals, Running};
-use environment::Switch;
-use health::Health;
-use partial::PartialSends;
-
-/// The longest UDP payload (RFC 768), and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
 
 /// A socket that sends with GSO and receives with GRO.
 ///
@@ -124,11 +110,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
-    health: Health,
-    max_segments: usize,
-    gro: AtomicBool,
-    counters: Running,
-    partial: PartialSends,
+    state: OffloadState,
 }
 
 impl<S: AsSocket> Offload<S> {
@@ -142,30 +124,10 @@ impl<S: AsSocket> Offload<S> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
-    #[must_use]
-    pub fn gso(&self) -> bool {
-        self.gso_status() == GsoStatus::On
-    }
-
-    /// Whether sends are segmented by the kernel, or why not.
-    #[must_use]
-    pub fn gso_status(&self) -> GsoStatus {
-        self.health.status()
-    }
-
-    /// Whether coalesced messages may be received.
-    #[must_use]
-    pub fn gro(&self) -> bool {
-        self.gro.load(Ordering::Relaxed)
-    }
-
     /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
     /// says why not. Forgets which destinations rejected GSO batches.
     pub fn set_gso(&self, on: bool) -> bool {
-        let socket = sys::borrow(&self.socket);
-        ancillary::look_for_send_times(socket);
-        self.health.set(on, || sys::has_segmentation(socket)) == GsoStatus::On
+        self.lend().set_gso(on)
     }
 
     /// Turns GRO on or off, at any time, and returns whether it is on. It does not turn on if the
@@ -180,42 +142,50 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        let on = on && Switch::gro() != Switch::Off;
-        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
-        self.gro.store(on, Ordering::Relaxed);
-        Ok(on)
+        self.lend().set_gro(on)
     }
 
-    fn enable_gro(&self) -> io::Result<bool> {
-        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
-    }
-
-    /// Turns GRO off, if that joins nothing. Gives whether it is on.
-    fn disable_gro(&self) -> io::Result<bool> {
-        let socket = sys::borrow(&self.socket);
-        let was_on = self.socket_has_gro();
-        if was_on && sys::has_arrivals(socket) {
-            return Ok(true);
-        }
-        let _ = Ancillary::GRO.disable(&self.socket)?;
-        // A coalesced message may have come in between.
-        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
-    }
-
-    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
-    fn socket_has_gro(&self) -> bool {
-        match sys::option(sys::borrow(&self.socket), numbers::RECV_GRO) {
-            Ok(value) => value != 0,
-            Err(_) => self.gro(),
-        }
+    /// The socket and its state, borrowed: a [`BatchSocket`] for any `S`.
+    ///
+    /// For a call that does not wait, on an `Offload` of tokio's sockets, within their `try_io`.
+    #[must_use]
+    pub fn lend(&self) -> OffloadRef<'_> {
+        self.state.on_own(sys::borrow(&self.socket))
     }
 }
 
 impl<S> Offload<S> {
+    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.state.gso()
+    }
+
+    /// Whether sends are segmented by the kernel, or why not.
+    #[must_use]
+    pub fn gso_status(&self) -> GsoStatus {
+        self.state.gso_status()
+    }
+
+    /// Whether coalesced messages may be received.
+    #[must_use]
+    pub fn gro(&self) -> bool {
+        self.state.gro()
+    }
+
+    /// The most datagrams that a GSO batch can have now: 64 or what
+    /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
+    ///
+    /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        self.state.max_segments()
+    }
+
     /// What has been sent and received so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters.snapshot()
+        self.state.counters()
     }
 
     /// The socket, for its options or to wait for readiness. It cannot be exchanged for another one,
@@ -237,6 +207,18 @@ impl<S> Offload<S> {
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
+    }
+}
+
+impl OffloadState {
+    /// Turns on GSO and GRO, as far as the kernel has them for this socket. [`Offload::builder`] and
+    /// [`build_state`](OffloadBuilder::build_state) choose among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Offload::new`].
+    pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
+        Offload::<()>::builder().build_state(socket)
     }
 }
 
@@ -330,125 +312,29 @@ impl OffloadBuilder {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
-        if let Some((option, value)) = sys::conflicting_option(sys::borrow(&socket)) {
+        let state = self.build_state(&socket)?;
+        Ok(Offload { socket, state })
+    }
+
+    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
+    /// lend the socket for each call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build).
+    pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
+        let socket = sys::borrow(socket);
+        if let Some((option, value)) = sys::conflicting_option(socket) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let offload = Offload {
-            socket,
-            health: Health::new(self.force_gso),
-            max_segments: self.max_segments,
-            gro: AtomicBool::new(false),
-            counters: Running::default(),
-            partial: PartialSends::default(),
-        };
-        offload.set_gso(self.gso);
-        offload.set_gro(self.gro)?;
-        Ok(offload)
+        let state = OffloadState::off(socket, self.force_gso, self.max_segments);
+        let lent = state.on_own(socket);
+        lent.set_gso(self.gso);
+        lent.set_gro(self.gro)?;
+        Ok(state)
     }
 }
 
-impl<S: AsSocket> BatchSocket for Offload<S> {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_batch_with(msgs, RecvFlags::NONE)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs))
-    }
-
-    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
-        let socket = sys::borrow(&self.socket);
-        let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_on(socket, msgs, flags);
-            (result, arena.calls())
-        });
-        let count = result.as_ref().map_or(0, |count| *count);
-        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
-        self.count_received(flags, received, calls);
-        result
-    }
-
-    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.recv_into_with(batch, RecvFlags::NONE)
-    }
-
-    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.clear();
-        self.check_capacity(flags, || Some(batch.slot_len()))?;
-        let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(flags, batch.received(), batch.calls());
-        result
-    }
-
-    fn recv_slices_dyn(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
-        let socket = sys::borrow(&self.socket);
-        let mut totals = ReceivedTotals::default();
-        let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
-                // A later receive counts what a peek shows.
-                if !flags.contains(RecvFlags::PEEK) {
-                    totals.add(message.received(), message.len());
-                }
-                each(i, message);
-            });
-            (result, arena.calls())
-        });
-        self.counters.received(totals, calls);
-        result
-    }
-
-    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| self.send_from(arena, msgs))
-    }
-
-    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| self.send_queue(arena, queue))
-    }
-}
-
-impl<S: AsSocket> Offload<S> {
-    /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
-    /// and is allowed.
-    fn check_capacity(
-        &self,
-        flags: RecvFlags,
-        smallest: impl FnOnce() -> Option<usize>,
-    ) -> io::Result<()> {
-        if flags.contains(RecvFlags::PEEK) {
-            return Ok(());
-        }
-        match smallest() {
-            // Another descriptor of the socket may have turned it on: only the socket knows.
-            Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
-                let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
-                );
-                Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<S> Offload<S> {
-    fn count_received(
-        &self,
-        flags: RecvFlags,
-        received: impl Iterator<Item = (Received, usize)>,
-        calls: usize,
-    ) {
-        // A later receive counts what a peek shows.
-        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        let mut totals = ReceivedTotals::default();
-        received.take(most).for_each(|(received, len)| totals.add(received, len));
-        self.counters.received(totals, calls);
-    }
-}
+sys::lend_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
+forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.lend());

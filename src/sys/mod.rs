@@ -4,6 +4,8 @@
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a borrowed and an owned socket; on Unix those of any descriptor.
+//! - The macros `for_datagram_sockets`, over the types of sockets that there are, and `lend_socket`, which
+//!   implements `AsSocket`.
 //! - [`SendStorage`] and [`RecvStorage`]: memory for the headers of up to [`MAX_BATCH`] messages,
 //!   which grows by `reserve` and shrinks by `shrink_to`. The first has `send`. The second has `wire`,
 //!   which gives [`RecvHeaders`]: these take each message's memory by `push` or `push_buffer`, and
@@ -53,15 +55,18 @@ pub use unix_addr::UnixAddr;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
+pub use self::unix::AsSocket;
+#[cfg(unix)]
 pub use self::unix::UnixAddrBuf;
 #[cfg(unix)]
 pub(crate) use self::unix::{
-    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
-    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
+    RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots,
+    WiredBatches, borrow, clock_time, conflicting_option, families, for_datagram_sockets,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    kernel_release, lend_socket, option, peer, raw, rejects_tos, reports_send_times,
+    segmentation_rejected, send_plain, set_option, set_option_bytes, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -86,15 +91,18 @@ mod no_epoll {
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
+pub use self::windows::AsSocket;
+#[cfg(windows)]
 pub use self::windows::UnixAddrBuf;
 #[cfg(windows)]
 pub(crate) use self::windows::{
-    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut,
-    Slots, WiredBatches, borrow, clock_time, conflicting_option, families, has_arrivals,
-    has_error_queue, has_segmentation, has_transmit_times, is_about_the_option, kernel_release,
-    option, peer, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_option_bytes, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
+    RawSocket, RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots,
+    WiredBatches, borrow, clock_time, conflicting_option, families, for_datagram_sockets,
+    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
+    kernel_release, lend_socket, option, peer, raw, rejects_tos, reports_send_times,
+    segmentation_rejected, send_plain, set_option, set_option_bytes, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]

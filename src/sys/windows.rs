@@ -11,7 +11,8 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::ops::Range;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+pub use std::os::windows::io::AsSocket;
+pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
 use std::time::Duration;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
@@ -36,6 +37,31 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
 };
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::windows::io::OwnedSocket);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::windows::io::AsSocket for $type {
+            fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {

@@ -149,10 +149,11 @@ impl Sending {
     }
 
     fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        let socket = &crate::sys::borrow(socket);
         match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
             }
             Self::Iter => socket.send_iter(msgs.iter().copied()),
@@ -199,6 +200,7 @@ impl Receiving {
 
     /// Receives once, with space for `capacity` messages, and gives their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
+        let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
@@ -209,7 +211,7 @@ impl Receiving {
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.recv_batch(&mut msgs)
             }
             Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),

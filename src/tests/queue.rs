@@ -1,6 +1,7 @@
 //! Flushes that the socket takes in parts, or not at all.
 
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -132,10 +133,10 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
         fates.extend(cut_send(Backend::Mmsg, STEP, k, libc::EAGAIN));
         fault::script(fates);
-        assert_eq!(near.flush(&mut queue).unwrap(), steps * STEP + k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
         assert_eq!(calls().len(), steps + 2);
         assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
-        assert_eq!(near.flush(&mut queue).unwrap(), ALL - steps * STEP - k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), ALL - steps * STEP - k);
         drop(near);
         let read = reader.join().expect("the reader ends").expect("a stream can be read");
         assert_eq!(read, data.concat());

@@ -1,6 +1,7 @@
 //! Receives that end early, are interrupted, or meet an error.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
@@ -150,7 +151,7 @@ fn r11_the_next_receive_returns_an_error_of_the_second_thousand() {
     near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
     let mut batch = RecvBatch::new(1200, size_of::<Number>());
     let mut recv = || {
-        let result = far.recv_into(&mut batch);
+        let result = far.as_fd().recv_into(&mut batch);
         assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
         result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect::<Vec<_>>())
     };

@@ -57,7 +57,7 @@ impl MmsgSocket {
         let mut bufs = bufs.iter_mut();
         let mut msgs: [_; N] =
             array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
-        let count = self.outbox.socket().recv_batch(&mut msgs[..most])?;
+        let count = self.outbox.socket().lend().recv_batch(&mut msgs[..most])?;
         for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
             *meta = received(msg);
         }

@@ -35,9 +35,10 @@ pub(crate) use headers::{
 };
 pub(crate) use icmp::has_arrivals;
 pub(crate) use release::kernel_release;
+pub use socket::AsSocket;
 pub(crate) use socket::{
-    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
-    segmentation_rejected, socket_cookie,
+    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
+    raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
 pub(crate) use tos::rejects_tos;
