@@ -40,7 +40,7 @@
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
-//! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`] for a socket that is lent for each call |
+//! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
@@ -152,7 +152,7 @@ pub use socket_ext::BatchSocketExt;
 ///
 /// /// For sockets of std as well as for those of tokio.
 /// fn prepare(socket: &impl AsSocket) -> std::io::Result<Ancillary> {
-///     (Ancillary::DEST | Ancillary::ECN).enable(socket)
+///     (Ancillary::DEST | Ancillary::TOS).enable(socket)
 /// }
 /// # let taken = prepare(&std::net::UdpSocket::bind("127.0.0.1:0")?)?;
 /// # Ok::<(), std::io::Error>(())

@@ -29,7 +29,7 @@ use crate::sys::{self, BorrowedSocket, RecvFlags};
 /// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
 /// | `Socket` | socket2 |
 /// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
-/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::OffloadRef) | this crate |
+/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::offload::OffloadRef) | this crate |
 ///
 /// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
 /// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: a call

@@ -16,7 +16,7 @@ use crate::sys::{Rejection, Transferred};
 /// let socket = Offload::new(socket)?;
 /// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
 /// let counters = socket.counters();
-/// assert_eq!((counters.sent_datagrams, counters.sent_bytes), (2, 6));
+/// assert_eq!((counters.sent, counters.sent_bytes), (2, 6));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
