@@ -36,6 +36,8 @@
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
 //! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
+//! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocketExt::recv_slices) |
+//! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
@@ -43,6 +45,7 @@
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
+//! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
@@ -158,7 +161,7 @@ pub use socket_ext::BatchSocketExt;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, RecvFlags, UnixAddr, UnixAddrBuf};
+pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
 pub mod control {

@@ -13,7 +13,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::sys::{self, BorrowedSocket, RecvFlags};
+use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 
 /// A datagram socket that moves messages in batches.
 ///
@@ -161,6 +161,28 @@ pub trait BatchSocket {
     /// the batch before it, and the call returns the count.
     #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
+
+    /// Like [`send_batch`](Self::send_batch), with flags.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendFlags, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let n = socket.send_batch_with(&[SendMsg::to(to, b"one")], SendFlags::DONT_ROUTE)?;
+    /// assert_eq!(n, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `send_batch`; `Unsupported` if the implementation has no flags.
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        if flags.is_empty() {
+            self.send_batch(msgs)
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
@@ -410,7 +432,12 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::send(*self, msgs)
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    #[inline]
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| arena.send_on(*self, msgs, flags))
     }
 
     #[inline]
@@ -456,6 +483,7 @@ macro_rules! forward {
             $crate::socket::forward! { @methods |$this| $socket,
                 recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
                 send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
+                send_batch_with(msgs: &[$crate::send::msg::SendMsg<'_>], flags: $crate::sys::SendFlags);
                 recv_batch_with(msgs: &mut [$crate::recv::msg::RecvMsg<'_>], flags: $crate::sys::RecvFlags);
                 recv_into(batch: &mut $crate::recv::batch::RecvBatch);
                 recv_into_with(batch: &mut $crate::recv::batch::RecvBatch, flags: $crate::sys::RecvFlags);

@@ -66,6 +66,8 @@ pub(crate) enum Unencodable {
     SourceFamily { source: IpAddr, v4: bool },
     /// Options and control messages together are longer than the space for them.
     TooLong { needed: usize },
+    /// This platform sends no control messages.
+    Control,
     /// This platform does not have the option, for destinations of this family.
     Unsupported { option: &'static str, v4: bool },
 }
@@ -81,6 +83,7 @@ impl fmt::Display for Unencodable {
             Self::TooLong { needed } => {
                 write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
             }
+            Self::Control => f.write_str("this platform sends no control messages"),
             Self::Unsupported { option, v4 } => {
                 write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
             }
@@ -95,7 +98,7 @@ impl Unencodable {
     /// returned to the caller and allocates its text.
     pub(crate) fn after(self, sent: usize) -> io::Error {
         let kind = match self {
-            Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            Self::Control | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::InvalidInput,
         };
         if sent == 0 { io::Error::new(kind, self) } else { kind.into() }

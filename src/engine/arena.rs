@@ -6,11 +6,14 @@ use std::ops::Range;
 use crate::engine::progress::Progress;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::wire;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
-    RecvStorage, SendStorage, numbers,
+    RecvStorage, SendFlags, SendStorage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
@@ -28,8 +31,8 @@ const FLUSH_STEP: usize = 256;
 /// The engine behind [`BatchSocket`](crate::BatchSocket), for programs that manage the memory of
 /// headers themselves instead of using the thread's pool. It grows when a batch needs more than any
 /// before it, up to 1,024 messages (longer batches move in parts), and shrinks only by
-/// [`shrink_to`](Self::shrink_to). A message takes about 700 bytes, of which about 150 are touched if
-/// there is no control data.
+/// [`shrink_to`](Self::shrink_to). Sends and receives have memory of their own: a message takes about 700 bytes
+/// in each direction, of which up to 200 are touched if there is no control data.
 ///
 /// ```
 /// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
@@ -125,7 +128,21 @@ impl MmsgBuf {
     ///
     /// Those of `BatchSocket::send_batch`.
     pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs)
+        self.send_with(socket, msgs, SendFlags::NONE)
+    }
+
+    /// Like [`send`](Self::send), with flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs, flags)
     }
 
     pub(crate) fn recv_on(
@@ -224,15 +241,11 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
-        self.send.reserve(msgs.len().min(MAX_BATCH))?;
-        while progress.goes_on() {
-            let left = msgs[progress.count..].iter();
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, left);
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.len())?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs.iter()), flags)?;
         Ok(progress.count)
     }
 
@@ -242,16 +255,8 @@ impl MmsgBuf {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin_iter(socket, msgs)?;
-        self.send.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
-        while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send_from(backend, socket, msgs);
-            // Fewer than the capacity: the iterator is at its end.
-            if offered < self.send.capacity() {
-                progress.most = progress.count + offered;
-            }
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.size_hint().0.max(ITER_STEP))?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs), SendFlags::NONE)?;
         Ok(progress.count)
     }
 
@@ -261,14 +266,41 @@ impl MmsgBuf {
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
-        self.send.reserve(queue.len().min(FLUSH_STEP))?;
+        self.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, queue.stage());
-            queue.advance(result.count);
-            progress.add(offered, result)?;
+            let before = progress.count;
+            let result = self.send_all(
+                socket,
+                &mut progress,
+                &mut Source::new(queue.stage()),
+                SendFlags::NONE,
+            );
+            queue.advance(progress.count - before);
+            result?;
         }
         Ok(progress.count)
+    }
+
+    /// Sends messages until there are no more or the call is over.
+    #[inline]
+    fn send_all<'m, M: Outgoing<'m>>(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        progress: &mut Progress<'_>,
+        msgs: &mut Source<impl Iterator<Item = M>>,
+        flags: SendFlags,
+    ) -> io::Result<()> {
+        while progress.goes_on() && !msgs.is_empty() {
+            let backend = self.backend();
+            match wire(&mut self.send, socket, msgs, Limits::PLAIN) {
+                Ok(mut wired) => {
+                    let (offered, result) = wired.send_all(backend, socket, flags);
+                    progress.add(offered, result)?;
+                }
+                Err(error) => return progress.stop(error),
+            }
+        }
+        Ok(())
     }
 
     /// System calls that the last receive made.

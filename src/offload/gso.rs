@@ -10,13 +10,14 @@ use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
-use crate::offload::coalesce::{Limits, Source};
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, Transferred,
-    WiredBatches,
+    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
+    Transferred,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
@@ -28,9 +29,10 @@ impl OffloadRef<'_> {
         &self,
         arena: &mut MmsgBuf,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         arena.reserve(msgs.len())?;
-        let mut call = Call::begin(self, msgs.len())?;
+        let mut call = Call { flags, ..Call::begin(self, msgs.len())? };
         call.send(arena, &mut Source::new(msgs.iter()))?;
         Ok(call.progress.count)
     }
@@ -72,6 +74,7 @@ struct Call<'c> {
     socket: BorrowedSocket<'c>,
     progress: Progress<'c>,
     limits: Limits,
+    flags: SendFlags,
 }
 
 impl<'c> Call<'c> {
@@ -88,7 +91,7 @@ impl<'c> Call<'c> {
             true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
             false => Limits::NO_GSO,
         };
-        Self { offload, socket, progress, limits }
+        Self { offload, socket, progress, limits, flags: SendFlags::NONE }
     }
 
     /// Sends messages until there are no more or the call is over.
@@ -98,7 +101,7 @@ impl<'c> Call<'c> {
         msgs: &mut Source<impl Iterator<Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            match arena.send_storage().wire_batches(self.socket, msgs, self.limits) {
+            match wire(arena.send_storage(), self.socket, msgs, self.limits) {
                 Ok(mut wired) => self.send_wired(&mut wired)?,
                 Err(error) => return self.progress.stop(error),
             }
@@ -163,7 +166,7 @@ impl<'c> Call<'c> {
         range: Range<usize>,
     ) -> io::Result<usize> {
         let offered = range.len();
-        let step = wired.send(Backend::current(), self.socket, range.clone());
+        let step = wired.send(Backend::current(), self.socket, range.clone(), self.flags);
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
         let moved: Transferred = sent.clone().collect();
         self.offload.counters.sent(moved, step.calls);
@@ -238,7 +241,8 @@ impl<'c> Call<'c> {
         }
         let mut sent = first;
         let step = loop {
-            let (offered, step) = wired.send_segments(Backend::current(), self.socket, at, sent);
+            let backend = Backend::current();
+            let (offered, step) = wired.send_segments(backend, self.socket, at, sent, self.flags);
             let bytes = batch.offset(sent + step.count) - batch.offset(sent);
             let moved = Transferred { datagrams: step.count, bytes, ..Transferred::default() };
             self.offload.counters.sent(moved, step.calls);

@@ -1,6 +1,5 @@
 //! Segmentation offload: many datagrams in one pass through the kernel's network stack.
 
-pub(crate) mod coalesce;
 mod counters;
 mod environment;
 mod gso;
@@ -17,8 +16,7 @@ pub use health::GsoStatus;
 pub use state::{OffloadRef, OffloadState};
 
 use crate::socket::{BatchSocket, forward};
-use crate::sys::{self, AsSocket};
-use coalesce::MAX_SEGMENTS;
+use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
 /// A socket that sends with GSO and receives with GRO.
 ///

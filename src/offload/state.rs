@@ -15,7 +15,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, BorrowedSocket, RawSocket, RecvFlags, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, RawSocket, RecvFlags, SendFlags, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
@@ -241,7 +241,11 @@ impl BatchSocket for OffloadRef<'_> {
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs))
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| self.send_slice(arena, msgs, flags))
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {

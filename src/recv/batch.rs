@@ -133,9 +133,12 @@ impl RecvBatch {
         self.count
     }
 
-    /// Messages of the last receive; a coalesced message counts once.
+    /// Messages of the last receive: what it returned, and as many as [`messages`](Self::messages)
+    /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
+    /// segments.
     #[must_use]
-    pub fn len(&self) -> usize {
+    #[doc(alias = "len")]
+    pub fn message_count(&self) -> usize {
         self.len
     }
 
@@ -164,6 +167,17 @@ impl RecvBatch {
     }
 
     /// The messages of the last receive, whose bytes may be changed in place.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// batch.messages_mut().for_each(|mut message| message.data_mut().make_ascii_uppercase());
+    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"HELLO"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn messages_mut(&mut self) -> MessagesMut<'_> {
         let slots = self.slots.iter_mut(self.len).zip(&self.metas);
@@ -172,13 +186,29 @@ impl RecvBatch {
 
     /// Datagrams of the last receive: as many as [`iter`](Self::iter) yields. Each segment of a coalesced
     /// message counts.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+    /// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = receiver.local_addr()?;
+    /// # let sender = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let receiver = Offload::new(receiver)?;
+    /// # sender.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+    /// let mut batch = RecvBatch::for_gro(16);
+    /// let messages = receiver.recv_into(&mut batch)?;
+    /// assert_eq!(batch.message_count(), messages);
+    /// assert_eq!(batch.datagram_count(), batch.iter().count());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
         if self.singles { self.len } else { self.messages().map(|m| m.datagrams().len()).sum() }
     }
 
-    /// Whether any message of the last receive is [`truncated`](Message::truncated).
+    /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were
+    /// lost: the slots are too short.
     #[must_use]
+    #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
         !self.singles && self.messages().any(|message| message.truncated())
     }
@@ -252,7 +282,7 @@ impl RecvBatch {
     /// let mut batch = RecvBatch::new(8, 1500);
     /// batch.accept_fds(true);
     /// far.recv_into(&mut batch)?;
-    /// for i in 0..batch.len() {
+    /// for i in 0..batch.message_count() {
     ///     let files: Vec<_> = batch.take_fds(i).map(std::fs::File::from).collect();
     ///     # assert_eq!(files.len(), 1);
     /// }
@@ -366,7 +396,7 @@ impl RecvBatch {
         const NO_SOURCE: UnixAddrBuf = UnixAddrBuf::new();
         // Where the payload is that was received into each slot.
         let mut payload_of: [usize; N] = array::from_fn(|slot| slot);
-        for (i, (slot, (mut result, meta))) in known.into_iter().enumerate().take(count) {
+        for (i, (slot, (mut result, meta))) in known.into_iter().take(count).enumerate() {
             match slot {
                 Some(slot) => {
                     let at = payload_of[slot];

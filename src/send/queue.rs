@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 
 use crate::ancillary::{SendMeta, has_fds};
 use crate::send::msg::{Content, SendBuffers, SendMsg};
-use crate::send::outgoing::{DestRef, Outgoing};
-use crate::sys::{RawAddr, RawAddrRef};
+use crate::send::outgoing::Outgoing;
+use crate::sys::{DestRef, RawAddr, RawAddrRef};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -619,7 +619,7 @@ pub(crate) struct Queued<'a> {
 impl<'a> Outgoing<'a> for Queued<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        DestRef::Ready(self.dest)
+        DestRef::Raw(self.dest)
     }
 
     #[inline]

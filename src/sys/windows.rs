@@ -6,9 +6,9 @@
 
 mod recv;
 
-use std::borrow::Borrow;
-use std::io;
+use std::io::{self, IoSlice};
 use std::iter;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::ops::Range;
 pub use std::os::windows::io::AsSocket;
@@ -20,13 +20,9 @@ use socket2::{SockAddr, SockRef};
 
 use super::numbers::OptionName;
 use super::{
-    Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection,
-    UnixAddr,
+    Backend, CONTROL_SPACE, CallResult, DestRef, Families, GsoBatch, Layout, MAX_BATCH, Memory,
+    Rejection, SendFlags, UnixAddr,
 };
-use crate::ancillary::Unencodable;
-use crate::offload::coalesce::{Limits, Source};
-use crate::send::msg::{Content, SendBuffers, SendMsg};
-use crate::send::outgoing::Outgoing;
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -35,6 +31,8 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
+/// `MSG_DONTROUTE` (winsock2.h).
+const MSG_DONTROUTE: i32 = 4;
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
 
@@ -68,7 +66,10 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-/// There are no headers, only the number of messages that a call may send.
+/// Control messages are not carried.
+pub(crate) const SENDS_CONTROL: bool = false;
+
+/// No memory: a send borrows one message at a time.
 #[derive(Debug)]
 pub(crate) struct SendStorage {
     capacity: usize,
@@ -94,64 +95,53 @@ impl SendStorage {
         self.capacity = self.capacity.min(n);
     }
 
-    pub(crate) fn send<'m, M: Outgoing<'m>>(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: impl Iterator<Item = M>,
-    ) -> (usize, CallResult) {
-        let mut sent = 0;
-        for msg in msgs.take(self.capacity) {
-            if let Err(error) = send_one(socket, &msg) {
-                return (sent + 1, send_stopped(sent, error));
-            }
-            sent += 1;
-        }
-        (sent, CallResult::moved(sent))
-    }
-
-    pub(crate) fn send_from<'m>(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
-    ) -> (usize, CallResult) {
-        self.send(backend, socket, msgs)
-    }
-
-    /// Takes one message: there are no headers to keep more.
-    pub(crate) fn wire_batches<'m, M: Outgoing<'m>>(
-        &mut self,
-        _: BorrowedSocket<'_>,
-        msgs: &mut Source<impl Iterator<Item = M>>,
-        _: Limits,
-    ) -> io::Result<WiredBatches<'m>> {
-        let msg = msgs.take().map(|msg| msg.to_msg());
-        if msg.is_none() {
-            msgs.put_back(None);
-        }
-        let bytes = msg.map_or(0, |msg| msg.len());
-        Ok(WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } })
+    pub(crate) fn begin(&mut self, _: bool) -> io::Result<SendHeaders<'_>> {
+        Ok(SendHeaders { complete: None })
     }
 }
 
-/// A message to be sent, and never more than one datagram: no socket has segmentation here.
-pub(crate) struct WiredBatches<'m> {
-    msg: Option<SendMsg<'m>>,
-    batch: GsoBatch,
+/// One message at most.
+pub(crate) struct SendHeaders<'a> {
+    complete: Option<(Outgoing<'a>, GsoBatch)>,
 }
 
-impl WiredBatches<'_> {
+/// A message to be sent: never more than one datagram, since no socket has segmentation here.
+#[derive(Clone, Copy)]
+struct Outgoing<'a> {
+    dest: Option<SocketAddr>,
+    data: Buffers<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Buffers<'a> {
+    One(&'a [u8]),
+    Many(&'a [IoSlice<'a>]),
+}
+
+impl<'a> SendHeaders<'a> {
     pub(crate) fn len(&self) -> usize {
-        usize::from(self.msg.is_some())
+        usize::from(self.complete.is_some())
+    }
+
+    pub(crate) fn has_capacity(&self, _: usize) -> bool {
+        self.complete.is_none()
+    }
+
+    pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
+        OpenHeader { headers: self, msg: Outgoing { dest: dest.get(), data: Buffers::One(data) } }
+    }
+
+    pub(crate) fn push_gathered(
+        &mut self,
+        dest: DestRef<'_, '_>,
+        data: &'a [IoSlice<'a>],
+    ) -> OpenHeader<'_, 'a> {
+        OpenHeader { headers: self, msg: Outgoing { dest: dest.get(), data: Buffers::Many(data) } }
     }
 
     pub(crate) fn batch(&self, _: usize) -> &GsoBatch {
-        &self.batch
-    }
-
-    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
-        None
+        const NONE: &GsoBatch = &GsoBatch { messages: 0, bytes: 0, segment: 0 };
+        self.complete.as_ref().map_or(NONE, |(_, batch)| batch)
     }
 
     pub(crate) fn send(
@@ -159,10 +149,15 @@ impl WiredBatches<'_> {
         _: Backend,
         socket: BorrowedSocket<'_>,
         _: Range<usize>,
+        flags: SendFlags,
     ) -> CallResult {
-        match self.msg.map_or(Ok(()), |msg| send_one(socket, &msg)) {
-            Ok(()) => CallResult::moved(1),
-            Err(error) => send_stopped(0, error),
+        match self.complete.map_or(Ok(()), |(msg, _)| send_one(socket, msg, flags)) {
+            Ok(()) => CallResult::moved(self.len()),
+            Err(error) => {
+                // "Connection refused" is about a datagram sent before.
+                let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
+                CallResult { reported_once, ..CallResult::stopped(0, error) }
+            }
         }
     }
 
@@ -176,8 +171,9 @@ impl WiredBatches<'_> {
         socket: BorrowedSocket<'_>,
         _: usize,
         _: usize,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
-        (1, self.send(backend, socket, 0..1))
+        (1, self.send(backend, socket, 0..1, flags))
     }
 
     pub(crate) fn memory(&self, _: usize) -> Memory<'_, iter::Empty<&[u8]>> {
@@ -185,45 +181,64 @@ impl WiredBatches<'_> {
     }
 }
 
-/// Sends a message of these bytes, to `dest` if there is one.
-pub(crate) fn send_plain(
-    socket: BorrowedSocket<'_>,
-    dest: Option<&SocketAddr>,
-    data: &[u8],
-) -> io::Result<()> {
-    let msg = SendMsg::new(data);
-    send_one(socket, &dest.map_or(msg, |dest| msg.with_dest(*dest)))
+/// A message that is not complete, and so is not sent.
+pub(crate) struct OpenHeader<'h, 'a> {
+    headers: &'h mut SendHeaders<'a>,
+    msg: Outgoing<'a>,
 }
 
-/// A send that ended before message number `count`.
-fn send_stopped(count: usize, error: io::Error) -> CallResult {
-    // "Connection refused" is about a datagram sent before.
-    let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
-    CallResult { reported_once, ..CallResult::stopped(count, error) }
+impl<'a> OpenHeader<'_, 'a> {
+    pub(crate) fn index(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn buffers(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn capacity_left(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'a>) -> R) -> R {
+        fill(&mut Extension(PhantomData))
+    }
+
+    pub(crate) fn set_control(&mut self, _: &'a [u8]) {}
+
+    /// Encodes to reject every option: this platform has none of their numbers.
+    pub(crate) fn encode_control<E>(
+        &mut self,
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        encode(&mut [0; CONTROL_SPACE]).map(|_| ())
+    }
+
+    pub(crate) fn share_control(&mut self, _: usize) {}
+
+    pub(crate) fn complete(self, batch: GsoBatch, _: bool) {
+        self.headers.complete = Some((self.msg, batch));
+    }
 }
 
-fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
-    let buffers = match (msg.plain(), *msg.content().borrow()) {
-        (Some(data), _) | (None, Content::Plain(data)) => SendBuffers::One(data),
-        (None, Content::Full { buffers, control, meta }) => {
-            // Rejects every option: this platform has none of their numbers.
-            let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
-            let encoded = meta.encode(v4, &[], &mut [0; CONTROL_SPACE]);
-            encoded.map_err(|error| error.after(0))?;
-            if !control.is_empty() {
-                let reason = "this platform sends no control messages";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
-            }
-            buffers
-        }
-    };
-    let dest = msg.dest().get();
-    let (socket, dest) = (SockRef::from(&socket), dest.map(SockAddr::from));
-    retry(|| match (&dest, buffers) {
-        (None, SendBuffers::One(data)) => socket.send(data),
-        (None, SendBuffers::Many(data)) => socket.send_vectored(data),
-        (Some(dest), SendBuffers::One(data)) => socket.send_to(data, dest),
-        (Some(dest), SendBuffers::Many(data)) => socket.send_to_vectored(data, dest),
+/// Nothing joins a message here.
+pub(crate) struct Extension<'a>(PhantomData<&'a [u8]>);
+
+impl<'a> Extension<'a> {
+    pub(crate) fn push(&mut self, _: &'a [u8]) {}
+}
+
+fn send_one(socket: BorrowedSocket<'_>, msg: Outgoing<'_>, flags: SendFlags) -> io::Result<()> {
+    if flags.contains(SendFlags::DONT_WAIT) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let native = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE } else { 0 };
+    let (socket, dest) = (SockRef::from(&socket), msg.dest.map(SockAddr::from));
+    retry(|| match (&dest, msg.data) {
+        (None, Buffers::One(data)) => socket.send_with_flags(data, native),
+        (None, Buffers::Many(data)) => socket.send_vectored_with_flags(data, native),
+        (Some(dest), Buffers::One(data)) => socket.send_to_with_flags(data, dest, native),
+        (Some(dest), Buffers::Many(data)) => socket.send_to_vectored_with_flags(data, dest, native),
     })?;
     Ok(())
 }
@@ -396,6 +411,10 @@ pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
 }
 
 pub(crate) fn has_arrivals(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+pub(crate) fn peer_is_v4(_: BorrowedSocket<'_>) -> bool {
     false
 }
 

@@ -18,7 +18,7 @@ mod recv;
 mod send;
 mod tos;
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
@@ -183,13 +183,14 @@ enum Receiving {
     Batch,
     Dyn,
     Into,
+    Slices,
     /// As [`Sending::Arena`].
     Arena(Backend),
 }
 
 impl Receiving {
-    fn all(backend: Backend) -> [Self; 4] {
-        [Self::Batch, Self::Dyn, Self::Into, Self::Arena(backend)]
+    fn all(backend: Backend) -> [Self; 5] {
+        [Self::Batch, Self::Dyn, Self::Into, Self::Slices, Self::Arena(backend)]
     }
 
     /// As [`Sending::choose`].
@@ -204,10 +205,20 @@ impl Receiving {
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
-            assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+            assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
             return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
         }
         let mut memory = vec![Number::default(); capacity];
+        if self == Self::Slices {
+            let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            let mut numbers = Vec::new();
+            let result = socket.recv_slices(&mut buffers, |i, message| {
+                assert_eq!(i, numbers.len());
+                numbers.push(number(message.data()));
+            });
+            assert_eq!(numbers.len(), *result.as_ref().unwrap_or(&0));
+            return result.map(|_| numbers);
+        }
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {

@@ -152,7 +152,7 @@ fn r11_the_next_receive_returns_an_error_of_the_second_thousand() {
     let mut batch = RecvBatch::new(1200, size_of::<Number>());
     let mut recv = || {
         let result = far.as_fd().recv_into(&mut batch);
-        assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+        assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
         result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect::<Vec<_>>())
     };
     fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, REFUSED)]);

@@ -273,7 +273,7 @@ pub trait AsyncBatchSocket: Sync {
             batch.clear();
             let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
             let received = wait::receive(self.tokio_socket(), call).await?;
-            received.map(|count| count.min(batch.len()))
+            received.map(|count| count.min(batch.message_count()))
         }
     }
 
@@ -594,7 +594,7 @@ pub trait AsyncBatchSocket: Sync {
         batch.clear();
         let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
         let received = ready!(wait::poll_receive(self.tokio_socket(), cx, call))?;
-        Poll::Ready(received.map(|count| count.min(batch.len())))
+        Poll::Ready(received.map(|count| count.min(batch.message_count())))
     }
 
     /// Receives like [`recv_slices`](Self::recv_slices), or has the task woken when it is worth another try.

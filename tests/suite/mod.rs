@@ -11,6 +11,7 @@ mod memory;
 mod own_sockets;
 mod queue;
 mod replies;
+mod send_flags;
 mod signals;
 mod sizes;
 mod slices;

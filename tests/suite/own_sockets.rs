@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendFlags, SendMsg,
+    SendQueue,
 };
 
 use crate::common::NET;
@@ -68,6 +69,8 @@ fn references_and_shared_ownership() {
 }
 
 /// What generic code and `dyn` take: a call that compiles and sends and receives.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn generic_functions_take_every_socket_and_pointer() {
     fn by_value<S: BatchSocket>(socket: S) -> usize {
@@ -111,6 +114,8 @@ fn generic_functions_take_every_socket_and_pointer() {
 }
 
 /// A pointer calls the methods of what it points to, the provided ones, too.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn pointers_forward_every_method() {
     struct Own;
@@ -120,6 +125,9 @@ fn pointers_forward_every_method() {
         }
         fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
             Ok(102)
+        }
+        fn send_batch_with(&self, _: &[SendMsg<'_>], _: SendFlags) -> std::io::Result<usize> {
+            Ok(110)
         }
         fn recv_batch_with(
             &self,
@@ -171,8 +179,9 @@ fn pointers_forward_every_method() {
             socket.flush(&mut queue),
             socket.send_each([] as [SendMsg<'_>; 0], |_, _| {}),
             socket.recv_slices(&mut [], |_, _| {}),
+            socket.send_batch_with(&[], SendFlags::DONT_WAIT),
         ];
-        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=109));
+        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=110));
     }
     check(Own);
     check(&Own as &dyn BatchSocket);
@@ -195,7 +204,7 @@ fn a_generic_function_takes_a_reference_to_any() {
         client.send_to(b"hello", addr(&server)).expect("it is taken");
         assert_eq!(echo(through, &mut batch).expect("one is there"), 1);
     }
-    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.len());
+    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.message_count());
 }
 
 #[cfg(feature = "mio")]

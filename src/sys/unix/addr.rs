@@ -205,10 +205,11 @@ impl<'a> RawAddrRef<'a> {
         self.len == other.len && self.start() == other.start()
     }
 
-    /// Name and length of an Internet address for a header.
+    /// Copies the name of an Internet address for a header, and returns its length.
     #[inline]
-    pub(super) fn parts(self) -> Option<(&'a Name, usize)> {
-        (self.len > 0).then_some((self.start(), self.len as usize))
+    pub(super) fn copy_to(self, name: &mut Name) -> usize {
+        *name = *self.start();
+        (self.len as usize).min(NAME_LEN)
     }
 
     #[inline]

@@ -22,7 +22,6 @@ mod zeroed;
 
 pub use addr::UnixAddrBuf;
 pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
-pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
@@ -31,7 +30,8 @@ pub(crate) use cmsg::{
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use headers::{
-    RecvHeaders, RecvStorage, Row, SendStorage, SlotIter, SlotIterMut, Slots, WiredBatches,
+    OpenHeader, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage, SlotIter,
+    SlotIterMut, Slots,
 };
 pub(crate) use icmp::has_arrivals;
 pub(crate) use release::kernel_release;
@@ -39,6 +39,6 @@ pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
-    raw, reports_send_times, segmentation_rejected, socket_cookie,
+    peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
 pub(crate) use tos::rejects_tos;

@@ -98,7 +98,7 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 
 /// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
 #[cold]
-pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
