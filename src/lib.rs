@@ -44,6 +44,7 @@
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
+//! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
 //! The [`guide`] has more on the choice, on sizes, cores, back-pressure and errors.
@@ -92,6 +93,7 @@
 mod ancillary;
 mod engine;
 mod error_queue;
+mod group;
 pub mod guide;
 mod offload;
 mod recv;
@@ -112,6 +114,7 @@ pub use ancillary::{
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
 pub use error_queue::{Event, Report, drain_errors};
+pub use group::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
 pub use offload::{Counters, Offload, OffloadBuilder};
 pub use recv::batch::{Iter, Messages, RecvBatch};
 pub use recv::datagram::{Datagram, Datagrams, Message};

@@ -38,4 +38,10 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
 pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
 
+/// DragonFly spreads by the older option.
+#[cfg(target_os = "dragonfly")]
+pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
+#[cfg(target_os = "freebsd")]
+pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT_LB));
+
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;

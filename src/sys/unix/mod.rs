@@ -14,6 +14,8 @@ mod mmsg;
 mod msg;
 mod poll;
 mod retry;
+#[cfg(linux_like)]
+mod reuseport;
 mod socket;
 mod zeroed;
 
@@ -26,6 +28,8 @@ pub(crate) use cmsg::{
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
 pub(crate) use icmp::has_arrivals;
+#[cfg(linux_like)]
+pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
