@@ -93,6 +93,7 @@
 mod ancillary;
 mod engine;
 mod error_queue;
+mod events;
 mod group;
 pub mod guide;
 mod offload;

@@ -9,6 +9,7 @@ use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
+use crate::events;
 use crate::offload::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
@@ -185,7 +186,11 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
-            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired.batch(at)),
+            Some(rejection) if datagrams > 0 => {
+                let (batch, off) = (wired.batch(at), rejection == Rejection::Unsupported);
+                events::gso_rejected(error, batch.segment, off);
+                self.note_rejection(rejection, batch);
+            }
             None if reported_once && !theirs => {
                 deferred_error::defer(self.socket, Direction::Send, error);
             }

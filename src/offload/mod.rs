@@ -12,6 +12,7 @@ pub use counters::Counters;
 
 use crate::ancillary::{self, Ancillary};
 use crate::engine::pool;
+use crate::events;
 use crate::recv::batch::RecvBatch;
 use crate::recv::datagram::Received;
 use crate::recv::flags::RecvFlags;
@@ -136,7 +137,11 @@ impl<S: AsSocket> Offload<S> {
     pub fn set_gso(&self, on: bool) -> bool {
         let socket = sys::borrow(&self.socket);
         ancillary::look_for_send_times(socket);
-        let on = on && sys::has_segmentation(socket);
+        let asked = on;
+        let on = asked && sys::has_segmentation(socket);
+        if asked && !on {
+            events::gso_unavailable();
+        }
         self.gso.store(on, Ordering::Relaxed);
         on
     }

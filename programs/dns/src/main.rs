@@ -12,6 +12,7 @@
 mod answer;
 mod batch;
 mod cli;
+mod metrics;
 mod net;
 mod plain;
 mod query;
@@ -27,7 +28,6 @@ use std::ops::AddAssign;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mmsg::Offload;
 
 use cli::{Args, Mode};
 use stop::{RaiseAtEnd, Stop};
@@ -66,33 +66,30 @@ fn run(args: &Args) -> Result<(), String> {
     let group = net::listen(args.listen, args.threads.into(), destinations)
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     let stop = Stop::on_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let sockets = net::with_counters(&group, args.mode == Mode::Offload)
+        .map_err(|error| format!("cannot serve: {error}"))?;
+    if let Some(addr) = args.metrics {
+        metrics::start(addr, sockets.clone())
+            .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
+    }
     // The sockets are bound: what is sent from now on waits there, at the worst.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
-    let serve = |_, socket: &UdpSocket| {
+    let serve = |index: usize, socket: &UdpSocket| {
         // If one ends, by whatever fault, so do all.
         let _raise = RaiseAtEnd(&stop);
-        serve(socket, args.mode, &zone, &stop)
+        match args.mode {
+            Mode::Batch => Ok(batch::Server::new(&sockets[index], &zone, false).run(&stop)),
+            Mode::Offload => Ok(batch::Server::new(&sockets[index], &zone, true).run(&stop)),
+            Mode::Tokio => plain::run(socket, &zone, &stop),
+        }
     };
     let mut totals = Totals::default();
     for outcome in group.run(serve).map_err(|error| format!("cannot start a thread: {error}"))? {
-        totals += outcome?;
+        totals += outcome.map_err(|error| format!("cannot serve: {error}"))?;
     }
     let Totals { received, answered, failed } = totals;
     let _ =
         writeln!(io::stdout(), "total: received {received}, answered {answered}, failed {failed}");
     Ok(())
-}
-
-fn serve(socket: &UdpSocket, mode: Mode, zone: &Zone, stop: &Stop) -> Result<Totals, String> {
-    let failed = |error| format!("cannot serve: {error}");
-    match mode {
-        Mode::Batch => Ok(batch::Server::new(socket, zone, false).run(stop)),
-        Mode::Offload => {
-            // Queries come from many places, unsegmented: there is nothing to coalesce.
-            let socket = Offload::builder().gro(false).build(socket).map_err(failed)?;
-            Ok(batch::Server::new(&socket, zone, true).run(stop))
-        }
-        Mode::Tokio => plain::run(socket, zone, stop).map_err(failed),
-    }
 }

@@ -1,10 +1,11 @@
 //! The sockets.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
-use mmsg::{Ancillary, ReusePortGroup};
+use mmsg::{Ancillary, Offload, ReusePortGroup};
 use socket2::Socket;
 
 /// How long a thread waits in a call before it checks whether to stop.
@@ -27,6 +28,14 @@ pub fn listen(addr: SocketAddr, count: usize, destinations: bool) -> io::Result<
     let group = ReusePortGroup::builder(addr).members(count).prepare(prepare);
     // Only Linux can give an address to one group alone.
     group.exclusive(count == 1 || cfg!(target_os = "linux")).bind()
+}
+
+/// The group's sockets with counters, which may be read while threads serve. Queries come from many
+/// places, unsegmented: there is nothing to coalesce.
+pub fn with_counters(group: &ReusePortGroup, gso: bool) -> io::Result<Arc<[Offload<UdpSocket>]>> {
+    let wrap =
+        |socket: &UdpSocket| Offload::builder().gso(gso).gro(false).build(socket.try_clone()?);
+    group.members().iter().map(wrap).collect()
 }
 
 /// Enables the address that each query was sent to, if the socket listens on several: an
