@@ -7,9 +7,17 @@ use std::io;
 pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, gso_off: bool) {
     #[cfg(feature = "tracing")]
     if gso_off {
-        tracing::warn!(%error, segment_size, "GSO is off: the kernel rejected a GSO batch");
+        tracing::warn!(
+            target: "mmsg",
+            %error, segment_size,
+            "GSO is off: the kernel rejected a GSO batch"
+        );
     } else {
-        tracing::debug!(%error, segment_size, "the kernel rejected a GSO batch for its segment size");
+        tracing::debug!(
+            target: "mmsg",
+            %error, segment_size,
+            "the kernel rejected a GSO batch for its segment size"
+        );
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (error, segment_size, gso_off);
@@ -19,7 +27,7 @@ pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, gso_off: bool
 #[cold]
 pub(crate) fn gso_unavailable() {
     #[cfg(feature = "tracing")]
-    tracing::info!("GSO is off: the kernel does not have it for this socket");
+    tracing::info!(target: "mmsg", "GSO is off: the kernel does not have it for this socket");
 }
 
 /// The process moves one message with each call from now on.
@@ -27,7 +35,11 @@ pub(crate) fn gso_unavailable() {
 #[cold]
 pub(crate) fn single_message_calls(error: &io::Error) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(%error, "recvmmsg and sendmmsg are not available: one message a call from now on");
+    tracing::warn!(
+        target: "mmsg",
+        %error,
+        "recvmmsg and sendmmsg are not available: one message a call from now on"
+    );
     #[cfg(not(feature = "tracing"))]
     let _ = error;
 }

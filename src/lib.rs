@@ -87,6 +87,18 @@
 //! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its error
 //! number, and is about the first message of the call that returns it (see [`BatchSocket`]). Nothing
 //! that a peer sends makes a call panic.
+//!
+//! # What happens inside
+//!
+//! [`Offload::counters`] says what was sent and received, by how many calls and in which batches. With the
+//! feature `tracing` there are events, with the target `mmsg`, for what makes a program slower and shows nowhere else:
+//!
+//! | event | level |
+//! |---|---|
+//! | GSO is off: the kernel rejected a batch (`error`, `segment_size`) | warn |
+//! | GSO is off: the kernel does not have it for the socket | info |
+//! | one message a call: `recvmmsg` and `sendmmsg` are not available (`error`) | warn |
+//! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 

@@ -25,7 +25,7 @@ impl Visit for Line {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("mmsg")
+        metadata.target() == "mmsg"
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
