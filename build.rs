@@ -6,6 +6,7 @@
 //! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg`                       |
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
+//! | `has_descriptors` | sockets are file descriptors: Unix                             |
 //! | `single_message` | one message a call and no control messages: Windows               |
 
 use std::env;
@@ -21,6 +22,7 @@ fn main() {
     set("linux_like", ["linux", "android"].contains(&os));
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");
+    set("has_descriptors", env::var_os("CARGO_CFG_UNIX").is_some());
     set("single_message", os == "windows");
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }

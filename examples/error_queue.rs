@@ -9,7 +9,8 @@
 
 use std::net::UdpSocket;
 
-use mmsg::{Ancillary, BatchSocketExt, Report, SendMsg, drain_errors};
+use mmsg::error_queue::{Report, drain_errors};
+use mmsg::{Ancillary, BatchSocketExt, SendMsg};
 
 fn main() -> std::io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;

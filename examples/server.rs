@@ -7,11 +7,11 @@
 //! What it meets on the Internet is sent to it by `tests/servers`, which also checks that `echo` is the
 //! one that the documentation shows.
 
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{io, net::UdpSocket};
 
 pub fn echo(socket: &UdpSocket) -> io::Result<()> {
-    Ancillary::DEST.enable(socket)?; // Replies leave from the address that was asked.
+    Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
     let mut batch = RecvBatch::new(64, 1500);
     loop {
         if let Err(error) = socket.recv_into(&mut batch) {

@@ -1,32 +1,64 @@
 //! The socket's error queue: ICMP errors about sent datagrams, and send timestamps.
+//!
+//! Linux and Android. [`drain_errors`] reads it; [`Report`] can also be decoded from the control messages of
+//! a receive by other means.
 
 use std::array;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::ancillary::{ControlBuf, ControlMessages, system_time, timestamping};
 use crate::engine::pool;
 use crate::recv::msg::RecvMsg;
-use crate::sys::{self, AsSocket, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, numbers};
 
 /// An event that concerns an earlier sent datagram.
+///
+/// ```
+/// use mmsg::error_queue::{Event, Report};
+///
+/// /// What a sender learns for its next datagrams to this destination.
+/// fn max_packet(report: &Report) -> Option<u32> {
+///     match report.event {
+///         Event::TooBig { mtu } if mtu > 0 => Some(mtu),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(max_packet(&Report::EMPTY), None);
+/// ```
+#[doc(alias("sock_extended_err", "MSG_ERRQUEUE", "IP_RECVERR", "IPV6_RECVERR"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// What happened.
     pub event: Event,
+    /// Where the report comes from, with the type and code of an ICMP error.
+    pub origin: Origin,
     /// The datagram's destination. `None` for send timestamps, and if the system did not report it.
     /// Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too
     /// big.
     pub dest: Option<SocketAddr>,
-    /// The reporting host: a router, or the destination. `None` if it was this host.
-    pub reporter: Option<IpAddr>,
+    /// The reporting host: a router, or the destination, with the scope of a link-local IPv6 address. Its
+    /// port is 0. `None` if it was this host.
+    pub reporter: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
+    /// How many bytes of the datagram's payload [`drain_errors_with`] has written into this report's
+    /// buffer; 0 otherwise.
+    pub data_len: usize,
 }
 
 /// What happened to a datagram.
+///
+/// ```
+/// use mmsg::error_queue::Event;
+///
+/// fn gives_up_on_peer(event: Event) -> bool {
+///     matches!(event, Event::Refused)
+/// }
+/// assert!(!gives_up_on_peer(Event::TooBig { mtu: 1280 }));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -56,9 +88,107 @@ pub enum Event {
     Other,
 }
 
+/// Where a [`Report`] comes from (`ee_origin` of `struct sock_extended_err`).
+///
+/// ```
+/// use mmsg::error_queue::Origin;
+///
+/// // ICMP "communication administratively prohibited" (RFC 1812).
+/// let prohibited = Origin::Icmp { ty: 3, code: 13 };
+/// assert_ne!(prohibited, Origin::Icmp6 { ty: 1, code: 1 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// This host itself.
+    Local,
+    /// An ICMP error for IPv4 (RFC 792).
+    Icmp {
+        /// Its type, such as 3 for "destination unreachable".
+        ty: u8,
+        /// Its code, such as 3 for "port unreachable".
+        code: u8,
+    },
+    /// An ICMPv6 error (RFC 4443).
+    Icmp6 {
+        /// Its type, such as 1 for "destination unreachable".
+        ty: u8,
+        /// Its code, such as 4 for "port unreachable".
+        code: u8,
+    },
+    /// A send timestamp.
+    Timestamping,
+    /// Something else.
+    #[default]
+    Other,
+}
+
 impl Report {
     /// An empty report, to fill a slice for [`drain_errors`].
-    pub const EMPTY: Self = Self { event: Event::Other, dest: None, reporter: None, errno: 0 };
+    ///
+    /// ```
+    /// use mmsg::error_queue::Report;
+    /// let reports = [Report::EMPTY; 16];
+    /// assert_eq!(reports[0], Report::default());
+    /// ```
+    pub const EMPTY: Self = Self {
+        event: Event::Other,
+        origin: Origin::Other,
+        dest: None,
+        reporter: None,
+        errno: 0,
+        data_len: 0,
+    };
+
+    /// Decodes the report in the control messages of a message from the error queue, received by other
+    /// means than this crate (`recvmsg` with `MSG_ERRQUEUE`); `dest` is the address of that message.
+    ///
+    /// `None` if there is no report among them.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::error_queue::{Event, Origin, Report};
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// // What the kernel writes for an ICMP "port unreachable" from 192.0.2.7: `IP_RECVERR` with a
+    /// // `sock_extended_err`, and a `sockaddr_in` behind it.
+    /// let mut error = [0; 32];
+    /// error[..4].copy_from_slice(&111i32.to_ne_bytes()); // ECONNREFUSED
+    /// error[4..7].copy_from_slice(&[2, 3, 3]); // SO_EE_ORIGIN_ICMP, type, code
+    /// error[16..18].copy_from_slice(&2u16.to_ne_bytes()); // AF_INET
+    /// error[20..24].copy_from_slice(&[192, 0, 2, 7]);
+    /// let mut control = ControlBuf::new();
+    /// control.push(0, 11, &error)?;
+    ///
+    /// let dest = "192.0.2.7:53".parse().unwrap();
+    /// let report = Report::decode(control.messages(), Some(dest)).expect("one was pushed");
+    /// assert_eq!(report.event, Event::Refused);
+    /// assert_eq!(report.origin, Origin::Icmp { ty: 3, code: 3 });
+    /// assert_eq!((report.dest, report.reporter.map(|addr| addr.ip())), (Some(dest), Some(dest.ip())));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
+    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
+    #[must_use]
+    pub fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
+        let mut report = None;
+        let mut stamps = (None, None);
+        for message in control {
+            match Some((message.level, message.ty)) {
+                numbers::ERROR_V4 | numbers::ERROR_V6 => {
+                    report = ExtendedError::read(message.data)
+                        .map(|(error, offender)| error.report(offender, dest))
+                        .or(report);
+                }
+                numbers::TIMESTAMPING => stamps = timestamping(message.data),
+                _ => {}
+            }
+        }
+        if let Some(Report { event: Event::Sent { time, hardware_time, .. }, .. }) = &mut report {
+            *time = stamps.0.and_then(system_time);
+            *hardware_time = stamps.1;
+        }
+        report
+    }
 }
 
 impl Default for Report {
@@ -89,9 +219,10 @@ impl Default for Report {
 ///   batch and is offered again by the next call.
 ///
 /// ```
-/// use mmsg::{Ancillary, Event, Report, drain_errors};
+/// use mmsg::Ancillary;
+/// use mmsg::error_queue::{Event, Report, drain_errors};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// Ancillary::ERRORS.enable(&socket)?;
+/// Ancillary::ERRORS.require(&socket)?;
 /// let mut reports = [Report::EMPTY; 16];
 /// let n = drain_errors(&socket, &mut reports)?;
 /// for report in &reports[..n] {
@@ -107,26 +238,76 @@ impl Default for Report {
 ///
 /// The system's error. `Unsupported`, and nothing is taken from the socket, if it has no error queue:
 /// Linux and Android have it, for UDP, TCP, ICMP and raw sockets.
+#[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
 pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Result<usize> {
+    let len = reports.len();
+    drain(sys::borrow(socket), &mut reports.iter_mut().map(|report| (report, &mut [][..])), len)
+}
+
+/// Like [`drain_errors`], with the datagrams' own bytes: reads at most as many reports as there are
+/// buffers.
+///
+/// The beginning of each datagram's payload is written into the buffer beside its report, and
+/// [`data_len`](Report::data_len) says how many bytes. A router quotes the beginning of the datagram that
+/// its ICMP error is about: at least 8 bytes of payload for most, up to about 500 (IPv4) or 1,200 (IPv6).
+/// There are none for send timestamps and for datagrams that this host itself found too big.
+///
+/// ```
+/// use mmsg::Ancillary;
+/// use mmsg::error_queue::{Report, drain_errors_with};
+/// use std::io::IoSliceMut;
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// Ancillary::ERRORS.require(&socket)?;
+/// let mut reports = [Report::EMPTY; 16];
+/// let mut memory = [[0; 64]; 16];
+/// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+/// let n = drain_errors_with(&socket, &mut reports, &mut buffers)?;
+/// for (report, buffer) in reports[..n].iter().zip(&buffers) {
+///     println!("{:?} about {:?}", report.event, &buffer[..report.data_len]);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`drain_errors`].
+#[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
+pub fn drain_errors_with(
+    socket: &impl AsSocket,
+    reports: &mut [Report],
+    buffers: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    let len = reports.len().min(buffers.len());
+    let buffers = buffers.iter_mut().map(|buffer| &mut **buffer);
+    drain(sys::borrow(socket), &mut reports.iter_mut().zip(buffers), len)
+}
+
+/// Reads up to `len` reports, each with the memory for its datagram.
+fn drain<'r>(
+    socket: BorrowedSocket<'_>,
+    reports: &mut dyn Iterator<Item = (&'r mut Report, &'r mut [u8])>,
+    len: usize,
+) -> io::Result<usize> {
     /// Few, since they are on the stack, and a queue is rarely longer.
     const STEP: usize = 8;
 
-    let socket = sys::borrow(socket);
     // A socket without an error queue would ignore the flag and return its data.
     if !sys::has_error_queue(socket)? {
         let reason = "the socket has no error queue";
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     let mut done = 0;
-    while done < reports.len() {
-        let space = &mut reports[done..];
-        let step_len = space.len().min(STEP);
+    while done < len {
+        let step_len = (len - done).min(STEP);
         let mut controls: [ControlBuf; STEP] = array::from_fn(|_| ControlBuf::new());
-        // The queue also has the datagram's payload, which is not needed.
         let mut controls = controls.iter_mut();
-        let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|_| {
+        let mut step: [Option<&mut Report>; STEP] = array::from_fn(|_| None);
+        let mut next = step.iter_mut();
+        let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|i| {
             let control = controls.next().expect("as many as messages");
-            RecvMsg::new(&mut []).with_control(control)
+            let (report, data) = if i < step_len { reports.next() } else { None }.unzip();
+            *next.next().expect("as many as messages") = report;
+            RecvMsg::new(data.unwrap_or(&mut [])).with_control(control)
         });
         let count = match pool::with(|arena| arena.recv_errors_on(socket, &mut msgs[..step_len])) {
             Ok(count) => count,
@@ -134,8 +315,11 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         };
-        for (report, msg) in space.iter_mut().zip(&msgs[..count]) {
-            *report = read(msg.control_messages(), msg.addr());
+        for (report, msg) in step.iter_mut().flatten().zip(&msgs[..count]) {
+            let dest = msg.addr();
+            let decoded = Report::decode(msg.control_messages(), dest);
+            let data_len = msg.len();
+            **report = Report { data_len, ..decoded.unwrap_or(Report { dest, ..Report::EMPTY }) };
         }
         done += count;
         if count < step_len {
@@ -143,32 +327,6 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
         }
     }
     Ok(done)
-}
-
-/// Reads the report out of a message's control data.
-#[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
-fn read(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Report {
-    let mut report = Report { dest, ..Report::EMPTY };
-    let mut stamps = (None, None);
-    for message in control {
-        match Some((message.level, message.ty)) {
-            numbers::ERROR_V4 | numbers::ERROR_V6 => {
-                if let Some((error, offender)) = ExtendedError::read(message.data) {
-                    report.event = error.event();
-                    // A timestamp has the error number ENOMSG.
-                    report.errno = if error.is_stamp() { 0 } else { error.errno };
-                    report.reporter = sys::socket_addr(offender).map(|addr| addr.ip());
-                }
-            }
-            numbers::TIMESTAMPING => stamps = timestamping(message.data),
-            _ => {}
-        }
-    }
-    if let Event::Sent { time, hardware_time, .. } = &mut report.event {
-        *time = stamps.0.and_then(system_time);
-        *hardware_time = stamps.1;
-    }
-    report
 }
 
 /// `struct sock_extended_err` (include/uapi/linux/errqueue.h).
@@ -206,8 +364,18 @@ impl ExtendedError {
         Some((error, offender))
     }
 
-    fn is_stamp(self) -> bool {
-        self.origin == origin::TIMESTAMPING
+    fn report(self, offender: &[u8], dest: Option<SocketAddr>) -> Report {
+        let (ty, code) = (self.ty, self.code);
+        let (origin, errno) = match self.origin {
+            origin::LOCAL => (Origin::Local, self.errno),
+            origin::ICMP => (Origin::Icmp { ty, code }, self.errno),
+            origin::ICMP6 => (Origin::Icmp6 { ty, code }, self.errno),
+            // It has the error number ENOMSG.
+            origin::TIMESTAMPING => (Origin::Timestamping, 0),
+            _ => (Origin::Other, self.errno),
+        };
+        let reporter = sys::socket_addr(offender);
+        Report { event: self.event(), origin, dest, reporter, errno, data_len: 0 }
     }
 
     /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).

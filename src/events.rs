@@ -1,33 +1,44 @@
 //! Events for the feature `tracing`: what somebody asks later. Without the feature they are nothing.
 
+use std::fmt::Display;
 use std::io;
 
-/// A rejected GSO batch whose datagrams were sent one by one. `gso_off`: whether GSO is off from now on.
+/// GSO was asked for, and a socket does not have it.
 #[cold]
-pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, gso_off: bool) {
+pub(crate) fn gso_off(status: &impl Display) {
     #[cfg(feature = "tracing")]
-    if gso_off {
-        tracing::warn!(
+    tracing::warn!(target: "mmsg", %status, "GSO is off");
+    #[cfg(not(feature = "tracing"))]
+    let _ = status;
+}
+
+/// The kernel rejected a GSO batch, whose datagrams were sent one by one. `off_for`: for what GSO is off now.
+#[cold]
+pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, off_for: Option<&str>) {
+    #[cfg(feature = "tracing")]
+    match off_for {
+        Some(off_for) => tracing::warn!(
             target: "mmsg",
-            %error, segment_size,
-            "GSO is off: the kernel rejected a GSO batch"
-        );
-    } else {
-        tracing::debug!(
+            %error, segment_size, off_for,
+            "the kernel rejected a GSO batch: GSO is off for a minute"
+        ),
+        None => tracing::debug!(
             target: "mmsg",
             %error, segment_size,
             "the kernel rejected a GSO batch for its segment size"
-        );
+        ),
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (error, segment_size, gso_off);
+    let _ = (error, segment_size, off_for);
 }
 
-/// GSO was asked for, and the kernel does not have it for this socket.
+/// A socket's buffer is smaller than was asked for, in bytes.
 #[cold]
-pub(crate) fn gso_unavailable() {
+pub(crate) fn small_buffer(buffer: &str, asked: usize, in_force: usize) {
     #[cfg(feature = "tracing")]
-    tracing::info!(target: "mmsg", "GSO is off: the kernel does not have it for this socket");
+    tracing::warn!(target: "mmsg", buffer, asked, in_force, "a buffer is smaller than asked for");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (buffer, asked, in_force);
 }
 
 /// The process moves one message with each call from now on.

@@ -5,7 +5,9 @@
 //! - [`memory`]: what is taken, when, and how it is given back
 //! - [`cores`]: one socket a core
 //! - [`back_pressure`]: when the socket takes no more
+//! - [`real_networks`]: what to set beyond loopback, and what to look at
 //! - [`errors`]: what each error means and what to do about it
+//! - [`migration`]: from std, tokio, nix and quinn-udp
 //!
 //! These modules hold text alone.
 
@@ -24,5 +26,11 @@ pub mod cores {}
 #[doc = include_str!("../docs/guide/back_pressure.md")]
 pub mod back_pressure {}
 
+#[doc = include_str!("../docs/guide/real_networks.md")]
+pub mod real_networks {}
+
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
+
+#[doc = include_str!("../docs/guide/migration.md")]
+pub mod migration {}

@@ -1,16 +1,19 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
 use std::array;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::sys::{self, AsSocket};
+use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 
 /// A datagram socket that moves messages in batches.
 ///
@@ -18,10 +21,35 @@ use crate::sys::{self, AsSocket};
 /// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`](crate::BatchSocketExt), which every `BatchSocket`
 /// has: import both.
 ///
-/// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
-/// Windows): the UDP sockets of std, socket2, mio and tokio, Unix datagram sockets, borrowed
-/// descriptors, and references and `Arc`s of these. Implement the two required methods for a type of
-/// your own to replace a socket in tests.
+/// Implemented for these types, and for `&T`, `Box<T>`, `Rc<T>` and `Arc<T>` of each `T: BatchSocket`,
+/// `dyn BatchSocket` included:
+///
+/// | type | from |
+/// |---|---|
+/// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
+/// | `Socket` | socket2 |
+/// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
+/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::OffloadRef) | this crate |
+///
+/// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
+/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: a call
+/// that does not wait would not tell tokio that nothing is there.
+///
+/// What is no datagram socket does not compile, since it would lose data (see [below](#stream-sockets)):
+///
+/// ```compile_fail,E0277
+/// fn echo(socket: impl mmsg::BatchSocket) {}
+/// # fn test(stream: std::net::TcpStream) {
+/// echo(stream); // a `TcpStream`
+/// # }
+/// ```
+/// ```compile_fail,E0599
+/// use mmsg::BatchSocket;
+/// let file = std::fs::File::open("/dev/null").unwrap();
+/// let _ = file.recv_into(&mut mmsg::RecvBatch::new(64, 1500));
+/// ```
+///
+/// Implement the two required methods for a type of your own to replace a socket in tests.
 ///
 /// A call does not allocate if the thread has made one of the same size before. `&dyn BatchSocket`
 /// works as well as the type itself.
@@ -54,7 +82,7 @@ use crate::sys::{self, AsSocket};
 /// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel drops the error.
 /// The crate sends the rest of the batch; the next ICMP error fails a later call. To get every error,
 /// turn on [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call
-/// [`drain_errors`](crate::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
+/// [`drain_errors`](crate::error_queue::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
 /// system call for each message.
 ///
 /// # Unix sockets
@@ -62,18 +90,26 @@ use crate::sys::{self, AsSocket};
 /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
 /// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them. While a receive lasts,
 /// those of all its messages are open at once, so a peer can bring the process to its limit of
-/// descriptors for a moment. The addresses of Unix sockets are not reported, and a [`SendMsg`] cannot
-/// name one: only connected sockets and pairs can send.
+/// descriptors for a moment. [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address.
+/// A [`SendMsg`] cannot name one: only connected sockets and pairs can send.
 ///
 /// # Stream sockets
 ///
 /// This trait is for datagram sockets. On a stream socket a send may take a part of a message and count
-/// it as sent, and a receive finds no boundaries.
+/// it as sent, and a receive finds no boundaries. So pass descriptors of datagram sockets only.
 ///
 /// # Platforms
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each; Windows receives one message a call.
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `BatchSocket`",
+    label = "not one of the datagram sockets with batch calls",
+    note = "tokio's sockets have them as futures: use `AsyncBatchSocket`, feature `tokio`",
+    note = "mio's sockets have them with the feature `mio`",
+    note = "any other datagram socket has them through its descriptor: `socket.as_fd()`, on Windows `socket.as_socket()`"
+)]
 pub trait BatchSocket {
     /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
     /// many; the other messages are unchanged.
@@ -93,6 +129,7 @@ pub trait BatchSocket {
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
     /// `OutOfMemory` if there is no memory for the headers; else the system's error.
+    #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order and returns how many the kernel accepted.
@@ -110,7 +147,30 @@ pub trait BatchSocket {
     ///
     /// The system's error for the first message; nothing was sent. An error of a later message ends
     /// the batch before it, and the call returns the count.
+    #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
+
+    /// Like [`send_batch`](Self::send_batch), with flags.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendFlags, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let n = socket.send_batch_with(&[SendMsg::to(to, b"one")], SendFlags::DONT_ROUTE)?;
+    /// assert_eq!(n, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `send_batch`; `Unsupported` if the implementation has no flags.
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        if flags.is_empty() {
+            self.send_batch(msgs)
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
@@ -121,7 +181,8 @@ pub trait BatchSocket {
         if flags.is_empty() {
             self.recv_batch(msgs)
         } else {
-            Err(io::ErrorKind::Unsupported.into())
+            let reason = format!("this socket receives without flags, not with {flags:?}");
+            Err(io::Error::new(io::ErrorKind::Unsupported, reason))
         }
     }
 
@@ -132,6 +193,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// Those of [`recv_batch`](Self::recv_batch).
+    #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }
@@ -143,6 +205,40 @@ pub trait BatchSocket {
     /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
+    }
+
+    /// [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) for a `dyn` closure, with flags.
+    ///
+    /// The provided implementation receives at most 32 messages a call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch_with`](Self::recv_batch_with).
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        const STEP: usize = 32;
+        let most = buffers.len().min(STEP);
+        let mut starts = [ptr::null(); STEP];
+        let mut left = buffers.iter_mut().enumerate();
+        let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|_| match left.next() {
+            Some((i, buffer)) => {
+                starts[i] = buffer.as_ptr();
+                RecvMsg::new(buffer)
+            }
+            None => RecvMsg::new(&mut []),
+        });
+        let count = self.recv_batch_with(&mut msgs[..most], flags)?.min(most);
+        for (i, msg) in msgs[..count].iter().enumerate() {
+            // The implementation may have reordered the messages.
+            let is_here = |index: &usize| starts[*index] == msg.start();
+            let index = Some(i).filter(is_here).or_else(|| (0..most).find(is_here));
+            each(index.unwrap_or(i), msg.message());
+        }
+        Ok(count)
     }
 
     /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
@@ -182,12 +278,13 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// `WouldBlock` if the socket accepts none now; else the system's error for the datagram at the
-    /// [`front`](SendQueue::front), which stays there: [`pop_front`](SendQueue::pop_front) drops it.
+    /// [`front`](SendQueue::front), which stays there: [`discard_front`](SendQueue::discard_front) drops it.
     /// `ConnectionRefused` on a connected UDP socket is about a datagram sent earlier: the one at the front
     /// was not tried. Flush again, and drop the front only if the same error comes twice in a row.
     ///
     /// An error behind the first datagram ends the call with a count. So call until the queue is empty
-    /// or the result is `WouldBlock`.
+    /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
+    /// each error.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {
@@ -266,10 +363,20 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// As many as a GSO batch has at most, and still little to have on the stack.
-    const MOST: usize = 64;
+    pub(crate) const MOST: usize = 64;
 
     pub(crate) const fn new() -> Self {
         Self { count: Self::MOST }
+    }
+
+    /// How many messages to offer next.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no error came lately.
+    pub(crate) fn is_most(&self) -> bool {
+        self.count == Self::MOST
     }
 
     /// The first of these messages.
@@ -305,7 +412,7 @@ impl Offer {
 }
 
 /// Uses the thread's pool of arenas.
-impl<S: AsSocket + ?Sized> BatchSocket for S {
+impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.recv_batch_with(msgs, RecvFlags::NONE)
@@ -313,31 +420,95 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::send(sys::borrow(self), msgs)
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    #[inline]
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| arena.send_on(*self, msgs, flags))
     }
 
     #[inline]
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_on(sys::borrow(self), msgs, flags))
+        pool::with(|arena| arena.recv_on(*self, msgs, flags))
     }
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_on(sys::borrow(self), RecvFlags::NONE)
+        batch.recv_on(*self, RecvFlags::NONE)
     }
 
     #[inline]
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.recv_on(sys::borrow(self), flags)
+        batch.recv_on(*self, flags)
+    }
+
+    #[inline]
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, each))
     }
 
     #[inline]
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| arena.send_iter_on(sys::borrow(self), msgs))
+        pool::with(|arena| arena.send_iter_on(*self, msgs))
     }
 
     #[inline]
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| arena.flush_on(sys::borrow(self), queue))
+        pool::with(|arena| arena.flush_on(*self, queue))
     }
 }
+
+/// Implements [`BatchSocket`] by the methods of another one.
+macro_rules! forward {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> $crate::socket::BatchSocket for $type {
+            $crate::socket::forward! { @methods |$this| $socket,
+                recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
+                send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
+                send_batch_with(msgs: &[$crate::send::msg::SendMsg<'_>], flags: $crate::sys::SendFlags);
+                recv_batch_with(msgs: &mut [$crate::recv::msg::RecvMsg<'_>], flags: $crate::sys::RecvFlags);
+                recv_into(batch: &mut $crate::recv::batch::RecvBatch);
+                recv_into_with(batch: &mut $crate::recv::batch::RecvBatch, flags: $crate::sys::RecvFlags);
+                recv_slices_dyn(
+                    buffers: &mut [std::io::IoSliceMut<'_>],
+                    flags: $crate::sys::RecvFlags,
+                    each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)
+                );
+                send_iter_dyn<'m>(msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>);
+                flush(queue: &mut $crate::send::queue::SendQueue);
+                send_each_dyn<'m>(
+                    msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>,
+                    on_error: &mut dyn FnMut(usize, std::io::Error)
+                );
+            }
+        }
+    };
+    (@methods |$this:ident| $socket:expr, $(
+        $method:ident $(<$life:lifetime>)? ($($arg:ident: $arg_type:ty),*);
+    )*) => {$(
+        #[inline]
+        fn $method $(<$life>)? (&self, $($arg: $arg_type),*) -> std::io::Result<usize> {
+            let $this = self;
+            $socket.$method($($arg),*)
+        }
+    )*};
+}
+pub(crate) use forward;
+
+macro_rules! forward_to_descriptor {
+    ([$($generics:tt)*] $type:ty) => {
+        forward!([$($generics)*] $type, |socket| sys::borrow(socket));
+    };
+}
+sys::for_datagram_sockets!(forward_to_descriptor);
+
+forward!([T: BatchSocket + ?Sized] &T, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Box<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Rc<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Arc<T>, |socket| (**socket));

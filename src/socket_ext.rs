@@ -1,18 +1,81 @@
 //! [`BatchSocketExt`]: the calls that take any iterator and any closure.
 
 use std::borrow::Borrow;
-use std::io;
+use std::io::{self, IoSliceMut};
 
+use crate::recv::datagram::Message;
 use crate::send::msg::SendMsg;
-use crate::socket::BatchSocket;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
+use crate::socket::{BatchSocket, Offer};
+use crate::sys::RecvFlags;
 
-/// Sends from iterators, on every [`BatchSocket`], `dyn BatchSocket` included.
+/// Sends from iterators and past errors, and receives into lent buffers, on every [`BatchSocket`],
+/// `dyn BatchSocket` included.
 ///
 /// A separate trait, since a method with type parameters cannot be called on `dyn BatchSocket`. Every
 /// `BatchSocket` implements it.
 ///
 /// Iterators may yield messages or references to them, so slices and arrays work as well.
 pub trait BatchSocketExt: BatchSocket {
+    /// Receives at least one message, and further waiting ones, each into one of `buffers`, and calls
+    /// `each` with the buffer's index and the message. Returns how many.
+    ///
+    /// For programs that lend buffers for each call, as QUIC stacks do: the buffers are all that they
+    /// need, and no [`RecvMsg`](crate::RecvMsg)s are made. Headers, addresses and control data are in the
+    /// thread's arena, so that [`Message::addr`], [`meta`](Message::meta) and the rest are to be read while
+    /// `each` runs. The payload stays in the buffer. Nothing is allocated.
+    ///
+    /// Messages come in the order in which they were received, into the first buffers in order. On an
+    /// [`Offload`](crate::Offload) a coalesced message fills one buffer:
+    /// [`segment_size`](crate::RecvMeta::segment_size) is the length of its datagrams, and
+    /// [`Message::datagrams`] yields them.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocketExt};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let taken = Ancillary::TOS.enable(&socket)?;
+    /// let mut memory = [[0; 1500]; 32];
+    /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    /// let mut transmits = Vec::with_capacity(32);
+    /// socket.recv_slices(&mut buffers, |_index, message| {
+    ///     transmits.push((message.addr(), message.len(), message.meta().ecn()));
+    /// })?;
+    /// for ((addr, len, ecn), buffer) in transmits.iter().zip(&memory) {
+    ///     println!("{:?} from {addr:?}, ECN {ecn:?}", &buffer[..*len]);
+    /// }
+    /// # assert_eq!((transmits[0].1, &memory[0][..5]), (5, &b"hello"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](BatchSocket::recv_batch); `each` was not called.
+    #[doc(alias = "recvmmsg")]
+    fn recv_slices(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        mut each: impl FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.recv_slices_dyn(buffers, RecvFlags::NONE, &mut each)
+    }
+
+    /// Like [`recv_slices`](Self::recv_slices), with flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv_slices`; `Unsupported` if the implementation has no flags.
+    fn recv_slices_with(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        mut each: impl FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.recv_slices_dyn(buffers, flags, &mut each)
+    }
+
     /// Sends messages from an iterator without collecting them, and returns how many the kernel
     /// accepted.
     ///
@@ -95,6 +158,84 @@ pub trait BatchSocketExt: BatchSocket {
     {
         self.send_each_dyn(&mut msgs.into_iter().map(|msg| *msg.borrow()), &mut on_error)
     }
+
+    /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with it
+    /// and its error, and drops it.
+    ///
+    /// Returns how many left the queue: sent, or reported to `on_error`. It stops early only if a
+    /// non-blocking socket accepts no more now; the others stay in the queue.
+    ///
+    /// A reported datagram was not sent, as in [`send_each`](Self::send_each), which says what is special
+    /// about `ConnectionRefused`.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, SendMsg, SendQueue};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// queue.push(&SendMsg::to(to, &[0; 70_000]))?;
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// let mut failed = Vec::new();
+    /// let n = socket.flush_each(&mut queue, |msg, _error| failed.push(msg.len()))?;
+    /// assert_eq!((n, queue.len(), &failed[..]), (3, 0, &[70_000][..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the socket does not accept the first datagram now; the queue is unchanged. Every
+    /// other error goes to `on_error`.
+    fn flush_each(
+        &self,
+        queue: &mut SendQueue,
+        mut on_error: impl FnMut(&SendMsg<'_>, io::Error),
+    ) -> io::Result<usize> {
+        let mut handled = 0;
+        let mut offer = Offer::new();
+        while !queue.is_empty() {
+            let before = queue.len();
+            let (offered, result) = if offer.is_most() {
+                (before, self.flush(queue).map(|_| before.saturating_sub(queue.len())))
+            } else {
+                let offered = before.min(offer.count());
+                (offered, send_first(self, queue, offered))
+            };
+            match result {
+                // Nothing sent and no error: an implementation that will not go on.
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return if handled == 0 { Err(error) } else { Ok(handled) };
+                }
+                result => {
+                    handled += offer.answered(offered, result, |error| {
+                        if let Some(front) = queue.front() {
+                            on_error(&front, error);
+                        }
+                        queue.discard_front();
+                    });
+                }
+            }
+        }
+        Ok(handled)
+    }
+}
+
+/// Sends up to `most` datagrams from the front of a queue.
+fn send_first<S: BatchSocket + ?Sized>(
+    socket: &S,
+    queue: &mut SendQueue,
+    most: usize,
+) -> io::Result<usize> {
+    let mut msgs = [SendMsg::new(&[]); Offer::MOST];
+    let mut count = 0;
+    for (msg, queued) in msgs[..most].iter_mut().zip(queue.stage()) {
+        *msg = queued.to_msg();
+        count += 1;
+    }
+    let sent = socket.send_batch(&msgs[..count])?.min(count);
+    queue.advance(sent);
+    Ok(sent)
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}

@@ -20,7 +20,7 @@ const BACKEND: Option<Backend> = None;
 #[test]
 fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
     for backend in [Backend::Mmsg, Backend::Msg] {
-        if let Err(error) = backend.select() {
+        if let Err(error) = backend.make_process_default() {
             common::skip("a closed descriptor", format_args!("{backend:?}: {error}"));
             continue;
         }

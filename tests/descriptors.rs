@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::descriptors::{Watched, pass};
 use common::recv::{memory, recv_msgs};
-use mmsg::{Backend, BatchSocket, ControlBuf, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
+use mmsg::control::ControlBuf;
+use mmsg::{Backend, BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
 
 /// Chosen by the test.
 const BACKEND: Option<Backend> = None;
@@ -111,7 +112,7 @@ fn d10_ten_thousand_messages_leave_no_descriptor_open() {
     let before = open();
     for i in 0..MESSAGES / ROUND {
         let backend = [Backend::Mmsg, Backend::Msg][i % 2];
-        backend.select().expect("Linux has both");
+        backend.make_process_default().expect("Linux has both");
         for _ in 0..ROUND {
             pass(&sender, b"data", &watched.as_fd(), DESCRIPTORS);
         }

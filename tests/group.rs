@@ -11,10 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use mmsg::{
-    Backend, BatchSocket, Field, RecvBatch, RecvFlags, ReusePortGroup, ReusePortGroupBuilder,
-    Spread,
-};
+use mmsg::group::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
+use mmsg::{Backend, BatchSocket, RecvBatch, RecvFlags};
 use socket2::Socket;
 
 use common::NET;

@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use mmsg::control::ControlBuf;
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Offload, RecvBatch, SendMeta,
-    SendMsg, SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMeta, SendMsg,
+    SendQueue,
 };
 use proptest::prelude::*;
 use socket2::SockRef;
@@ -39,7 +40,7 @@ fn receivers() -> io::Result<[Offload<UdpSocket>; RECEIVERS]> {
         socket.set_read_timeout(Some(Duration::from_secs(20)))?;
         // A socket that root may give more than the system's bound; others send less at a time.
         let _ = SockRef::from(&socket).set_recv_buffer_size(4 << 20);
-        Ancillary::TOS.enable(&socket)?;
+        Ancillary::TOS.require(&socket)?;
         Offload::builder().gro(gro).build(socket)
     };
     Ok([
@@ -102,7 +103,7 @@ enum Way {
 }
 
 fn check(specs: &[Spec], backend: Backend, way: Way) {
-    backend.select().expect("this platform has it");
+    backend.make_process_default().expect("this platform has it");
     let receivers = receivers().expect("loopback sockets");
     let sender_v4 =
         Offload::new(UdpSocket::bind("127.0.0.1:0").expect("a socket")).expect("loopback");
@@ -332,7 +333,7 @@ fn raw_control_messages_apply_to_every_datagram_of_a_gso_batch() {
     if !gso(&sender) {
         return;
     }
-    Ancillary::TOS.enable(receiver.get_ref()).expect("it is a UDP socket");
+    Ancillary::TOS.require(receiver.get_ref()).expect("it is a UDP socket");
     let mut control = ControlBuf::new();
     control.push(libc::IPPROTO_IP, libc::IP_TOS, &0x48i32.to_ne_bytes()).expect("there is space");
     let msgs = [SendMsg::to(to, b"one").with_control(&control); 3];

@@ -305,7 +305,7 @@ proptest! {
         });
         for backend in [Backend::Mmsg, Backend::Msg] {
             // The only test here that goes by the backend of the process.
-            backend.select().expect("this platform has it");
+            backend.make_process_default().expect("this platform has it");
             for way in 0..4 {
                 prop_assert_eq!(&by_trait(way, &sockets, &round, slot), &expected, "{:?}", backend);
             }

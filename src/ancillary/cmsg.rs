@@ -7,6 +7,7 @@ use crate::sys::Layout;
 use crate::sys::numbers::CmsgType;
 
 /// One control message: level, type and payload.
+#[doc(alias("cmsghdr", "cmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlMessage<'a> {
@@ -30,6 +31,7 @@ impl ControlMessage<'_> {
 ///
 /// Stops at the first malformed message: shorter than its header, or longer than the buffer. No bytes
 /// make it panic or read outside of the buffer.
+#[doc(alias("cmsghdr", "cmsg", "CMSG_NXTHDR", "CMSG_FIRSTHDR"))]
 #[derive(Clone)]
 pub struct ControlMessages<'a> {
     rest: &'a [u8],

@@ -16,7 +16,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// messages.
 ///
 /// ```
-/// use mmsg::ControlBuf;
+/// use mmsg::control::ControlBuf;
 ///
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, b"payload")?;
@@ -30,12 +30,13 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// ```compile_fail,E0505
 /// use std::os::fd::AsFd;
 /// let file = std::fs::File::open("/dev/null")?;
-/// let mut control = mmsg::ControlBuf::new();
+/// let mut control = mmsg::control::ControlBuf::new();
 /// control.push_fds(&[file.as_fd()])?;
 /// drop(file);
 /// println!("{control:?}");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias("cmsghdr", "cmsg", "msg_control"))]
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
     space: ControlSpace,
@@ -74,13 +75,18 @@ impl<'fd> ControlBuf<'fd> {
     ///
     /// `InvalidInput` if they do not fit in the rest of [`CONTROL_SPACE`], `Unsupported` on Windows;
     /// nothing is written.
+    #[doc(alias = "SCM_RIGHTS")]
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
-        let rights = numbers::RIGHTS.ok_or(io::ErrorKind::Unsupported)?;
+        let rights = numbers::RIGHTS.ok_or_else(|| {
+            let reason = "this platform has no SCM_RIGHTS";
+            io::Error::new(io::ErrorKind::Unsupported, reason)
+        })?;
         let mut numbers = [0; CONTROL_SPACE];
         let mut len = 0;
         for fd in fds {
             let number = sys::raw(*fd).to_ne_bytes();
-            let space = numbers.get_mut(len..len + number.len()).ok_or_else(no_space)?;
+            let space = numbers.get_mut(len..len + number.len());
+            let space = space.ok_or_else(|| no_space(size_of_val(&number) * fds.len()))?;
             space.copy_from_slice(&number);
             len += number.len();
         }
@@ -130,7 +136,7 @@ pub(crate) struct ControlSpace {
 impl ControlSpace {
     fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
         self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
-            .ok_or_else(no_space)?;
+            .ok_or_else(|| no_space(self.len + Layout::NATIVE.space(payload.len())))?;
         Ok(())
     }
 
@@ -143,7 +149,7 @@ impl ControlSpace {
     }
 
     /// All bytes, for the kernel to write.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; CONTROL_SPACE] {
         &mut self.bytes
     }
 
@@ -153,8 +159,8 @@ impl ControlSpace {
     }
 }
 
-fn no_space() -> io::Error {
-    let reason = "the control messages do not fit CONTROL_SPACE";
+fn no_space(needed: usize) -> io::Error {
+    let reason = format!("control messages take {needed} bytes of CONTROL_SPACE, {CONTROL_SPACE}");
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 

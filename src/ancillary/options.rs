@@ -10,8 +10,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 
 /// A set of metadata that the kernel can report for each message.
 ///
-/// [`enable`](Self::enable) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, and
-/// returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
+/// [`require`](Self::require) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, or
+/// fails; [`enable`](Self::enable) returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
 /// has space for all of it.
 ///
 /// For multicast groups, buffer sizes, address reuse and the like use
@@ -21,6 +21,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// ```
 /// use mmsg::Ancillary;
 /// let socket = std::net::UdpSocket::bind("[::]:0")?;
+/// # if cfg!(target_os = "linux") {
+/// Ancillary::DEST.require(&socket)?; // An error on a platform without it.
+/// # }
 /// let taken = (Ancillary::DEST | Ancillary::TOS).enable(&socket)?;
 /// if !taken.contains(Ancillary::TOS) {
 ///     eprintln!("no congestion information on this platform");
@@ -28,6 +31,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[must_use = "a member that is missing is no error: use `require`, or look at the members that are on"]
 pub struct Ancillary(u16);
 
 impl Ancillary {
@@ -35,38 +39,50 @@ impl Ancillary {
     pub const NONE: Self = Self(0);
     /// Destination address, own address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
     /// `IP_RECVDSTADDR`).
+    #[doc(alias("IP_PKTINFO", "IPV6_RECVPKTINFO", "IP_RECVDSTADDR", "pktinfo"))]
     pub const DEST: Self = Self(1);
     /// TOS byte or traffic class, ECN bits included (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    #[doc(alias("IP_RECVTOS", "IPV6_RECVTCLASS", "ECN", "DSCP"))]
     pub const TOS: Self = Self(1 << 1);
     /// Remaining time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    #[doc(alias("IP_RECVTTL", "IPV6_RECVHOPLIMIT", "TTL"))]
     pub const HOP_LIMIT: Self = Self(1 << 2);
     /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
     /// BSDs).
+    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP"))]
     pub const TIMESTAMP: Self = Self(1 << 3);
     /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
     /// socket; whether there are timestamps depends on the device and its driver's settings.
+    #[doc(alias = "SO_TIMESTAMPING")]
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
     /// truncates coalesced messages. Turning it off joins what is queued, since the kernel no longer
     /// reports where the datagrams of a coalesced message end: drain the socket first.
+    #[doc(alias = "UDP_GRO")]
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
+    #[doc(alias = "SO_RXQ_OVFL")]
     pub const DROPPED: Self = Self(1 << 6);
     /// The destination before a transparent proxy's redirection (`IP_RECVORIGDSTADDR`,
     /// `IPV6_RECVORIGDSTADDR`).
+    #[doc(alias("IP_RECVORIGDSTADDR", "IPV6_RECVORIGDSTADDR", "TPROXY"))]
     pub const ORIGINAL_DEST: Self = Self(1 << 7);
     /// New path MTUs (`IPV6_RECVPATHMTU`), on IPv6 sockets. For IPv4 they are in the error queue:
     /// [`ERRORS`](Self::ERRORS).
+    #[doc(alias = "IPV6_RECVPATHMTU")]
     pub const PATH_MTU: Self = Self(1 << 8);
     /// The packet filter's mark (`SO_RCVMARK`).
+    #[doc(alias("SO_RCVMARK", "SO_MARK"))]
     pub const MARK: Self = Self(1 << 9);
     /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
-    /// with [`drain_errors`](crate::drain_errors): until it is empty, `poll` and epoll report an error
+    /// with [`drain_errors`](crate::error_queue::drain_errors): until it is empty, `poll` and epoll report an error
     /// on the socket.
+    #[doc(alias("IP_RECVERR", "IPV6_RECVERR", "MSG_ERRQUEUE"))]
     pub const ERRORS: Self = Self(1 << 10);
     /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
     /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now), which must be drained as well. While it
     /// is on, an [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
+    #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -106,11 +122,48 @@ impl Ancillary {
     /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
     /// address to reply from. Enable before `bind` (with socket2) where that matters.
     ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let on = (Ancillary::TOS | Ancillary::MARK).enable(&socket)?;
+    /// if !on.contains(Ancillary::MARK) {
+    ///     eprintln!("no marks before Linux 5.19");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// An error about the socket itself, such as `EBADF`.
+    #[doc(alias = "setsockopt")]
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| now | option.on)
+    }
+
+    /// Turns the set on for `socket`, all of it.
+    ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// // New path MTUs are reported on IPv6 sockets only.
+    /// let error = Ancillary::PATH_MTU.require(&socket).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    /// assert!(error.to_string().contains("PATH_MTU"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` that names the members that are missing; the others are on then. An error about the
+    /// socket itself, such as `EBADF`.
+    #[doc(alias = "setsockopt")]
+    pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
+        let missing = self - self.enable(socket)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("not available on this platform or this socket: {missing:?}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
     /// Turns the set off for `socket`, and returns the members that the socket supports and that are
@@ -317,6 +370,7 @@ impl fmt::Debug for Ancillary {
 /// mmsg::TransmitClock::Monotonic.select(&socket)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias = "SO_TXTIME")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransmitClock {
@@ -337,13 +391,47 @@ impl TransmitClock {
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !sys::has_transmit_times(socket)? {
-            let reason = "the socket does not send by transmit times";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            return Err(unsupported("the socket does not send by transmit times"));
         }
-        let clock = match self {
+        sys::set_transmit_clock(socket, self.number())
+    }
+
+    /// What this clock shows now, in nanoseconds: a transmit time is this plus a delay.
+    ///
+    /// ```no_run
+    /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// TransmitClock::Monotonic.select(&socket)?;
+    /// let now = TransmitClock::Monotonic.now()?;
+    /// // A frame's packets, 200 microseconds apart.
+    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
+    /// let msgs = metas.map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
+    /// socket.send_batch(&msgs)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on platforms without transmit times.
+    #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
+    pub fn now(self) -> io::Result<u64> {
+        if numbers::TXTIME.is_none() {
+            return Err(unsupported("this platform has no transmit times"));
+        }
+        // 64 bits hold the nanoseconds of 584 years.
+        sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+    }
+
+    /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).
+    const fn number(self) -> i32 {
+        match self {
             Self::Monotonic => 1,
             Self::Tai => 11,
-        };
-        sys::set_transmit_clock(socket, clock)
+        }
     }
+}
+
+fn unsupported(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }

@@ -1,11 +1,13 @@
 //! Per-message options of a send.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Ecn, cmsg};
-use crate::sys::Layout;
 use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{CONTROL_SPACE, Layout};
 
 /// Options of one message to be sent.
 ///
@@ -23,42 +25,83 @@ use crate::sys::numbers::{self, CmsgType};
 #[non_exhaustive]
 pub struct SendMeta {
     /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own,
-    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6.
+    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6. If the kernel rejects it, the
+    /// message is sent without: [`Ecn::is_sent`] says so.
+    #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
     /// IPv4 destination. Linux, Android, macOS, the BSDs.
+    #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
     /// Index of the interface to send from. Linux, Android, macOS; the BSDs for IPv6.
+    #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android; others for IPv6.
+    #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// Length in bytes of the segments that the kernel splits the payload into; the last one may be
     /// shorter (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size.
     /// Linux 4.18, Android.
+    #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
     /// Linux 4.19, with a queueing discipline that supports it.
+    #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
+    /// The number of the datagram's send timestamp, in place of the running count
+    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
+    /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
+    #[doc(alias = "SCM_TS_OPT_ID")]
+    pub timestamp_id: Option<u32>,
 }
 
 const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
-/// Why a message's options cannot be encoded.
+/// Why a message's options cannot be encoded: which one, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unencodable {
-    /// An option is invalid.
-    Invalid,
-    /// This platform does not have the option.
-    Unsupported,
+    /// The time to live of an IPv4 datagram is 0.
+    NoHops,
+    /// The source address is not of the destination's family.
+    SourceFamily { source: IpAddr, v4: bool },
+    /// Options and control messages together are longer than the space for them.
+    TooLong { needed: usize },
+    /// This platform sends no control messages.
+    Control,
+    /// This platform does not have the option, for destinations of this family.
+    Unsupported { option: &'static str, v4: bool },
 }
 
-impl Unencodable {
-    /// The error that the send returns.
-    pub(crate) fn kind(self) -> io::ErrorKind {
-        match self {
-            Self::Invalid => io::ErrorKind::InvalidInput,
-            Self::Unsupported => io::ErrorKind::Unsupported,
+impl fmt::Display for Unencodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = |v4| if v4 { "IPv4" } else { "IPv6" };
+        match *self {
+            Self::NoHops => f.write_str("SendMeta::hop_limit is 0: IPv4 has 1 to 255"),
+            Self::SourceFamily { source, v4 } => {
+                write!(f, "SendMeta::source is {source}: the destination is {}", family(v4))
+            }
+            Self::TooLong { needed } => {
+                write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
+            }
+            Self::Control => f.write_str("this platform sends no control messages"),
+            Self::Unsupported { option, v4 } => {
+                write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
+            }
         }
+    }
+}
+
+impl Error for Unencodable {}
+
+impl Unencodable {
+    /// The error of a call whose first `sent` messages were sent. Only the error of the first message is
+    /// returned to the caller and allocates its text.
+    pub(crate) fn after(self, sent: usize) -> io::Error {
+        let kind = match self {
+            Self::Control | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::InvalidInput,
+        };
+        if sent == 0 { io::Error::new(kind, self) } else { kind.into() }
     }
 }
 
@@ -73,10 +116,12 @@ impl SendMeta {
             hop_limit: None,
             segment_size: None,
             transmit_time: None,
+            timestamp_id: None,
         }
     }
 
     /// Sets the ECN bits, and leaves the rest of `tos` as it is (initially 0).
+    #[doc(alias = "ECN")]
     #[must_use]
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
         let rest = match self.tos {
@@ -88,6 +133,7 @@ impl SendMeta {
     }
 
     /// Sets the TOS byte or traffic class, ECN bits included.
+    #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     #[must_use]
     pub const fn with_tos(mut self, tos: u8) -> Self {
         self.tos = Some(tos);
@@ -95,6 +141,7 @@ impl SendMeta {
     }
 
     /// Sets the source address.
+    #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo"))]
     #[must_use]
     pub const fn with_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
@@ -109,6 +156,7 @@ impl SendMeta {
     }
 
     /// Sets the time to live or hop limit.
+    #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     #[must_use]
     pub const fn with_hop_limit(mut self, hop_limit: u8) -> Self {
         self.hop_limit = Some(hop_limit);
@@ -116,6 +164,7 @@ impl SendMeta {
     }
 
     /// Sets the segment size in bytes.
+    #[doc(alias("UDP_SEGMENT", "GSO"))]
     #[must_use]
     pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
         self.segment_size = Some(segment_size);
@@ -123,9 +172,17 @@ impl SendMeta {
     }
 
     /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     #[must_use]
     pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
         self.transmit_time = Some(nanoseconds);
+        self
+    }
+
+    /// Sets the number of the datagram's send timestamp.
+    #[must_use]
+    pub const fn with_timestamp_id(mut self, id: u32) -> Self {
+        self.timestamp_id = Some(id);
         self
     }
 
@@ -137,10 +194,10 @@ impl SendMeta {
         raw: &[u8],
         space: &mut [u8],
     ) -> Result<usize, Unencodable> {
-        let mut writer = Writer { space, at: 0 };
+        let mut writer = Writer { space, at: 0, v4 };
         // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
         if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
-            writer.append(numbers::SEGMENT, &size.to_ne_bytes())?;
+            writer.append("segment_size", numbers::SEGMENT, &size.to_ne_bytes())?;
         }
         if v4 {
             self.encode_v4(&mut writer)?
@@ -148,7 +205,10 @@ impl SendMeta {
             self.encode_v6(&mut writer)?
         }
         if let Some(time) = self.transmit_time {
-            writer.append(numbers::TXTIME, &time.to_ne_bytes())?;
+            writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
+        }
+        if let Some(id) = self.timestamp_id {
+            writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
     }
@@ -156,14 +216,18 @@ impl SendMeta {
     fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            writer.append_small(numbers::SEND_TOS, tos)?;
+            writer.append_small("tos", numbers::SEND_TOS, tos)?;
         }
         if let Some(ttl) = self.hop_limit {
-            reject_if(ttl == 0)?;
-            writer.append(numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
+            if ttl == 0 {
+                return Err(Unencodable::NoHops);
+            }
+            writer.append("hop_limit", numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
-            Some(IpAddr::V6(_)) => return Err(Unencodable::Invalid),
+            Some(source @ IpAddr::V6(_)) => {
+                return Err(Unencodable::SourceFamily { source, v4: true });
+            }
             Some(IpAddr::V4(ip)) => Some(ip),
             None => None,
         };
@@ -172,26 +236,27 @@ impl SendMeta {
         }
         let ip = source.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
         if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
-            return writer.append(numbers::SEND_SRCADDR_V4, &ip);
+            return writer.append("source", numbers::SEND_SRCADDR_V4, &ip);
         }
         // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
         // ignores on send.
         let mut info = [0; 12];
         info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
         info[4..8].copy_from_slice(&ip);
-        writer.append(numbers::SEND_PKTINFO_V4, &info)
+        // Without these, a platform still has sources.
+        writer.append("interface", numbers::SEND_PKTINFO_V4, &info)
     }
 
     fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(tos) = self.tos {
-            writer.append(numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
+            writer.append("tos", numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
         if let Some(hops) = self.hop_limit {
-            writer.append(numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
+            writer.append("hop_limit", numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
-            Some(_) => return Err(Unencodable::Invalid),
+            Some(source) => return Err(Unencodable::SourceFamily { source, v4: false }),
             None if self.interface.is_none() => return Ok(()),
             None => Ipv6Addr::UNSPECIFIED,
         };
@@ -199,40 +264,51 @@ impl SendMeta {
         let mut info = [0; 20];
         info[..16].copy_from_slice(&ip.octets());
         info[16..].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
-        writer.append(numbers::SEND_PKTINFO_V6, &info)
+        let option = if self.source.is_some() { "source" } else { "interface" };
+        writer.append(option, numbers::SEND_PKTINFO_V6, &info)
     }
-}
-
-fn reject_if(wrong: bool) -> Result<(), Unencodable> {
-    if wrong { Err(Unencodable::Invalid) } else { Ok(()) }
 }
 
 /// Appends control messages to a buffer.
 struct Writer<'a> {
     space: &'a mut [u8],
     at: usize,
+    v4: bool,
 }
 
 impl Writer<'_> {
-    fn append(&mut self, ty: Option<CmsgType>, payload: &[u8]) -> Result<(), Unencodable> {
-        let ty = ty.ok_or(Unencodable::Unsupported)?;
+    /// Appends the control message of an option, a field of `SendMeta`.
+    fn append(
+        &mut self,
+        option: &'static str,
+        ty: Option<CmsgType>,
+        payload: &[u8],
+    ) -> Result<(), Unencodable> {
+        let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
         let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
-        self.at = end.ok_or(Unencodable::Invalid)?;
+        let needed = self.at + Layout::NATIVE.space(payload.len());
+        self.at = end.ok_or(Unencodable::TooLong { needed })?;
         Ok(())
     }
 
-    fn append_small(&mut self, ty: Option<CmsgType>, value: u8) -> Result<(), Unencodable> {
+    fn append_small(
+        &mut self,
+        option: &'static str,
+        ty: Option<CmsgType>,
+        value: u8,
+    ) -> Result<(), Unencodable> {
         if numbers::SEND_TOS_IS_A_BYTE {
-            self.append(ty, &[value])
+            self.append(option, ty, &[value])
         } else {
-            self.append(ty, &i32::from(value).to_ne_bytes())
+            self.append(option, ty, &i32::from(value).to_ne_bytes())
         }
     }
 
     /// Appends encoded messages after the last one's padding.
     fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
         let end = self.at + raw.len();
-        self.space.get_mut(self.at..end).ok_or(Unencodable::Invalid)?.copy_from_slice(raw);
+        let space = self.space.get_mut(self.at..end);
+        space.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
         Ok(end)
     }
 }

@@ -1,15 +1,19 @@
 //! The arena: storage for the headers of a batch, and the loop over system calls that moves one.
 
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
 
 use crate::engine::progress::Progress;
-use crate::recv::flags::RecvFlags;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::wire;
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, Direction, MAX_BATCH, RecvStorage, SendStorage,
-    numbers,
+    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
+    RecvStorage, SendFlags, SendStorage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram
@@ -27,8 +31,8 @@ const FLUSH_STEP: usize = 256;
 /// The engine behind [`BatchSocket`](crate::BatchSocket), for programs that manage the memory of
 /// headers themselves instead of using the thread's pool. It grows when a batch needs more than any
 /// before it, up to 1,024 messages (longer batches move in parts), and shrinks only by
-/// [`shrink_to`](Self::shrink_to). A message takes about 700 bytes, of which about 150 are touched if
-/// there is no control data.
+/// [`shrink_to`](Self::shrink_to). Sends and receives have memory of their own: a message takes about 700 bytes
+/// in each direction, of which up to 200 are touched if there is no control data.
 ///
 /// ```
 /// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
@@ -52,6 +56,7 @@ const FLUSH_STEP: usize = 256;
 /// std::thread::spawn(move || drop(arena));
 /// in_use.shrink_to(0);
 /// ```
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg"))]
 #[derive(Debug)]
 pub struct MmsgBuf {
     send: SendStorage,
@@ -123,7 +128,21 @@ impl MmsgBuf {
     ///
     /// Those of `BatchSocket::send_batch`.
     pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs)
+        self.send_with(socket, msgs, SendFlags::NONE)
+    }
+
+    /// Like [`send`](Self::send), with flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs, flags)
     }
 
     pub(crate) fn recv_on(
@@ -132,23 +151,55 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> io::Result<usize> {
+        self.recv_in_steps(socket, msgs.len(), flags, |arena, range, flags| {
+            arena.recv_step(socket, &mut msgs[range], flags)
+        })
+    }
+
+    /// Receives a message into each buffer, and gives each that came to `each`.
+    pub(crate) fn recv_slices_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.recv_in_steps(socket, buffers.len(), flags, |arena, range, flags| {
+            let backend = arena.backend();
+            let mut headers = arena.recv.wire();
+            let buffers = &mut buffers[range.clone()];
+            buffers.iter_mut().for_each(|buffer| headers.push_buffer(buffer));
+            let result = headers.recv(backend, socket, flags);
+            for (i, buffer) in buffers[..result.count].iter().enumerate() {
+                Message::with_row(buffer, arena.recv.row(i), |message| {
+                    each(range.start + i, message)
+                });
+            }
+            Ok(result)
+        })
+    }
+
+    /// Receives up to `most` messages by as many calls of `step` as it takes, each for a range of them.
+    fn recv_in_steps(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        most: usize,
+        flags: RecvFlags,
+        mut step: impl FnMut(&mut Self, Range<usize>, RecvFlags) -> io::Result<CallResult>,
+    ) -> io::Result<usize> {
         self.calls = 0;
-        let most = flags.most(msgs.len());
+        let most = flags.most(most);
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
             reach = reach.min(MAX_BATCH);
-            let end = most.min(progress.count + reach);
-            let space = &mut msgs[progress.count..end];
-            if let Err(error) = self.prepare(space) {
-                progress.stop(error)?;
-                break;
-            }
-            let offered = space.len();
-            let flags = progress.flags(flags);
-            let backend = self.backend();
-            let result = self.recv.recv(backend, socket, space, flags);
-            let added = progress.add(offered, result);
+            let range = progress.count..most.min(progress.count + reach);
+            let (offered, flags) = (range.len(), progress.flags(flags));
+            let result = self.recv.reserve(offered).and_then(|()| step(self, range, flags));
+            let added = match result {
+                Ok(result) => progress.add(offered, result),
+                Err(error) => progress.stop(error),
+            };
             self.calls = progress.calls;
             added?;
             reach *= GROWTH;
@@ -157,13 +208,32 @@ impl MmsgBuf {
         Ok(progress.count)
     }
 
-    /// Grows for these messages, and rejects all of them if the system would reject one. The system
-    /// would receive the messages before that one and return the error from the socket's next call.
-    fn prepare(&mut self, msgs: &[RecvMsg<'_>]) -> io::Result<()> {
+    /// Makes one call for these messages, and reads them back. Rejects all of them if the system would
+    /// reject one: it would receive the messages before that one and return the error from the socket's
+    /// next call.
+    fn recv_step(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<CallResult> {
         if !msgs.iter().all(RecvMsg::can_be_filled) {
             return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
         }
-        self.recv.reserve(msgs.len())
+        let backend = self.backend();
+        let mut headers = self.recv.wire();
+        msgs.iter_mut().for_each(|msg| msg.lend_to(&mut headers));
+        let result = headers.recv(backend, socket, flags);
+        let received = &mut msgs[..result.count];
+        for (i, msg) in received.iter_mut().enumerate() {
+            msg.read_back(self.recv.row(i));
+        }
+        for (i, fd) in self.recv.drain_fds() {
+            if let Some(msg) = received.get_mut(i) {
+                msg.push_fd(fd);
+            }
+        }
+        Ok(result)
     }
 
     #[inline]
@@ -171,15 +241,11 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, msgs.len())?;
-        self.send.reserve(msgs.len().min(MAX_BATCH))?;
-        while progress.goes_on() {
-            let left = msgs[progress.count..].iter();
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, left);
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.len())?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs.iter()), flags)?;
         Ok(progress.count)
     }
 
@@ -189,16 +255,8 @@ impl MmsgBuf {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin_iter(socket, msgs)?;
-        self.send.reserve(msgs.size_hint().0.clamp(ITER_STEP, MAX_BATCH))?;
-        while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send_from(backend, socket, msgs);
-            // Fewer than the capacity: the iterator is at its end.
-            if offered < self.send.capacity() {
-                progress.most = progress.count + offered;
-            }
-            progress.add(offered, result)?;
-        }
+        self.reserve(msgs.size_hint().0.max(ITER_STEP))?;
+        self.send_all(socket, &mut progress, &mut Source::new(msgs), SendFlags::NONE)?;
         Ok(progress.count)
     }
 
@@ -208,14 +266,41 @@ impl MmsgBuf {
         queue: &mut SendQueue,
     ) -> io::Result<usize> {
         let mut progress = Progress::begin(socket, Direction::Send, queue.len())?;
-        self.send.reserve(queue.len().min(FLUSH_STEP))?;
+        self.reserve(queue.len().min(FLUSH_STEP))?;
         while progress.goes_on() {
-            let backend = self.backend();
-            let (offered, result) = self.send.send(backend, socket, queue.stage());
-            queue.advance(result.count);
-            progress.add(offered, result)?;
+            let before = progress.count;
+            let result = self.send_all(
+                socket,
+                &mut progress,
+                &mut Source::new(queue.stage()),
+                SendFlags::NONE,
+            );
+            queue.advance(progress.count - before);
+            result?;
         }
         Ok(progress.count)
+    }
+
+    /// Sends messages until there are no more or the call is over.
+    #[inline]
+    fn send_all<'m, M: Outgoing<'m>>(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        progress: &mut Progress<'_>,
+        msgs: &mut Source<impl Iterator<Item = M>>,
+        flags: SendFlags,
+    ) -> io::Result<()> {
+        while progress.goes_on() && !msgs.is_empty() {
+            let backend = self.backend();
+            match wire(&mut self.send, socket, msgs, Limits::PLAIN) {
+                Ok(mut wired) => {
+                    let (offered, result) = wired.send_all(backend, socket, flags);
+                    progress.add(offered, result)?;
+                }
+                Err(error) => return progress.stop(error),
+            }
+        }
+        Ok(())
     }
 
     /// System calls that the last receive made.
@@ -241,7 +326,7 @@ impl MmsgBuf {
     ) -> io::Result<usize> {
         let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
         self.recv.reserve(msgs.len())?;
-        let result = self.recv.recv(self.backend(), socket, msgs, flags);
+        let result = self.recv_step(socket, msgs, flags)?;
         match result.error {
             Some(error) if result.count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
                 Err(error)

@@ -1,14 +1,9 @@
 //! The thread's pool of arenas.
 
 use std::cell::RefCell;
-use std::io;
 use std::mem;
 
 use crate::engine::arena::MmsgBuf;
-use crate::engine::deferred_error;
-use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
-use crate::sys::{self, BorrowedSocket, Direction};
 
 thread_local! {
     /// A stack, since an iterator that is being sent may itself send or receive. Boxed, so that taking
@@ -25,19 +20,6 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let arena = ARENAS.try_with(|arenas| arenas.borrow_mut().pop()).unwrap_or_default();
     let mut borrowed = Borrowed(Some(arena.unwrap_or_default()));
     call(borrowed.0.get_or_insert_default())
-}
-
-/// Sends messages with an arena of this thread. A single plain message needs none.
-#[inline]
-pub(crate) fn send(socket: BorrowedSocket<'_>, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-    if let [msg] = msgs {
-        if let Some(data) = msg.plain() {
-            return deferred_error::take(socket, Direction::Send)
-                .map_or_else(|| sys::send_plain(socket, msg.dest_ref(), data), Err)
-                .map(|()| 1);
-        }
-    }
-    with(|arena| arena.send_on(socket, msgs))
 }
 
 /// Frees this thread's arenas.

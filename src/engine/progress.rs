@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::engine::deferred_error;
-use crate::recv::flags::RecvFlags;
 use crate::send::msg::SendMsg;
+use crate::sys::RecvFlags;
 use crate::sys::{BorrowedSocket, CallResult, Direction};
 
 /// Adds up the system calls of one batch, and decides when it ends and what becomes of an error.

@@ -90,7 +90,7 @@ use crate::sys::{self, numbers};
 ///
 /// **A restart** without loss: the new process binds its group while the old one still runs, and the old
 /// one calls `leave_all` and receives the rest. To lose no *replies* either, hand the sockets themselves
-/// to the new process, over a Unix socket: see [`ControlBuf::push_fds`](crate::ControlBuf::push_fds).
+/// to the new process, over a Unix socket: see [`ControlBuf::push_fds`](crate::control::ControlBuf::push_fds).
 ///
 /// # Indices
 ///

@@ -13,7 +13,7 @@ use crate::sys::Instruction;
 /// QUIC, with connection IDs whose first byte is the index of the member that chose them:
 ///
 /// ```
-/// use mmsg::{Field, Spread};
+/// use mmsg::group::{Field, Spread};
 /// let is_long_header = Field::u8(0).masked(0x80);
 /// let spread = Spread::when(
 ///     is_long_header,
@@ -29,7 +29,7 @@ use crate::sys::Instruction;
 /// NetFlow version 9 in exact turns, by the sequence number of each exporter's datagrams:
 ///
 /// ```
-/// use mmsg::{Field, Spread};
+/// use mmsg::group::{Field, Spread};
 /// let spread = Spread::by(Field::u32(12));
 /// # let _ = spread;
 /// ```

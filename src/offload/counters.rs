@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::recv::datagram::Received;
 use crate::sys::{Rejection, Transferred};
 
 /// What an [`Offload`](crate::Offload) has sent and received so far.
@@ -21,10 +22,15 @@ pub struct Counters {
     /// Segments of these batches.
     pub sent_segments: u64,
     /// GSO batches that the kernel rejected because the device has no checksum offload (`EIO`) or the
-    /// socket no segmentation (`EOPNOTSUPP`). Each turned GSO off.
+    /// route no segmentation (`EOPNOTSUPP`). Each turned GSO off for its destination for a minute.
     pub rejected_unsupported: u64,
+    /// How often such rejections turned GSO off for the whole socket for a minute.
+    pub rejected_socket: u64,
     /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
     pub rejected_size: u64,
+    /// GSO batches that were not offered to the kernel, because it had rejected others like them. Their
+    /// datagrams were sent one by one.
+    pub not_offered: u64,
 
     /// Datagrams received; each segment of a coalesced message counts.
     pub received: u64,
@@ -70,7 +76,9 @@ impl Counters {
             sent_batches,
             sent_segments,
             rejected_unsupported,
+            rejected_socket,
             rejected_size,
+            not_offered,
             received,
             received_bytes,
             receive_calls,
@@ -85,7 +93,9 @@ impl Counters {
             ("sent_batches", sent_batches),
             ("sent_segments", sent_segments),
             ("rejected_unsupported", rejected_unsupported),
+            ("rejected_socket", rejected_socket),
             ("rejected_size", rejected_size),
+            ("not_offered", not_offered),
             ("received", received),
             ("received_bytes", received_bytes),
             ("receive_calls", receive_calls),
@@ -106,7 +116,9 @@ pub(super) struct Running {
     sent_batches: AtomicU64,
     sent_segments: AtomicU64,
     rejected_unsupported: AtomicU64,
+    rejected_socket: AtomicU64,
     rejected_size: AtomicU64,
+    not_offered: AtomicU64,
     received: AtomicU64,
     received_bytes: AtomicU64,
     receive_calls: AtomicU64,
@@ -120,6 +132,23 @@ pub(super) struct Running {
 pub(super) struct ReceivedTotals {
     pub(super) moved: Transferred,
     pub(super) truncated: usize,
+}
+
+impl ReceivedTotals {
+    /// Adds a message, of which `len` bytes are in its buffers.
+    pub(super) fn add(&mut self, received: Received, len: usize) {
+        self.moved.bytes += len;
+        self.truncated += usize::from(received.truncated());
+        self.moved.datagrams += match received.segment_size {
+            None => 1,
+            Some(size) => {
+                let segments = len.div_ceil(size.into()).max(1);
+                self.moved.batches += 1;
+                self.moved.segments += segments;
+                segments
+            }
+        };
+    }
 }
 
 fn add(counter: &AtomicU64, n: usize) {
@@ -145,6 +174,15 @@ impl Running {
         }
     }
 
+    pub(super) fn socket_rejected(&self) {
+        add(&self.rejected_socket, 1);
+    }
+
+    /// Counts a batch, if it was not offered to the kernel.
+    pub(super) fn not_offered(&self, was_not: bool) {
+        add(&self.not_offered, was_not.into());
+    }
+
     pub(super) fn received(
         &self,
         ReceivedTotals { moved, truncated }: ReceivedTotals,
@@ -167,7 +205,9 @@ impl Running {
             sent_batches: get(&self.sent_batches),
             sent_segments: get(&self.sent_segments),
             rejected_unsupported: get(&self.rejected_unsupported),
+            rejected_socket: get(&self.rejected_socket),
             rejected_size: get(&self.rejected_size),
+            not_offered: get(&self.not_offered),
             received: get(&self.received),
             received_bytes: get(&self.received_bytes),
             receive_calls: get(&self.receive_calls),

@@ -1,36 +1,39 @@
 //! Sending with GSO, and what becomes of a batch that the kernel rejects.
 
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
-use super::Offload;
+use super::routes::Scope;
+use super::state::{OffloadRef, OffloadState};
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
 use crate::events;
-use crate::offload::coalesce::{Limits, Source};
+use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
+use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection,
-    Transferred, WiredBatches,
+    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
+    Transferred,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
 const ITER_STEP: usize = 64;
 
-impl<S: AsSocket> Offload<S> {
+impl OffloadRef<'_> {
     /// Sends all messages of a slice.
     pub(super) fn send_slice(
         &self,
         arena: &mut MmsgBuf,
         msgs: &[SendMsg<'_>],
+        flags: SendFlags,
     ) -> io::Result<usize> {
         arena.reserve(msgs.len())?;
-        let mut call = Call::begin(self, msgs.len())?;
+        let mut call = Call { flags, ..Call::begin(self, msgs.len())? };
         call.send(arena, &mut Source::new(msgs.iter()))?;
         Ok(call.progress.count)
     }
@@ -42,7 +45,7 @@ impl<S: AsSocket> Offload<S> {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         arena.reserve(msgs.size_hint().0.max(ITER_STEP))?;
-        let progress = Progress::begin_iter(sys::borrow(&self.socket), msgs)?;
+        let progress = Progress::begin_iter(self.socket, msgs)?;
         let mut call = Call::new(self, progress);
         call.send(arena, &mut Source::new(msgs))?;
         Ok(call.progress.count)
@@ -67,25 +70,29 @@ impl<S: AsSocket> Offload<S> {
 }
 
 /// One call: who sends, how far it has come, and what the kernel has rejected in it.
-struct Call<'c, S> {
-    offload: &'c Offload<S>,
+struct Call<'c> {
+    offload: &'c OffloadState,
     socket: BorrowedSocket<'c>,
     progress: Progress<'c>,
     limits: Limits,
+    flags: SendFlags,
 }
 
-impl<'c, S: AsSocket> Call<'c, S> {
-    fn begin(offload: &'c Offload<S>, most: usize) -> io::Result<Self> {
-        let progress = Progress::begin(sys::borrow(&offload.socket), Direction::Send, most)?;
-        Ok(Self::new(offload, progress))
+impl<'c> Call<'c> {
+    fn begin(sender: &OffloadRef<'c>, most: usize) -> io::Result<Self> {
+        let progress = Progress::begin(sender.socket, Direction::Send, most)?;
+        Ok(Self::new(sender, progress))
     }
 
-    fn new(offload: &'c Offload<S>, progress: Progress<'c>) -> Self {
-        let socket = sys::borrow(&offload.socket);
+    fn new(sender: &OffloadRef<'c>, progress: Progress<'c>) -> Self {
+        let OffloadRef { state: offload, socket, .. } = *sender;
         // A GSO batch has one time of sending, and each datagram is to have its own.
-        let gso = offload.gso() && !ancillary::reports_send_times(socket);
-        let limits = if gso { Limits::NONE } else { Limits::NO_GSO };
-        Self { offload, socket, progress, limits }
+        let gso = sender.permits_gso() && !ancillary::reports_send_times(socket);
+        let limits = match gso {
+            true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
+            false => Limits::NO_GSO,
+        };
+        Self { offload, socket, progress, limits, flags: SendFlags::NONE }
     }
 
     /// Sends messages until there are no more or the call is over.
@@ -95,7 +102,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         msgs: &mut Source<impl Iterator<Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            match arena.send_storage().wire_batches(self.socket, msgs, self.limits) {
+            match wire(arena.send_storage(), self.socket, msgs, self.limits) {
                 Ok(mut wired) => self.send_wired(&mut wired)?,
                 Err(error) => return self.progress.stop(error),
             }
@@ -108,11 +115,13 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let mut at = 0;
         while at < wired.len() {
             let sent = self.take_partial(wired, at);
-            if sent > 0 || self.is_rejected(wired.batch(at)) {
+            let is_rejected = self.is_rejected(wired, at);
+            if sent > 0 || is_rejected {
+                self.offload.counters.not_offered(is_rejected);
                 self.send_segments(wired, at, sent).result?;
                 at += 1;
             } else {
-                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired.batch(*i)));
+                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired, *i));
                 at += self.send_whole(wired, at..end.unwrap_or(wired.len()))?;
             }
             if !self.progress.goes_on() {
@@ -120,19 +129,25 @@ impl<'c, S: AsSocket> Call<'c, S> {
             }
         }
         match wired.unsendable() {
-            Some(kind) => self.progress.add(1, CallResult::stopped(0, kind.into()).after(0)),
+            Some(error) => {
+                let error = error.after(self.progress.count);
+                self.progress.add(1, CallResult::stopped(0, error).after(0))
+            }
             None => Ok(()),
         }
     }
 
     /// Whether a batch is not to be offered to the kernel.
-    fn is_rejected(&self, batch: &GsoBatch) -> bool {
-        batch.is_segmented() && self.limits.reject(batch.segment)
+    fn is_rejected(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+        let (batch, health) = (wired.batch(at), &self.offload.health);
+        batch.is_segmented()
+            && (self.limits.reject(batch.segment)
+                || (health.any_rejects() && health.rejects(dest(wired, at))))
     }
 
     /// Whether a batch must be looked at before it goes with others.
-    fn stands_alone(&self, batch: &GsoBatch) -> bool {
-        self.is_rejected(batch) || (batch.is_callers() && self.offload.partial.any())
+    fn stands_alone(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+        self.is_rejected(wired, at) || (wired.batch(at).is_callers() && self.offload.partial.any())
     }
 
     /// Datagrams of a message with a segment size that an earlier call has sent.
@@ -152,9 +167,13 @@ impl<'c, S: AsSocket> Call<'c, S> {
         range: Range<usize>,
     ) -> io::Result<usize> {
         let offered = range.len();
-        let step = wired.send(Backend::current(), self.socket, range.clone());
+        let step = wired.send(Backend::current(), self.socket, range.clone(), self.flags);
         let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
-        self.offload.counters.sent(sent.clone().collect(), step.calls);
+        let moved: Transferred = sent.clone().collect();
+        self.offload.counters.sent(moved, step.calls);
+        if moved.batches > 0 && self.offload.health.any_rejects() {
+            self.offload.health.accept();
+        }
         let messages = sent.map(|batch| batch.messages).sum();
         self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
         if step.count == offered {
@@ -187,9 +206,7 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
             Some(rejection) if datagrams > 0 => {
-                let (batch, off) = (wired.batch(at), rejection == Rejection::Unsupported);
-                events::gso_rejected(error, batch.segment, off);
-                self.note_rejection(rejection, batch);
+                self.note_rejection(rejection, error, wired, at);
             }
             None if reported_once && !theirs => {
                 deferred_error::defer(self.socket, Direction::Send, error);
@@ -199,17 +216,30 @@ impl<'c, S: AsSocket> Call<'c, S> {
         result
     }
 
-    fn note_rejection(&mut self, rejection: Rejection, batch: &GsoBatch) {
+    fn note_rejection(
+        &mut self,
+        rejection: Rejection,
+        error: &io::Error,
+        wired: &WiredBatches<'_>,
+        at: usize,
+    ) {
+        let segment = wired.batch(at).segment;
         self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
-                self.offload.gso.store(false, Ordering::Relaxed);
-                self.limits = Limits::NO_GSO;
+                let scope = self.offload.health.reject(dest(wired, at));
+                let off_for = if scope == Scope::Socket { "socket" } else { "destination" };
+                events::gso_rejected(error, segment, Some(off_for));
+                if scope == Scope::Socket {
+                    self.offload.counters.socket_rejected();
+                    self.limits = Limits::NO_GSO;
+                }
             }
             // One flow's segments may be too long for its route, and others' not. What it costs to
             // find out is paid once a call.
             Rejection::Size => {
-                self.limits.rejected_len = self.limits.rejected_len.min(batch.segment);
+                events::gso_rejected(error, segment, None);
+                self.limits.rejected_len = self.limits.rejected_len.min(segment);
             }
         }
     }
@@ -225,7 +255,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
         }
         let mut sent = first;
         let step = loop {
-            let (offered, step) = wired.send_segments(Backend::current(), self.socket, at, sent);
+            let backend = Backend::current();
+            let (offered, step) = wired.send_segments(backend, self.socket, at, sent, self.flags);
             let bytes = batch.offset(sent + step.count) - batch.offset(sent);
             let moved = Transferred { datagrams: step.count, bytes, ..Transferred::default() };
             self.offload.counters.sent(moved, step.calls);
@@ -293,6 +324,11 @@ struct Sent {
     errno: Option<i32>,
     /// Of the whole call.
     result: io::Result<()>,
+}
+
+/// Where a batch goes, unless to the peer of a connected socket.
+fn dest(wired: &WiredBatches<'_>, at: usize) -> Option<SocketAddr> {
+    sys::socket_addr(wired.memory(at).name)
 }
 
 fn errno(step: &CallResult) -> Option<i32> {

@@ -1,31 +1,22 @@
 //! Segmentation offload: many datagrams in one pass through the kernel's network stack.
 
-pub(crate) mod coalesce;
 mod counters;
+mod environment;
 mod gso;
+mod health;
 mod partial;
+mod release;
+mod routes;
+mod state;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use counters::Counters;
+pub use health::GsoStatus;
+pub use state::{OffloadRef, OffloadState};
 
-use crate::ancillary::{self, Ancillary};
-use crate::engine::pool;
-use crate::events;
-use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Received;
-use crate::recv::flags::RecvFlags;
-use crate::recv::msg::RecvMsg;
-use crate::send::msg::SendMsg;
-use crate::send::queue::SendQueue;
-use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, numbers};
-use counters::{ReceivedTotals, Running};
-use partial::PartialSends;
-
-/// The longest UDP payload (RFC 768), and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
+use crate::socket::{BatchSocket, forward};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
 /// A socket that sends with GSO and receives with GRO.
 ///
@@ -74,9 +65,25 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. Set the socket option `IP_MTU_DISCOVER` to `IP_PMTUDISC_PROBE` or
-/// `IP_PMTUDISC_DO`, and all leave with the bit; to `IP_PMTUDISC_DONT`, and none does. QUIC sets
-/// `IP_PMTUDISC_PROBE`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
+/// [`Never`](crate::options::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::options::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
+///
+/// # When GSO is off
+///
+/// [`gso_status`](Self::gso_status) gives the reason, [`counters`](Self::counters) how often.
+///
+/// - The program turns it off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
+/// - The environment variable `MMSG_GSO` turns it off for the whole process if it is 0, whatever the
+///   program says. If it is 1, the release of the kernel does not matter. `MMSG_GRO` turns GRO off if it
+///   is 0. Any other value means nothing. Both are read once, when the first socket is wrapped.
+/// - It is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
+///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
+///   host runs: if throughput collapses there, try `MMSG_GSO=0`.
+/// - A destination whose path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) gets single datagrams for a minute;
+///   other destinations stay as they are. The last 32 such addresses are remembered, in memory that is
+///   allocated with the first. If four destinations reject, and no batch was accepted in between, or
+///   if the socket is connected, it is off for the whole socket for a minute.
 ///
 /// # Options that change what GSO sends
 ///
@@ -97,13 +104,11 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// # Platforms
 ///
 /// Linux and Android. Elsewhere it works like the plain socket, and counts.
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
-    gso: AtomicBool,
-    gro: AtomicBool,
-    counters: Running,
-    partial: PartialSends,
+    state: OffloadState,
 }
 
 impl<S: AsSocket> Offload<S> {
@@ -117,37 +122,15 @@ impl<S: AsSocket> Offload<S> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Whether sends are segmented by the kernel.
-    #[must_use]
-    pub fn gso(&self) -> bool {
-        self.gso.load(Ordering::Relaxed)
-    }
-
-    /// Whether coalesced messages may be received.
-    #[must_use]
-    pub fn gro(&self) -> bool {
-        self.gro.load(Ordering::Relaxed)
-    }
-
-    /// Turns GSO on or off, at any time, and returns whether it is on. It turns on only if the kernel
-    /// has it and neither `UDP_SEGMENT` nor `UDP_CORK` is set on the socket.
-    ///
-    /// GSO turns itself off when the kernel reports that the route to a destination cannot do it,
-    /// because the device has no checksum offload, for example.
+    /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
+    /// says why not. Forgets which destinations rejected GSO batches.
     pub fn set_gso(&self, on: bool) -> bool {
-        let socket = sys::borrow(&self.socket);
-        ancillary::look_for_send_times(socket);
-        let asked = on;
-        let on = asked && sys::has_segmentation(socket);
-        if asked && !on {
-            events::gso_unavailable();
-        }
-        self.gso.store(on, Ordering::Relaxed);
-        on
+        self.lend().set_gso(on)
     }
 
-    /// Turns GRO on or off, at any time, and returns whether it is on. Datagrams that were queued before
-    /// it was turned on stay as they are.
+    /// Turns GRO on or off, at any time, and returns whether it is on. It does not turn on if the
+    /// environment variable `MMSG_GRO` is 0. Datagrams that were queued before it was turned on stay as
+    /// they are.
     ///
     /// It stays on, and the result is `Ok(true)`, while the socket holds anything: without it the kernel
     /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
@@ -157,41 +140,50 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
-        self.gro.store(on, Ordering::Relaxed);
-        Ok(on)
+        self.lend().set_gro(on)
     }
 
-    fn enable_gro(&self) -> io::Result<bool> {
-        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
-    }
-
-    /// Turns GRO off, if that joins nothing. Gives whether it is on.
-    fn disable_gro(&self) -> io::Result<bool> {
-        let socket = sys::borrow(&self.socket);
-        let was_on = self.socket_has_gro();
-        if was_on && sys::has_arrivals(socket) {
-            return Ok(true);
-        }
-        Ancillary::GRO.disable(&self.socket)?;
-        // A coalesced message may have come in between.
-        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
-    }
-
-    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
-    fn socket_has_gro(&self) -> bool {
-        match sys::option(sys::borrow(&self.socket), numbers::RECV_GRO) {
-            Ok(value) => value != 0,
-            Err(_) => self.gro(),
-        }
+    /// The socket and its state, borrowed: a [`BatchSocket`] for any `S`.
+    ///
+    /// For a call that does not wait, on an `Offload` of tokio's sockets, within their `try_io`.
+    #[must_use]
+    pub fn lend(&self) -> OffloadRef<'_> {
+        self.state.on_own(sys::borrow(&self.socket))
     }
 }
 
 impl<S> Offload<S> {
+    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.state.gso()
+    }
+
+    /// Whether sends are segmented by the kernel, or why not.
+    #[must_use]
+    pub fn gso_status(&self) -> GsoStatus {
+        self.state.gso_status()
+    }
+
+    /// Whether coalesced messages may be received.
+    #[must_use]
+    pub fn gro(&self) -> bool {
+        self.state.gro()
+    }
+
+    /// The most datagrams that a GSO batch can have now: 64 or what
+    /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
+    ///
+    /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        self.state.max_segments()
+    }
+
     /// What has been sent and received so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters.snapshot()
+        self.state.counters()
     }
 
     /// The socket, for its options or to wait for readiness. It cannot be exchanged for another one,
@@ -216,6 +208,18 @@ impl<S> Offload<S> {
     }
 }
 
+impl OffloadState {
+    /// Turns on GSO and GRO, as far as the kernel has them for this socket. [`Offload::builder`] and
+    /// [`build_state`](OffloadBuilder::build_state) choose among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Offload::new`].
+    pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
+        Offload::<()>::builder().build_state(socket)
+    }
+}
+
 impl Offload<()> {
     /// Chooses what to turn on.
     ///
@@ -227,7 +231,7 @@ impl Offload<()> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
-        OffloadBuilder { gso: true, gro: true }
+        OffloadBuilder { gso: true, force_gso: false, max_segments: MAX_SEGMENTS, gro: true }
     }
 }
 
@@ -236,6 +240,8 @@ impl Offload<()> {
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
     gso: bool,
+    force_gso: bool,
+    max_segments: usize,
     gro: bool,
 }
 
@@ -243,6 +249,43 @@ impl OffloadBuilder {
     /// Sets whether the kernel segments sends.
     pub const fn gso(mut self, on: bool) -> Self {
         self.gso = on;
+        self
+    }
+
+    /// Sets whether to use GSO also on the kernel releases that damage GSO batches, Linux 7.0.0 to 7.1.4.
+    /// For a kernel that is known to have the mending commits: distributions add them to older releases.
+    ///
+    /// ```
+    /// use mmsg::offload::GsoStatus;
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().force_gso(true).build(socket)?;
+    /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn force_gso(mut self, on: bool) -> Self {
+        self.force_gso = on;
+        self
+    }
+
+    /// Sets how many messages form a GSO batch at most, 1 to 64, which is the default.
+    ///
+    /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
+    /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
+    /// everywhere. A message with a [segment size](crate::SendMeta::segment_size) of its own goes as it is.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().max_segments(10).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn max_segments(mut self, most: usize) -> Self {
+        self.max_segments = match most {
+            0 => 1,
+            1..=MAX_SEGMENTS => most,
+            _ => MAX_SEGMENTS,
+        };
         self
     }
 
@@ -260,113 +303,29 @@ impl OffloadBuilder {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
-        if let Some(option) = sys::conflicting_option(sys::borrow(&socket)) {
-            let message = format!("{option} is set on the socket, which Offload cannot respect");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        let state = self.build_state(&socket)?;
+        Ok(Offload { socket, state })
+    }
+
+    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
+    /// lend the socket for each call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build).
+    pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
+        let socket = sys::borrow(socket);
+        if let Some((option, value)) = sys::conflicting_option(socket) {
+            let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let offload = Offload {
-            socket,
-            gso: AtomicBool::new(false),
-            gro: AtomicBool::new(false),
-            counters: Running::default(),
-            partial: PartialSends::default(),
-        };
-        offload.set_gso(self.gso);
-        offload.set_gro(self.gro)?;
-        Ok(offload)
+        let state = OffloadState::off(socket, self.force_gso, self.max_segments);
+        let lent = state.on_own(socket);
+        lent.set_gso(self.gso);
+        lent.set_gro(self.gro)?;
+        Ok(state)
     }
 }
 
-impl<S: AsSocket> BatchSocket for Offload<S> {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_batch_with(msgs, RecvFlags::NONE)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs))
-    }
-
-    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
-        let socket = sys::borrow(&self.socket);
-        let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_on(socket, msgs, flags);
-            (result, arena.calls())
-        });
-        let count = result.as_ref().map_or(0, |count| *count);
-        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
-        self.count_received(flags, received, calls);
-        result
-    }
-
-    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.recv_into_with(batch, RecvFlags::NONE)
-    }
-
-    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.clear();
-        self.check_capacity(flags, || Some(batch.slot_len()))?;
-        let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(flags, batch.received(), batch.calls());
-        result
-    }
-
-    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| self.send_from(arena, msgs))
-    }
-
-    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| self.send_queue(arena, queue))
-    }
-}
-
-impl<S: AsSocket> Offload<S> {
-    /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
-    /// and is allowed.
-    fn check_capacity(
-        &self,
-        flags: RecvFlags,
-        smallest: impl FnOnce() -> Option<usize>,
-    ) -> io::Result<()> {
-        if flags.contains(RecvFlags::PEEK) {
-            return Ok(());
-        }
-        match smallest() {
-            // Another descriptor of the socket may have turned it on: only the socket knows.
-            Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
-                let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
-                );
-                Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<S> Offload<S> {
-    fn count_received(
-        &self,
-        flags: RecvFlags,
-        received: impl Iterator<Item = (Received, usize)>,
-        calls: usize,
-    ) {
-        let mut totals = ReceivedTotals::default();
-        // A later receive counts what a peek shows.
-        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        for (received, len) in received.take(most) {
-            totals.moved.bytes += len;
-            totals.truncated += usize::from(received.truncated());
-            totals.moved.datagrams += match received.segment_size {
-                None => 1,
-                Some(size) => {
-                    let segments = len.div_ceil(size.into()).max(1);
-                    totals.moved.batches += 1;
-                    totals.moved.segments += segments;
-                    segments
-                }
-            };
-        }
-        self.counters.received(totals, calls);
-    }
-}
+sys::lend_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
+forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.lend());

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::ancillary::{ControlMessages, RecvMeta, SendMeta};
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
-use crate::sys::RawAddrRef;
+use crate::sys::{RawAddrRef, RecvResult, Row, UnixAddr};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +59,41 @@ impl Truncation {
 }
 
 impl Received {
-    pub(crate) const NONE: Self = Self::plain(0);
+    pub(crate) const NONE: Self =
+        Self { reported: 0, segment_size: None, truncation: Truncation::NONE, has_meta: false };
 
-    /// A whole message without control data.
+    /// What the system reported, with the metadata decoded from the control data, if there is any;
+    /// `from_inet` returns whether the source is an Internet address.
     #[inline]
-    pub(crate) const fn plain(len: usize) -> Self {
-        Self { reported: len, segment_size: None, truncation: Truncation::NONE, has_meta: false }
+    pub(crate) fn new(
+        result: &RecvResult,
+        meta: Option<&RecvMeta>,
+        from_inet: impl FnOnce() -> bool,
+    ) -> Self {
+        let segment_size = meta.and_then(|meta| meta.segment_size).filter(|size| *size > 0);
+        let control = result.control_truncated;
+        let truncation = Truncation {
+            data: result.truncated,
+            control,
+            // Only Internet sockets coalesce, and their messages have a source.
+            segment_size: control && segment_size.is_none() && from_inet(),
+        };
+        Self { reported: result.len, segment_size, truncation, has_meta: meta.is_some() }
     }
 
     /// The message's full length, of which `len` bytes are in the buffers.
     pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
         (!self.truncation.data || self.reported > len).then_some(self.reported)
+    }
+
+    /// What the message's last datagram lacks, at least, if `len` bytes are in the buffers.
+    #[inline]
+    fn missing(&self, len: usize) -> Missing {
+        match self.full_len(len) {
+            _ if !self.truncated() => Missing::NOTHING,
+            Some(full_len) if !self.truncation.segment_size => Missing(full_len - len),
+            _ => Missing::UNKNOWN,
+        }
     }
 
     #[inline]
@@ -80,6 +104,33 @@ impl Received {
     #[inline]
     pub(crate) fn control_truncated(&self) -> bool {
         self.truncation.control
+    }
+}
+
+/// How many bytes a message or a datagram lacks at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missing(usize);
+
+impl Missing {
+    const NOTHING: Self = Self(0);
+    /// More than none, and the system did not report how many.
+    const UNKNOWN: Self = Self(usize::MAX);
+
+    #[inline(always)]
+    fn is_truncated(self) -> bool {
+        self != Self::NOTHING
+    }
+
+    /// The length before truncation, if `len` bytes are left.
+    #[inline]
+    fn full_len(self, len: usize) -> Option<usize> {
+        (self != Self::UNKNOWN).then(|| len + self.0)
+    }
+
+    /// What a segment of `len` bytes lacks that ends the message: no more than makes it whole.
+    #[inline(always)]
+    fn of_last(self, len: usize, segment: usize) -> Self {
+        if self == Self::UNKNOWN { self } else { Self(self.0.min(segment - len)) }
     }
 }
 
@@ -98,8 +149,10 @@ pub(crate) fn reply<'d>(
     Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
 }
 
-/// A message in a [`RecvBatch`](crate::RecvBatch): a single datagram or a coalesced message, with its
-/// metadata.
+/// A received message: a single datagram or a coalesced message, with its metadata.
+///
+/// [`RecvBatch::messages`](crate::RecvBatch::messages) yields them, and
+/// [`recv_slices`](crate::BatchSocketExt::recv_slices) gives one for each buffer that it fills.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
@@ -119,8 +172,38 @@ impl<'a> Message<'a> {
         Self { parts, source, received, meta }
     }
 
+    /// Calls `then` with the message that a receive left in `buffer`.
+    #[inline]
+    pub(crate) fn with_row<R>(
+        buffer: &'a [u8],
+        row: Row<'a>,
+        then: impl FnOnce(Message<'_>) -> R,
+    ) -> R {
+        let result = row.result();
+        let decoded = (result.control_len > 0).then(|| RecvMeta::decode(row.control()));
+        let meta = decoded.as_ref();
+        let received = Received::new(&result, meta, || row.source().get().is_some());
+        let data = Parts::one(&buffer[..buffer.len().min(result.len)]);
+        then(Message::new(data, row.source(), received, Meta::new(meta, row.control())))
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether it has no bytes; an empty datagram is delivered like any other.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.parts.len() == 0
+    }
+
     /// The bytes received.
     #[must_use]
+    #[inline]
     pub fn data(&self) -> &'a [u8] {
         self.parts.head()
     }
@@ -136,6 +219,12 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.get()
+    }
+
+    /// The source address on a Unix socket (see [`Datagram::unix_addr`]).
+    #[must_use]
+    pub fn unix_addr(&self) -> Option<UnixAddr<'a>> {
+        self.source.unix()
     }
 
     /// The message's metadata.
@@ -169,6 +258,10 @@ impl<'a> Message<'a> {
         self.received.control_truncated()
     }
 
+    pub(crate) fn received(&self) -> Received {
+        self.received
+    }
+
     /// All control messages. The numbers of received descriptors read as -1 (see
     /// [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
     #[must_use]
@@ -190,14 +283,24 @@ pub struct Datagram<'a> {
     parts: Parts<'a>,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
-    truncated: bool,
+    missing: Missing,
 }
 
 impl<'a> Datagram<'a> {
     /// A single datagram that is not truncated.
     #[inline(always)]
     pub(crate) fn whole(data: &'a [u8], source: RawAddrRef<'a>, meta: Meta<'a>) -> Self {
-        Self { parts: Parts::one(data), source, meta, truncated: false }
+        Self::new(data, source, meta, Missing::NOTHING)
+    }
+
+    #[inline(always)]
+    pub(crate) fn new(
+        data: &'a [u8],
+        source: RawAddrRef<'a>,
+        meta: Meta<'a>,
+        missing: Missing,
+    ) -> Self {
+        Self { parts: Parts::one(data), source, meta, missing }
     }
 
     /// Length in bytes.
@@ -233,6 +336,44 @@ impl<'a> Datagram<'a> {
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.get()
+    }
+
+    /// The source address on a Unix socket. `None` if it is an Internet address.
+    ///
+    /// A sender without a name is [`UnixAddr::Unnamed`], as is a source that the system did not report. A
+    /// datagram received into a [`RecvMsg`](crate::RecvMsg) has a Unix address only if that
+    /// [has memory for it](crate::RecvMsg::with_unix_addr).
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, RecvBatch, UnixAddr};
+    /// use std::os::unix::net::UnixDatagram;
+    /// # let dir = std::env::temp_dir().join(format!("mmsg-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&dir)?;
+    /// # let (server_path, client_path) = (dir.join("server"), dir.join("client"));
+    /// let server = UnixDatagram::bind(&server_path)?;
+    /// let client = UnixDatagram::bind(&client_path)?;
+    /// client.send_to(b"hello", &server_path)?;
+    ///
+    /// let mut batch = RecvBatch::new(8, 1500);
+    /// server.recv_into(&mut batch)?;
+    /// let datagram = batch.iter().next().expect("one was received");
+    /// assert_eq!(datagram.unix_addr(), Some(UnixAddr::Path(&client_path)));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[doc(alias = "sockaddr_un")]
+    pub fn unix_addr(&self) -> Option<UnixAddr<'a>> {
+        self.source.unix()
+    }
+
+    /// The datagram's length in bytes before truncation; `None` if it was truncated and the system did
+    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    #[must_use]
+    pub fn full_len(&self) -> Option<usize> {
+        self.missing.full_len(self.len())
     }
 
     /// The datagram's metadata; the segments of a coalesced message share it.
@@ -271,7 +412,7 @@ impl<'a> Datagram<'a> {
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
-        self.truncated
+        self.missing.is_truncated()
     }
 }
 
@@ -285,14 +426,55 @@ impl<'a> Datagram<'a> {
 pub struct Datagrams<'a> {
     /// The bytes not yielded yet.
     rest: Parts<'a>,
-    /// Whether another datagram follows; an empty message yields one.
-    more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
+    split: Split,
+}
+
+/// Where a message is split into its datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    /// Whether another datagram follows; an empty message yields one.
+    more: bool,
     /// Length of each segment but the last.
     segment: usize,
-    /// Whether the end of the message is missing, so that its last datagram is incomplete or empty.
-    is_truncated: bool,
+    /// What the end of the message lacks: its last datagram is incomplete or empty.
+    missing: Missing,
+}
+
+impl Split {
+    /// Also returns the bytes of the message that are split: none if the datagram boundaries are unknown.
+    #[inline]
+    pub(crate) fn new(received: &Received, len: usize) -> (Self, usize) {
+        let segment = received.segment_size.map_or(usize::MAX, usize::from);
+        let split = Self { more: true, segment, missing: received.missing(len) };
+        (split, if received.truncation.segment_size { 0 } else { len })
+    }
+
+    /// The length of the next datagram, if `left` bytes are left, and what it lacks.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, left: usize) -> Option<(usize, Missing)> {
+        if !self.more {
+            return None;
+        }
+        let len = self.segment.min(left);
+        // In a truncated message another datagram follows a whole segment even if no bytes are left.
+        let is_truncated = self.missing.is_truncated();
+        self.more = left > len || (is_truncated && len == self.segment);
+        let ends = is_truncated && !self.more;
+        let missing = if ends { self.missing.of_last(len, self.segment) } else { Missing::NOTHING };
+        Some((len, missing))
+    }
+
+    /// Datagrams to come, if `left` bytes are left.
+    #[inline]
+    pub(crate) fn count(&self, left: usize) -> usize {
+        match (self.more, self.missing.is_truncated()) {
+            (false, _) => 0,
+            (true, false) => left.div_ceil(self.segment).max(1),
+            (true, true) => left / self.segment + 1,
+        }
+    }
 }
 
 impl<'a> Datagrams<'a> {
@@ -303,9 +485,9 @@ impl<'a> Datagrams<'a> {
         received: &Received,
         meta: Meta<'a>,
     ) -> Self {
-        let segment = received.segment_size.map_or(usize::MAX, usize::from);
-        let rest = if received.truncation.segment_size { Parts::default() } else { parts };
-        Self { rest, more: true, source, meta, segment, is_truncated: received.truncated() }
+        let (split, len) = Split::new(received, parts.len());
+        let rest = if len == 0 { Parts::default() } else { parts };
+        Self { rest, source, meta, split }
     }
 }
 
@@ -317,30 +499,24 @@ impl<'a> Datagrams<'a> {
 pub(crate) struct Segments<'a> {
     rest: &'a [u8],
     /// This and the following fields are those of [`Datagrams`].
-    more: bool,
     source: RawAddrRef<'a>,
     meta: Meta<'a>,
-    segment: usize,
-    is_truncated: bool,
+    split: Split,
 }
 
 impl<'a> Segments<'a> {
     /// The rest of datagrams in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
-        let &Datagrams { rest, more, source, meta, segment, is_truncated } = datagrams;
-        Self { rest: rest.head(), more, source, meta, segment, is_truncated }
+        let &Datagrams { rest, source, meta, split } = datagrams;
+        Self { rest: rest.head(), source, meta, split }
     }
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
-        if !self.more {
-            return None;
-        }
-        let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let (data, rest) = self.rest.split_at(len);
         self.rest = rest;
-        self.more = has_more(rest.len(), data.len() == self.segment, self.is_truncated);
-        let truncated = self.is_truncated && !self.more;
-        Some(Datagram { truncated, ..Datagram::whole(data, self.source, self.meta) })
+        Some(Datagram::new(data, self.source, self.meta, missing))
     }
 
     /// Bytes left.
@@ -354,31 +530,16 @@ impl<'a> Iterator for Datagrams<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        if !self.more {
-            return None;
-        }
-        let parts = self.rest.split_to(self.segment);
-        self.more = has_more(self.rest.len(), parts.len() == self.segment, self.is_truncated);
-        let truncated = self.is_truncated && !self.more;
-        Some(Datagram { parts, source: self.source, meta: self.meta, truncated })
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let parts = self.rest.split_to(len);
+        Some(Datagram { parts, source: self.source, meta: self.meta, missing })
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = match (self.more, self.is_truncated) {
-            (false, _) => 0,
-            (true, false) => self.rest.len().div_ceil(self.segment).max(1),
-            (true, true) => self.rest.len() / self.segment + 1,
-        };
+        let left = self.split.count(self.rest.len());
         (left, Some(left))
     }
-}
-
-/// Whether another datagram follows. In a truncated message one follows a whole segment even if no
-/// bytes are `left`.
-#[inline(always)]
-fn has_more(left: usize, is_whole: bool, is_truncated: bool) -> bool {
-    left > 0 || (is_truncated && is_whole)
 }
 
 impl ExactSizeIterator for Datagrams<'_> {}
@@ -470,8 +631,9 @@ mod tests {
 
     #[test]
     fn a_truncated_message_has_a_full_length_only_if_reported() {
-        assert_eq!(received(4, None, truncation(true)).full_len(4), None);
-        assert_eq!(received(9, None, truncation(true)).full_len(4), Some(9));
-        assert_eq!(received(4, None, Truncation::NONE).full_len(4), Some(4));
+        let full_len = |received: Received| message(b"four", received).full_len();
+        assert_eq!(full_len(received(4, None, truncation(true))), None);
+        assert_eq!(full_len(received(9, None, truncation(true))), Some(9));
+        assert_eq!(full_len(received(4, None, Truncation::NONE)), Some(4));
     }
 }

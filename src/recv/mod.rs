@@ -2,6 +2,6 @@
 
 pub(crate) mod batch;
 pub(crate) mod datagram;
-pub(crate) mod flags;
+pub(crate) mod in_place;
 pub(crate) mod msg;
 pub(crate) mod scattered;

@@ -6,10 +6,14 @@ use std::net::SocketAddr;
 use std::{ptr, slice};
 
 use crate::ancillary::{ControlBuf, ControlMessages, ControlSpace, RecvMeta};
-use crate::recv::datagram::{self, Datagrams, Meta, Received, Truncation};
+use crate::recv::datagram::{self, Datagrams, Message, Meta, Received};
+use crate::recv::in_place::{self, DatagramMut};
 use crate::recv::scattered::{self, Parts, Slices};
 use crate::send::msg::SendMsg;
-use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
+use crate::sys::{
+    AddrSpace, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders, RecvResult, Row,
+    UnixAddr, UnixAddrBuf,
+};
 
 /// A buffer for one message, and after a receive the message in it.
 ///
@@ -53,6 +57,7 @@ use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr};
 /// println!("{}", buffer[0]);
 /// println!("{}", msg.len());
 /// ```
+#[doc(alias("msghdr", "mmsghdr", "recvmsg"))]
 pub struct RecvMsg<'a> {
     space: RecvSpace<'a>,
     source: RawAddr,
@@ -65,18 +70,32 @@ pub struct RecvMsg<'a> {
 enum RecvSpace<'a> {
     /// One buffer and nothing else.
     Plain(IoSliceMut<'a>),
-    /// Any number of buffers, with or without memory for control data and descriptors.
-    Full {
-        buffers: RecvBuffers<'a>,
-        control: Option<&'a mut ControlSpace>,
-        fds: Option<&'a mut Vec<OwnedSocket>>,
-    },
+    /// Any number of buffers, with or without memory for more than the payload.
+    Full { buffers: RecvBuffers<'a>, extra: Extra<'a> },
+}
+
+/// Memory that a message brings for what comes with the payload.
+#[derive(Default)]
+struct Extra<'a> {
+    control: Option<&'a mut ControlSpace>,
+    fds: Option<&'a mut Vec<OwnedSocket>>,
+    source: Option<&'a mut UnixAddrBuf>,
 }
 
 /// One buffer, or several that are filled in order.
 enum RecvBuffers<'a> {
     One(IoSliceMut<'a>),
     Many(&'a mut [IoSliceMut<'a>]),
+}
+
+impl<'a> RecvBuffers<'a> {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [IoSliceMut<'a>] {
+        match self {
+            Self::One(buffer) => slice::from_mut(buffer),
+            Self::Many(buffers) => buffers,
+        }
+    }
 }
 
 impl<'a> RecvMsg<'a> {
@@ -96,14 +115,12 @@ impl<'a> RecvMsg<'a> {
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
+    #[doc(alias("iovec", "readv"))]
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        Self::with_space(RecvSpace::Full {
-            buffers: RecvBuffers::Many(buffers),
-            control: None,
-            fds: None,
-        })
+        let (buffers, extra) = (RecvBuffers::Many(buffers), Extra::default());
+        Self::with_space(RecvSpace::Full { buffers, extra })
     }
 
     #[inline]
@@ -116,27 +133,23 @@ impl<'a> RecvMsg<'a> {
     /// Needed only for control messages that [`RecvMeta`] has no field for. Stays empty on Windows.
     #[must_use]
     #[inline]
-    pub fn with_control(mut self, control: &'a mut ControlBuf<'_>) -> Self {
+    pub fn with_control(self, control: &'a mut ControlBuf<'_>) -> Self {
         control.clear();
-        let (buffers, fds) = match self.space {
-            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
-            RecvSpace::Full { buffers, fds, .. } => (buffers, fds),
-        };
-        self.space = RecvSpace::Full { buffers, control: Some(control.space_mut()), fds };
-        self
+        self.with_extra(|extra| extra.control = Some(control.space_mut()))
     }
 
     /// Receives the message's descriptors into `fds` (`SCM_RIGHTS`, on a Unix socket). Without `fds`
     /// a receive closes them.
     ///
     /// A receive that fills this message closes the descriptors still in `fds`, then adds the new
-    /// ones. [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
+    /// ones. [`CONTROL_SPACE`](crate::control::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
     /// the kernel closes any more, and the message is
     /// [`control_truncated`](Self::control_truncated). Descriptors of `SCM_PIDFD` are always closed.
     ///
     /// ```
     /// # #[cfg(unix)] {
-    /// use mmsg::{BatchSocket, ControlBuf, RecvMsg, SendMsg};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{BatchSocket, RecvMsg, SendMsg};
     /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
     ///
     /// let (near, far) = UnixDatagram::pair()?;
@@ -152,14 +165,44 @@ impl<'a> RecvMsg<'a> {
     /// # }
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[doc(alias = "SCM_RIGHTS")]
     #[must_use]
-    pub fn with_fds(mut self, fds: &'a mut Vec<OwnedSocket>) -> Self {
+    pub fn with_fds(self, fds: &'a mut Vec<OwnedSocket>) -> Self {
         fds.clear();
-        let (buffers, control) = match self.space {
-            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), None),
-            RecvSpace::Full { buffers, control, .. } => (buffers, control),
+        self.with_extra(|extra| extra.fds = Some(fds))
+    }
+
+    /// Receives the source into `addr`, which has space for the address of a Unix socket; see
+    /// [`unix_addr`](Self::unix_addr). Internet addresses need no such memory.
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, RecvMsg, UnixAddr, UnixAddrBuf};
+    /// use std::os::unix::net::UnixDatagram;
+    ///
+    /// let (near, far) = UnixDatagram::pair()?;
+    /// near.send(b"hello")?;
+    /// let (mut buffer, mut addr) = ([0; 1500], UnixAddrBuf::new());
+    /// let mut msg = RecvMsg::new(&mut buffer).with_unix_addr(&mut addr);
+    /// far.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert_eq!(msg.unix_addr(), Some(UnixAddr::Unnamed));
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_unix_addr(self, addr: &'a mut UnixAddrBuf) -> Self {
+        addr.space().set(None);
+        self.with_extra(|extra| extra.source = Some(addr))
+    }
+
+    #[inline]
+    fn with_extra(mut self, set: impl FnOnce(&mut Extra<'a>)) -> Self {
+        let (buffers, mut extra) = match self.space {
+            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), Extra::default()),
+            RecvSpace::Full { buffers, extra } => (buffers, extra),
         };
-        self.space = RecvSpace::Full { buffers, control, fds: Some(fds) };
+        set(&mut extra);
+        self.space = RecvSpace::Full { buffers, extra };
         self
     }
 
@@ -198,10 +241,7 @@ impl<'a> RecvMsg<'a> {
     /// The bytes of [`data`](Self::data), mutable.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let len = self.data().len();
-        let mut buffers = self.full_space().0.iter_mut();
-        // `data` skips empty buffers, too.
-        buffers.find(|buffer| !buffer.is_empty()).map_or(&mut [], |first| &mut first[..len])
+        self.slices_mut().next().unwrap_or_default()
     }
 
     /// The bytes received, buffer by buffer.
@@ -210,11 +250,32 @@ impl<'a> RecvMsg<'a> {
         self.parts().slices()
     }
 
+    /// The bytes received, buffer by buffer, mutable. No slice is empty.
+    pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let mut left = self.len();
+        let slices = self.buffers_mut().iter_mut().map(move |buffer| {
+            let len = left.min(buffer.len());
+            left -= len;
+            &mut buffer[..len]
+        });
+        slices.filter(|slice| !slice.is_empty())
+    }
+
     /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.source.get()
+        self.source().get()
+    }
+
+    /// The source address on a Unix socket. `None` if it is an Internet address, or if it is longer
+    /// than an Internet address and the message has no [memory](Self::with_unix_addr) for it.
+    ///
+    /// A sender without a name is [`UnixAddr::Unnamed`], as is a source that the system did not report.
+    #[must_use]
+    #[doc(alias = "sockaddr_un")]
+    pub fn unix_addr(&self) -> Option<UnixAddr<'_>> {
+        self.source().unix()
     }
 
     /// The message's metadata.
@@ -237,6 +298,7 @@ impl<'a> RecvMsg<'a> {
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
     /// came from an Internet address and truncation of its control data lost the segment size.
+    #[doc(alias = "MSG_TRUNC")]
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
@@ -244,6 +306,7 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// Whether control messages are missing.
+    #[doc(alias = "MSG_CTRUNC")]
     #[must_use]
     #[inline]
     pub fn control_truncated(&self) -> bool {
@@ -254,7 +317,9 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
         match &self.space {
-            RecvSpace::Full { control: Some(control), .. } => control.messages(),
+            RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } => {
+                control.messages()
+            }
             _ => ControlMessages::new(&[]),
         }
     }
@@ -262,7 +327,59 @@ impl<'a> RecvMsg<'a> {
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Datagrams::new(self.parts(), self.source.lend(), &self.received, self.meta_ref())
+        Datagrams::new(self.parts(), self.source(), &self.received, self.meta_ref())
+    }
+
+    /// The datagrams in the message, whose bytes may be changed in place.
+    ///
+    /// A datagram of a message built by [`scatter`](Self::scatter) lends its bytes in the first buffer
+    /// alone; [`slices_mut`](Self::slices_mut) has all of the message.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for mut datagram in msg.datagrams_mut() {
+    ///     datagram.data_mut().make_ascii_uppercase();
+    /// }
+    /// assert_eq!(msg.data(), b"HELLO");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn datagrams_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
+        let (received, len) = (self.received, self.len());
+        let Self { space, source, meta, .. } = self;
+        let (buffers, source) = match space {
+            RecvSpace::Plain(buffer) => (slice::from_mut(buffer), source.lend()),
+            RecvSpace::Full { buffers, extra } => {
+                (buffers.as_mut(), extra.source.as_deref().map_or(source.lend(), UnixAddrBuf::lend))
+            }
+        };
+        let meta = Meta::new(received.has_meta.then_some(&*meta), &[]);
+        in_place::split_scattered(buffers, len, source, received, meta)
+    }
+
+    /// The message as one that is lent.
+    pub(crate) fn message(&self) -> Message<'_> {
+        Message::new(self.parts(), self.source(), self.received, self.meta_ref())
+    }
+
+    #[inline]
+    fn source(&self) -> RawAddrRef<'_> {
+        match &self.space {
+            RecvSpace::Full { extra: Extra { source: Some(source), .. }, .. } => source.lend(),
+            _ => self.source.lend(),
+        }
+    }
+
+    #[inline]
+    fn source_mut(&mut self) -> AddrSpace<'_> {
+        match &mut self.space {
+            RecvSpace::Full { extra: Extra { source: Some(source), .. }, .. } => source.space(),
+            _ => self.source.space(),
+        }
     }
 
     #[inline(always)]
@@ -289,15 +406,19 @@ impl<'a> RecvMsg<'a> {
             buffer[..now.len()].copy_from_slice(now);
             rest = later;
         };
-        self.full_space().0.iter_mut().for_each(|buffer| copy(buffer));
-        let truncation = Truncation { data: !rest.is_empty(), ..Truncation::NONE };
-        self.read_control(&[]);
+        self.buffers_mut().iter_mut().for_each(|buffer| copy(buffer));
+        let result = RecvResult {
+            len: data.len(),
+            truncated: !rest.is_empty(),
+            control_truncated: false,
+            source_len: 0,
+            control_len: 0,
+        };
+        self.set_control_len(0);
         self.clear_fds();
-        self.source = RawAddr::new(source.as_ref());
+        self.source_mut().set(source.as_ref());
         self.meta = meta;
-        let segment_size = meta.segment_size.filter(|size| *size > 0);
-        let reported = data.len();
-        self.received = Received { reported, segment_size, truncation, has_meta: true };
+        self.received = Received::new(&result, Some(&meta), || false);
     }
 
     #[inline]
@@ -313,51 +434,75 @@ impl<'a> RecvMsg<'a> {
         Parts::many(self.buffers(), self.received.reported)
     }
 
-    /// What a receive may write to: the buffer and the source address, if there is nothing else.
     #[inline]
-    pub(crate) fn plain_space(&mut self) -> Option<(&mut IoSliceMut<'a>, &mut RawAddr)> {
+    fn buffers_mut(&mut self) -> &mut [IoSliceMut<'a>] {
         match &mut self.space {
-            RecvSpace::Plain(buffer) => Some((buffer, &mut self.source)),
-            RecvSpace::Full { .. } => None,
+            RecvSpace::Plain(buffer) => slice::from_mut(buffer),
+            RecvSpace::Full { buffers, .. } => buffers.as_mut(),
         }
     }
 
-    /// What a receive may write to: buffers, the message's own memory for control data if it has any,
-    /// and the source address.
-    pub(crate) fn full_space(
-        &mut self,
-    ) -> (&mut [IoSliceMut<'a>], Option<&mut [u8]>, &mut RawAddr) {
-        let (buffers, control) = match &mut self.space {
-            RecvSpace::Plain(buffer) => (slice::from_mut(buffer), None),
-            RecvSpace::Full { buffers: RecvBuffers::One(buffer), control, .. } => {
-                (slice::from_mut(buffer), control.as_deref_mut())
+    /// Lends all that a receive may write to.
+    #[inline]
+    pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
+        let source = self.source.space();
+        match &mut self.space {
+            RecvSpace::Plain(buffer) => headers.push(slice::from_mut(buffer), source, None),
+            RecvSpace::Full { buffers, extra } => {
+                let source = extra.source.as_deref_mut().map_or(source, UnixAddrBuf::space);
+                let control = extra.control.as_deref_mut().map(ControlSpace::bytes_mut);
+                if extra.fds.is_some() {
+                    headers.accept_fds();
+                }
+                headers.push(buffers.as_mut(), source, control);
             }
-            RecvSpace::Full { buffers: RecvBuffers::Many(buffers), control, .. } => {
-                (&mut **buffers, control.as_deref_mut())
+        }
+    }
+
+    /// Reads what a receive has left.
+    #[inline]
+    pub(crate) fn read_back(&mut self, row: Row<'_>) {
+        let result = row.result();
+        self.source_mut().set_len(result.source_len);
+        self.set_control_len(result.control_len);
+        let has_meta = result.control_len > 0;
+        if has_meta {
+            self.meta = RecvMeta::decode(self.own_control().unwrap_or(row.control()));
+        }
+        let meta = has_meta.then_some(&self.meta);
+        self.received = Received::new(&result, meta, || self.addr().is_some());
+        self.clear_fds();
+    }
+
+    /// The control data in the message's own memory, if it has any.
+    fn own_control(&self) -> Option<&[u8]> {
+        match &self.space {
+            RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } => {
+                Some(control.as_bytes())
             }
-        };
-        (buffers, control.map(ControlSpace::bytes_mut), &mut self.source)
+            _ => None,
+        }
+    }
+
+    fn set_control_len(&mut self, len: usize) {
+        if let RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } = &mut self.space
+        {
+            control.set_len(len);
+        }
     }
 
     /// Closes the descriptors of the message before.
     pub(crate) fn clear_fds(&mut self) {
-        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
+        if let RecvSpace::Full { extra: Extra { fds: Some(fds), .. }, .. } = &mut self.space {
             fds.clear();
         }
     }
 
     /// Stores a received descriptor, or closes it.
-    #[cfg_attr(single_message, allow(dead_code))] // No descriptors there.
     pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
-        if let RecvSpace::Full { fds: Some(fds), .. } = &mut self.space {
+        if let RecvSpace::Full { extra: Extra { fds: Some(fds), .. }, .. } = &mut self.space {
             fds.push(fd);
         }
-    }
-
-    /// The source address, for the kernel to write.
-    #[inline]
-    pub(crate) fn source_mut(&mut self) -> &mut RawAddr {
-        &mut self.source
     }
 
     /// The address of the first buffer, which identifies the message's slot.
@@ -380,37 +525,21 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
-    /// Decodes the control data of a received message and returns the segment size. The kernel wrote
-    /// `written.len()` bytes: into the message's own [`ControlBuf`] if it has one, else into `written`.
-    #[inline]
-    pub(crate) fn read_control(&mut self, written: &[u8]) -> Option<u16> {
-        let control = match &mut self.space {
-            RecvSpace::Full { control: Some(control), .. } => {
-                control.set_len(written.len());
-                control.as_bytes()
-            }
-            _ => written,
-        };
-        if control.is_empty() {
-            return None;
-        }
-        self.meta = RecvMeta::decode(control);
-        self.meta.segment_size
-    }
-
-    #[inline]
-    pub(crate) fn set_received(&mut self, received: Received) {
-        self.received = received;
-    }
-
     pub(crate) fn received(&self) -> Received {
         self.received
     }
 
-    /// Everything about the message but its payload.
-    pub(crate) fn known(&self) -> (Received, RawAddr, RecvMeta) {
-        let meta = if self.received.has_meta { self.meta } else { RecvMeta::NONE };
-        (self.received, self.source, meta)
+    /// Everything about the message but its payload and its source.
+    pub(crate) fn known(&self) -> (RecvResult, RecvMeta) {
+        let Received { reported, truncation, has_meta, .. } = self.received;
+        let result = RecvResult {
+            len: reported,
+            truncated: truncation.data,
+            control_truncated: truncation.control,
+            source_len: 0,
+            control_len: 0,
+        };
+        (result, if has_meta { self.meta } else { RecvMeta::NONE })
     }
 }
 
@@ -418,7 +547,7 @@ impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
             .field("capacity", &self.capacity())
-            .field("addr", &self.source)
+            .field("addr", &self.source())
             .field("received", &self.received)
             .finish_non_exhaustive()
     }

@@ -1,5 +1,8 @@
-//! Sending: one message, a queue of them, and the trait through which a send reads either.
+//! Sending: one message, a queue of them, the trait through which a send reads either, and what turns
+//! them into headers.
 
+pub(crate) mod coalesce;
 pub(crate) mod msg;
 pub(crate) mod outgoing;
 pub(crate) mod queue;
+pub(crate) mod wire;

@@ -1,28 +1,9 @@
 //! What a send reads its messages from: a `SendMsg`, a reference to one, or an entry of a queue.
 
 use std::borrow::Borrow;
-use std::net::SocketAddr;
 
 use super::msg::{Content, SendMsg};
-use crate::sys::RawAddrRef;
-
-/// A destination, if there is one.
-#[derive(Clone, Copy)]
-pub(crate) enum DestRef<'m, 'a> {
-    /// A `SocketAddr` in the message.
-    Addr(Option<&'m SocketAddr>),
-    /// A `sockaddr` in memory that the message borrows.
-    Ready(RawAddrRef<'a>),
-}
-
-impl DestRef<'_, '_> {
-    pub(crate) fn get(self) -> Option<SocketAddr> {
-        match self {
-            DestRef::Addr(dest) => dest.copied(),
-            DestRef::Ready(dest) => dest.get(),
-        }
-    }
-}
+use crate::sys::DestRef;
 
 /// A message that a send can read: a `SendMsg`, a reference to one, or an entry of a queue.
 pub(crate) trait Outgoing<'a> {

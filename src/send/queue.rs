@@ -5,11 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::mem;
+use std::net::SocketAddr;
 
 use crate::ancillary::{SendMeta, has_fds};
 use crate::send::msg::{Content, SendBuffers, SendMsg};
-use crate::send::outgoing::{DestRef, Outgoing};
-use crate::sys::{RawAddr, RawAddrRef};
+use crate::send::outgoing::Outgoing;
+use crate::sys::{DestRef, RawAddr, RawAddrRef};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -18,8 +19,8 @@ use crate::sys::{RawAddr, RawAddrRef};
 /// the front is empty. Nothing moves in memory when datagrams leave, and nothing is allocated once the
 /// stages have grown.
 ///
-/// The bound is in bytes: each datagram counts its payload, control data, options and
-/// [`OVERHEAD`](Self::OVERHEAD). A push beyond the bound fails, so the caller can apply back-pressure.
+/// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound
+/// fails, so the caller can apply back-pressure.
 /// The stages take up to twice the bound in memory, since the front stage frees its memory when all of
 /// it has left.
 ///
@@ -53,6 +54,39 @@ impl SendQueue {
         Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity }
     }
 
+    /// An empty queue with a bound that fits `datagrams` datagrams of up to `len` bytes of payload each,
+    /// with per-message options and without raw control messages.
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg, SendQueue};
+    ///
+    /// // The replies to a batch of 64: each as long as a slot, from the address that was asked.
+    /// let mut queue = SendQueue::for_batch(64, 1500);
+    /// let meta = SendMeta::new().with_hop_limit(64);
+    /// for _ in 0..64 {
+    ///     queue.push(&SendMsg::new(&[0; 1500]).with_meta(meta))?;
+    /// }
+    /// assert_eq!(queue.remaining(), 0);
+    /// # Ok::<(), mmsg::errors::PushError>(())
+    /// ```
+    #[must_use]
+    pub const fn for_batch(datagrams: usize, len: usize) -> Self {
+        let each = len.saturating_add(Self::OVERHEAD + size_of::<SendMeta>());
+        Self::new(each.saturating_mul(datagrams))
+    }
+
+    /// Bytes that a datagram counts against the bound: its payload, its control data, its options if it has
+    /// any, and [`OVERHEAD`](Self::OVERHEAD).
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, SendQueue};
+    /// assert_eq!(SendQueue::cost(&SendMsg::new(b"hello")), 5 + SendQueue::OVERHEAD);
+    /// ```
+    #[must_use]
+    pub fn cost(msg: &SendMsg<'_>) -> usize {
+        Size::of(msg).map_or(usize::MAX, |size| size.counted)
+    }
+
     /// Copies a datagram into the queue.
     ///
     /// # Errors
@@ -69,7 +103,106 @@ impl SendQueue {
         Ok(())
     }
 
+    /// Copies several datagrams into the queue in order, or none of them: the fragments of one frame, for
+    /// example, which are of no use without each other.
+    ///
+    /// Nothing else is sent between them. They are not otherwise one unit: a flush may send some of them
+    /// and leave the others in the queue.
+    ///
+    /// ```
+    /// use mmsg::errors::PushError;
+    /// use mmsg::{SendMsg, SendQueue};
+    ///
+    /// let mut queue = SendQueue::for_batch(2, 100);
+    /// let fragments = [SendMsg::new(b"one"), SendMsg::new(b"two")];
+    /// queue.push_all(&fragments)?;
+    /// assert_eq!(queue.push_all([SendMsg::new(&[0; 300]); 2]), Err(PushError::TooLong));
+    /// assert_eq!(queue.len(), 2);
+    /// # Ok::<(), PushError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
+    /// never be in the queue at the same time. The queue is unchanged.
+    pub fn push_all<'m, M>(&mut self, msgs: impl IntoIterator<Item = M>) -> Result<(), PushError>
+    where
+        M: Borrow<SendMsg<'m>>,
+    {
+        let push = AllOrNothing::begin(self);
+        // If they do not fit now, the others are still counted: whether they ever fit is for all of them.
+        let (mut needed, mut full) = (0usize, false);
+        for msg in msgs {
+            let msg = msg.borrow();
+            match push.queue.push(msg) {
+                Ok(()) => {}
+                Err(PushError::Full) => full = true,
+                Err(error) => return Err(error),
+            }
+            needed = needed.saturating_add(SendQueue::cost(msg));
+            if needed > push.queue.capacity {
+                return Err(PushError::TooLong);
+            }
+        }
+        push.end(full)
+    }
+
+    /// Copies one message into the queue once for each of several destinations, or for none of them. Its
+    /// payload, control data and options are stored once; its own destination is not used.
+    ///
+    /// The first of these datagrams counts as much as in a [`push`](Self::push), the others
+    /// [`OVERHEAD`](Self::OVERHEAD) each. Without destinations nothing is queued.
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, SendQueue};
+    /// use std::net::SocketAddr;
+    ///
+    /// let listeners: [SocketAddr; 3] = [([127, 0, 0, 1], 5004).into(); 3];
+    /// let mut queue = SendQueue::new(1 << 16);
+    /// queue.push_to_all(&SendMsg::new(&[0; 1200]), listeners)?;
+    /// assert_eq!((queue.len(), queue.bytes()), (3, 1200 + 3 * SendQueue::OVERHEAD));
+    /// # Ok::<(), mmsg::errors::PushError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push_all`](Self::push_all). The queue is unchanged.
+    pub fn push_to_all(
+        &mut self,
+        msg: &SendMsg<'_>,
+        dests: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<(), PushError> {
+        let push = AllOrNothing::begin(self);
+        let (mut needed, mut full) = (SendQueue::cost(msg), false);
+        let mut dests = dests.into_iter();
+        let Some(first) = dests.next() else { return Ok(()) };
+        match push.queue.push(&msg.with_dest(first)) {
+            Ok(()) => {}
+            Err(PushError::Full) => full = true,
+            Err(error) => return Err(error),
+        }
+        for dest in dests {
+            needed = needed.saturating_add(SendQueue::OVERHEAD);
+            if needed > push.queue.capacity {
+                return Err(PushError::TooLong);
+            }
+            full = full || push.queue.remaining() < SendQueue::OVERHEAD;
+            if !full {
+                push.queue.back.repeat(dest);
+                push.queue.bytes += SendQueue::OVERHEAD;
+            }
+        }
+        push.end(full)
+    }
+
     /// Whether a [`push`](Self::push) of this datagram would succeed now.
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, SendQueue};
+    /// let queue = SendQueue::for_batch(1, 100);
+    /// assert!(queue.fits(&SendMsg::new(&[0; 100])));
+    /// assert!(!queue.fits(&SendMsg::new(&[0; 1000])));
+    /// ```
     #[must_use]
     pub fn fits(&self, msg: &SendMsg<'_>) -> bool {
         self.size_of(msg).is_ok()
@@ -83,7 +216,7 @@ impl SendQueue {
         }
         let size = Size::of(msg).filter(|size| size.counted <= self.capacity);
         let size = size.ok_or(PushError::TooLong)?;
-        if size.counted > self.capacity - self.bytes { Err(PushError::Full) } else { Ok(size) }
+        if size.counted > self.remaining() { Err(PushError::Full) } else { Ok(size) }
     }
 
     /// Datagrams in the queue.
@@ -104,6 +237,21 @@ impl SendQueue {
         self.bytes
     }
 
+    /// Bytes left until the bound: a datagram fits if it [costs](Self::cost) no more.
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, SendQueue};
+    /// let mut queue = SendQueue::new(10_000);
+    /// let msg = SendMsg::new(b"hello");
+    /// queue.push(&msg)?;
+    /// assert_eq!(queue.remaining(), 10_000 - SendQueue::cost(&msg));
+    /// # Ok::<(), mmsg::errors::PushError>(())
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.capacity - self.bytes
+    }
+
     /// The bound in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -122,8 +270,27 @@ impl SendQueue {
         self.iter().next()
     }
 
-    /// Drops the next datagram to be sent; false if there is none.
-    pub fn pop_front(&mut self) -> bool {
+    /// Drops the next datagram to be sent. Returns whether there was one.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg, SendQueue};
+    /// use std::io::ErrorKind;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, &[0; 70_000]))?;
+    /// // An error is about the front, which stays in the queue.
+    /// match socket.flush(&mut queue) {
+    ///     Err(error) if error.kind() != ErrorKind::WouldBlock => {
+    ///         eprintln!("to {:?}: {error}", queue.front().and_then(|msg| msg.dest()));
+    ///         queue.discard_front();
+    ///     }
+    ///     _ => {}
+    /// }
+    /// assert!(queue.is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn discard_front(&mut self) -> bool {
         self.turn();
         let any = self.front.len() > 0;
         if any {
@@ -180,13 +347,59 @@ impl fmt::Debug for SendQueue {
     }
 }
 
-/// Why [`SendQueue::push`] failed.
+/// Pushes that are all undone if they end early, by an error or by a panic of the caller's iterator.
+struct AllOrNothing<'q> {
+    queue: &'q mut SendQueue,
+    /// The back stage's lengths, and the bytes counted, before the first of them.
+    before: (usize, usize, usize),
+    bytes: usize,
+    done: bool,
+}
+
+impl<'q> AllOrNothing<'q> {
+    fn begin(queue: &'q mut SendQueue) -> Self {
+        let (before, bytes) = (queue.back.lengths(), queue.bytes);
+        Self { queue, before, bytes, done: false }
+    }
+
+    fn end(mut self, full: bool) -> Result<(), PushError> {
+        self.done = !full;
+        if full { Err(PushError::Full) } else { Ok(()) }
+    }
+}
+
+impl Drop for AllOrNothing<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.queue.back.truncate(self.before);
+            self.queue.bytes = self.bytes;
+        }
+    }
+}
+
+/// Why a push into a [`SendQueue`] failed.
+///
+/// ```
+/// use mmsg::errors::PushError;
+/// use mmsg::{SendMsg, SendQueue};
+/// use std::io;
+///
+/// let mut queue = SendQueue::for_batch(1, 100);
+/// queue.push(&SendMsg::new(&[0; 100]))?;
+/// // Full: fits once the queue has been flushed.
+/// assert_eq!(queue.push(&SendMsg::new(&[0; 100])), Err(PushError::Full));
+/// // Too long: never fits this queue.
+/// assert_eq!(queue.push(&SendMsg::new(&[0; 1000])), Err(PushError::TooLong));
+/// assert_eq!(io::Error::from(PushError::TooLong).kind(), io::ErrorKind::InvalidInput);
+/// # Ok::<(), PushError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError {
     /// The queue is full. Flush, and push again.
     Full,
-    /// The datagram does not fit even an empty queue of this capacity.
+    /// The datagram, or several that were to be pushed together, do not fit even an empty queue of this
+    /// capacity.
     TooLong,
     /// The message has descriptors.
     HasDescriptors,
@@ -205,13 +418,15 @@ impl fmt::Display for PushError {
 impl Error for PushError {}
 
 impl From<PushError> for io::Error {
-    /// `WouldBlock` if the queue is full, `InvalidInput` otherwise.
+    /// `WouldBlock` if the queue is full, which allocates nothing; `InvalidInput` with the `PushError`
+    /// within otherwise.
     fn from(error: PushError) -> Self {
-        let kind = match error {
-            PushError::Full => io::ErrorKind::WouldBlock,
-            PushError::TooLong | PushError::HasDescriptors => io::ErrorKind::InvalidInput,
-        };
-        Self::new(kind, error)
+        match error {
+            PushError::Full => io::ErrorKind::WouldBlock.into(),
+            PushError::TooLong | PushError::HasDescriptors => {
+                Self::new(io::ErrorKind::InvalidInput, error)
+            }
+        }
     }
 }
 
@@ -245,8 +460,9 @@ impl Size {
 
 /// A run of datagrams in order, consumed from its start.
 ///
-/// Invariant: `payload` holds, one after another and in order, each datagram's payload and then its
-/// control data; `byte` is where those of entry `entry` begin.
+/// Invariants: `payload` holds, one after another and in order, each datagram's payload and then its
+/// control data, once for consecutive entries of one message to several destinations. `end` and
+/// `meta_end` never decrease from an entry to the next.
 struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
@@ -255,12 +471,12 @@ struct Stage {
     /// The first entry that is still here, and the first of `metas`.
     entry: usize,
     meta: usize,
-    /// Where the first entry's bytes begin.
+    /// The end of the bytes of the last entry dropped.
     byte: usize,
 }
 
-/// A datagram in a stage. Its bytes begin where those of the entry before end, so the cursor can skip
-/// any number of entries at once.
+/// A datagram in a stage. The difference of two entries' ends is what lies between them, so the cursor
+/// can skip any number of entries at once.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     dest: RawAddr,
@@ -321,6 +537,24 @@ impl Stage {
         });
     }
 
+    /// Repeats the last entry with another destination.
+    fn repeat(&mut self, dest: SocketAddr) {
+        let last = *self.entries.last().expect("an entry was pushed");
+        self.entries.push(Entry { dest: RawAddr::new(Some(&dest)), ..last });
+    }
+
+    /// How much is in it, for `truncate`.
+    fn lengths(&self) -> (usize, usize, usize) {
+        (self.entries.len(), self.payload.len(), self.metas.len())
+    }
+
+    /// Drops what was pushed after `lengths`.
+    fn truncate(&mut self, (entries, payload, metas): (usize, usize, usize)) {
+        self.entries.truncate(entries);
+        self.payload.truncate(payload);
+        self.metas.truncate(metas);
+    }
+
     #[cold]
     fn store(&mut self, buffers: SendBuffers<'_>, control: &[u8]) {
         match buffers {
@@ -334,17 +568,14 @@ impl Stage {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        let mut bytes = &self.payload[self.byte..];
         let metas = &self.metas[..];
         self.entries[self.entry..].iter().map(move |entry| {
-            let (data, rest) = bytes.split_at(entry.len as usize);
-            bytes = rest;
+            let control_at = entry.end - usize::from(entry.control_len);
+            let data = &self.payload[control_at - entry.len as usize..control_at];
             let mut queued = Queued { dest: entry.dest.lend(), data, rest: None };
             if !entry.plain {
-                let (control, after) = rest.split_at(entry.control_len.into());
-                bytes = after;
                 let meta = entry.has_meta.then(|| &metas[entry.meta_end as usize - 1]);
-                queued.rest = Some((control, meta));
+                queued.rest = Some((&self.payload[control_at..entry.end], meta));
             }
             queued
         })
@@ -388,7 +619,7 @@ pub(crate) struct Queued<'a> {
 impl<'a> Outgoing<'a> for Queued<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        DestRef::Ready(self.dest)
+        DestRef::Raw(self.dest)
     }
 
     #[inline]

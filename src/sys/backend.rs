@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// starts with the faster one that the platform has. It changes to [`Msg`](Self::Msg) for good if the
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
 /// rejected a datagram).
+#[doc(alias("recvmmsg", "sendmmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
@@ -20,26 +21,39 @@ pub enum Backend {
     Msg,
 }
 
-/// Whether the multi-message calls are out of use, by [`Backend::select`] or because they failed.
+/// Whether the multi-message calls are out of use, by [`Backend::make_process_default`] or because they failed.
 static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
 impl Backend {
-    /// The process's current backend.
+    /// The process's backend: what [`make_process_default`](Self::make_process_default) chose, or the
+    /// crate itself.
+    ///
+    /// ```
+    /// println!("batches go by {:?}", mmsg::Backend::current());
+    /// ```
     #[must_use]
     #[inline]
     pub fn current() -> Self {
         if cfg!(not(mmsg_calls)) || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
-    /// Makes this the process's backend. An
-    /// [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
+    /// Makes this the backend of the whole process: of every call by any thread on any socket, from
+    /// the next one on. A [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
+    ///
+    /// ```
+    /// use mmsg::Backend;
+    /// Backend::Msg.make_process_default()?;
+    /// assert_eq!(Backend::current(), Backend::Msg);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a platform without these calls.
-    pub fn select(self) -> io::Result<()> {
+    pub fn make_process_default(self) -> io::Result<()> {
         if self == Self::Mmsg && cfg!(not(mmsg_calls)) {
-            return Err(io::ErrorKind::Unsupported.into());
+            let reason = "this platform has no recvmmsg and sendmmsg";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         set_without_mmsg(self == Self::Msg);
         Ok(())

@@ -4,7 +4,7 @@
 //! for its kind; without one it goes to the kernel as ever. A test that models the kernel installs
 //! a function that decides about each call in place of the list ([`decide_by`]).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
@@ -79,6 +79,18 @@ pub(crate) fn finish() -> Vec<LoggedCall> {
     let left = SCRIPT.with_borrow_mut(|script| mem::take(&mut script.fates));
     assert!(left.is_empty(), "calls that never came: {left:?}");
     log()
+}
+
+thread_local!(static RELEASE: Cell<Option<&'static str>> = const { Cell::new(None) });
+
+/// Sets the kernel's release on this thread; `None` for the running kernel's.
+pub(crate) fn set_release(text: Option<&'static str>) {
+    RELEASE.set(text);
+}
+
+/// The release that was set on this thread.
+pub(crate) fn release() -> Option<&'static str> {
+    RELEASE.get()
 }
 
 /// Asked by a call before it is made with `len` messages: how many it may offer the kernel, or

@@ -4,29 +4,46 @@
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a borrowed and an owned socket; on Unix those of any descriptor.
-//! - [`SendStorage`] and [`RecvStorage`]: memory for the headers of up to [`MAX_BATCH`] messages,
-//!   which grows by `reserve` and shrinks by `shrink_to`, with `send` and `recv`:
-//!   - they take messages in order, up to the capacity, and return a [`CallResult`]: how many were
-//!     transferred, and the error of the message after them, if any;
-//!   - after a partial transfer they may omit an error that the next call will meet again, and no
-//!     other: no error is lost;
-//!   - a receive waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
-//!   - an interrupted call (`EINTR`) is repeated within the socket's timeout;
+//! - The macros `for_datagram_sockets`, over the types of sockets that there are, and `lend_socket`, which
+//!   implements `AsSocket`.
+//! - [`SendStorage`]: memory for the headers of a send of up to [`MAX_BATCH`] messages, which grows
+//!   by `reserve` and shrinks by `shrink_to`. Its `begin` lends a builder, [`SendHeaders`], that takes
+//!   bytes and knows no messages:
+//!   - `push` and `push_gathered` begin a header, [`OpenHeader`], for a destination and its buffers;
+//!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
+//!     `complete` counts it. A header that is not complete is not sent;
+//!   - `SENDS_CONTROL` says whether a message can have control messages;
+//!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
+//!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
+//! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
+//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
+//!   system reported of each message, as bytes and plain values.
+//! - Of both directions, each system call:
+//!   - takes messages in order and returns a [`CallResult`]: how many were transferred, and the error of
+//!     the message after them, if any;
+//!   - after a partial transfer may omit an error that the next call will meet again, and no other: no
+//!     error is lost;
+//!   - is repeated within the socket's timeout if it was interrupted (`EINTR`).
+//! - Of a receive:
+//!   - it waits for its first message only, and for none with `RecvFlags::DONT_WAIT`;
 //!   - every field of a received message is set from what this call returned;
 //!   - received descriptors are owned by the message or the slots, or closed, before the call
 //!     returns.
-//! - [`Slots`]: payload memory with its headers in place, with the same receive.
-//! - `send_plain`, for one message by itself.
-//! - [`RawAddr`], [`RawAddrRef`]: an address in the system's own form, owned and borrowed.
-//! - `WiredBatches`, `has_segmentation`, `segmentation_rejected`, `conflicting_option`
-//!   `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
+//! - [`Slots`]: payload memory with its headers in place, with the same receive and the same rows.
+//! - [`RawAddr`], [`RawAddrRef`], [`AddrSpace`]: an Internet address in the system's own form, owned
+//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too.
+//! - `peer_is_v4`, for options on a connected socket; `has_segmentation`, `segmentation_rejected`,
+//!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
+//! - `kernel_release`, as text, if the system has GSO.
+//! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
-//!   `sockaddr` out of bytes), `option` and `set_option`.
+//!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
+//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
 //!
 //! On Unix, `headers` holds the memory, and one of two backends makes the calls:
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
@@ -34,22 +51,32 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
+mod flags;
 mod layout;
 pub(crate) mod numbers;
+mod unix_addr;
 
 pub use backend::Backend;
+pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
+pub use unix_addr::UnixAddr;
 
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
+pub use self::unix::AsSocket;
+#[cfg(unix)]
+pub use self::unix::UnixAddrBuf;
+#[cfg(unix)]
 pub(crate) use self::unix::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
-    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage,
+    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
+    for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
+    reports_send_times, segmentation_rejected, set_option, set_option_bytes, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -99,18 +126,25 @@ mod no_group {
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
+pub use self::windows::AsSocket;
+#[cfg(windows)]
+pub use self::windows::UnixAddrBuf;
+#[cfg(windows)]
 pub(crate) use self::windows::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawAddr, RawAddrRef,
-    RawSocket, RecvStorage, SendStorage, Singles, Slots, WiredBatches, borrow, conflicting_option,
-    families, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, option, peer, raw, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_transmit_clock, socket_addr, socket_cookie,
+    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket, RawAddr,
+    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage,
+    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
+    for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
+    is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
+    reports_send_times, segmentation_rejected, set_option, set_option_bytes, set_transmit_clock,
+    socket_addr, socket_cookie,
 };
 
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
 use std::io;
+use std::net::SocketAddr;
 
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which silently
 /// truncates longer batches (`__sys_sendmmsg` in net/socket.c).
@@ -119,6 +153,28 @@ pub(crate) const MAX_BATCH: usize = 1024;
 /// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
 /// kernel.
 pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX };
+
+/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
+/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+
+/// A destination, if there is one.
+#[derive(Clone, Copy)]
+pub(crate) enum DestRef<'m, 'a> {
+    /// A `SocketAddr` in the message.
+    Addr(Option<&'m SocketAddr>),
+    /// An address in the system's form, in memory that the message borrows.
+    Raw(RawAddrRef<'a>),
+}
+
+impl DestRef<'_, '_> {
+    pub(crate) fn get(self) -> Option<SocketAddr> {
+        match self {
+            DestRef::Addr(dest) => dest.copied(),
+            DestRef::Raw(dest) => dest.get(),
+        }
+    }
+}
 
 /// Which Internet families a socket carries: an IPv6 socket may carry both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +215,22 @@ pub(crate) struct CallResult {
     pub(crate) ended: bool,
     /// System calls made.
     pub(crate) calls: usize,
+}
+
+/// What a receive reports about one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecvResult {
+    /// Bytes of payload: more than the buffers' capacity if the system reports the full length of a
+    /// truncated message.
+    pub(crate) len: usize,
+    /// Whether payload is missing (`MSG_TRUNC`).
+    pub(crate) truncated: bool,
+    /// Whether control messages are missing (`MSG_CTRUNC`).
+    pub(crate) control_truncated: bool,
+    /// Bytes of the source address: more than its memory if it was truncated.
+    pub(crate) source_len: usize,
+    /// Bytes of control data that were written.
+    pub(crate) control_len: usize,
 }
 
 /// What one header carries: a message, or several messages as a GSO batch.

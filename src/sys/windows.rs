@@ -4,31 +4,25 @@
 //! a receive takes exactly one message, and a send makes a call for each. Control messages are
 //! not carried: sending one is `Unsupported`.
 
-#![allow(unsafe_code)]
+mod recv;
 
-use std::borrow::Borrow;
-use std::io;
+use std::io::{self, IoSlice};
 use std::iter;
-use std::mem::MaybeUninit;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::option;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+pub use std::os::windows::io::AsSocket;
+pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
+use std::time::Duration;
 
-use socket2::{MaybeUninitSlice, SockAddr, SockRef};
+pub(crate) use recv::{RecvHeaders, RecvStorage, Row, SlotIter, SlotIterMut, Slots};
+use socket2::{SockAddr, SockRef};
 
 use super::numbers::OptionName;
 use super::{
-    Backend, CONTROL_SPACE, CallResult, Families, GsoBatch, Layout, MAX_BATCH, Memory, Rejection,
+    Backend, CONTROL_SPACE, CallResult, DestRef, Families, GsoBatch, Layout, MAX_BATCH, Memory,
+    Rejection, SendFlags, UnixAddr,
 };
-use crate::ancillary::Unencodable;
-use crate::offload::coalesce::{Limits, Source};
-use crate::recv::datagram::{Datagram, Message, Meta, Received, Truncation};
-use crate::recv::flags::RecvFlags;
-use crate::recv::msg::RecvMsg;
-use crate::recv::scattered::Parts;
-use crate::send::msg::{Content, SendBuffers, SendMsg};
-use crate::send::outgoing::Outgoing;
 
 /// `WSACMSGHDR` (ws2def.h): a `size_t` length, level and type, all aligned to a pointer.
 pub(crate) const CONTROL_LAYOUT: Layout = Layout {
@@ -37,17 +31,45 @@ pub(crate) const CONTROL_LAYOUT: Layout = Layout {
     align: size_of::<usize>(),
     big_endian: false,
 };
+/// `MSG_DONTROUTE` (winsock2.h).
+const MSG_DONTROUTE: i32 = 4;
 /// Bytes of the microseconds in a `struct timeval` (winsock2.h): a C long.
 pub(crate) const MICROSECONDS_LEN: usize = 4;
-/// `MSG_PEEK` (winsock2.h).
-const MSG_PEEK: i32 = 2;
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::windows::io::OwnedSocket);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::windows::io::AsSocket for $type {
+            fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-/// There are no headers, only the number of messages that a call may send.
+/// Control messages are not carried.
+pub(crate) const SENDS_CONTROL: bool = false;
+
+/// No memory: a send borrows one message at a time.
 #[derive(Debug)]
 pub(crate) struct SendStorage {
     capacity: usize,
@@ -73,119 +95,53 @@ impl SendStorage {
         self.capacity = self.capacity.min(n);
     }
 
-    pub(crate) fn send<'m, M: Outgoing<'m>>(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: impl Iterator<Item = M>,
-    ) -> (usize, CallResult) {
-        let mut sent = 0;
-        for msg in msgs.take(self.capacity) {
-            if let Err(error) = send_one(socket, &msg) {
-                return (sent + 1, send_stopped(sent, error));
-            }
-            sent += 1;
-        }
-        (sent, CallResult::moved(sent))
-    }
-
-    pub(crate) fn send_from<'m>(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
-    ) -> (usize, CallResult) {
-        self.send(backend, socket, msgs)
-    }
-
-    /// Takes one message: there are no headers to keep more.
-    pub(crate) fn wire_batches<'m, M: Outgoing<'m>>(
-        &mut self,
-        _: BorrowedSocket<'_>,
-        msgs: &mut Source<impl Iterator<Item = M>>,
-        _: Limits,
-    ) -> io::Result<WiredBatches<'m>> {
-        let msg = msgs.take().map(|msg| msg.to_msg());
-        if msg.is_none() {
-            msgs.put_back(None);
-        }
-        let bytes = msg.map_or(0, |msg| msg.len());
-        Ok(WiredBatches { msg, batch: GsoBatch { messages: 1, bytes, segment: bytes } })
+    pub(crate) fn begin(&mut self, _: bool) -> io::Result<SendHeaders<'_>> {
+        Ok(SendHeaders { complete: None })
     }
 }
 
-/// There are no headers, only the number of messages that a call may receive.
-#[derive(Debug)]
-pub(crate) struct RecvStorage {
-    capacity: usize,
+/// One message at most.
+pub(crate) struct SendHeaders<'a> {
+    complete: Option<(Outgoing<'a>, GsoBatch)>,
 }
 
-impl RecvStorage {
-    pub(crate) const fn new() -> Self {
-        Self { capacity: 0 }
-    }
-
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
-        if n > self.capacity {
-            self.capacity = n.next_power_of_two().min(MAX_BATCH);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn shrink_to(&mut self, n: usize) {
-        self.capacity = self.capacity.min(n);
-    }
-
-    pub(crate) fn recv(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> CallResult {
-        let Some(msg) = msgs.first_mut() else { return CallResult::moved(0) };
-        let received = match msg.plain_space() {
-            Some((buffer, _)) => recv_one(socket, &mut [uninit(buffer)], flags),
-            None => {
-                let (buffers, ..) = msg.full_space();
-                // The one allocation of this platform: socket2 wants slices of its own.
-                let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| uninit(buffer)).collect();
-                recv_one(socket, &mut slices, flags)
-            }
-        };
-        match received {
-            Ok((received, source)) => {
-                msg.read_control(&[]);
-                *msg.source_mut() = source;
-                msg.set_received(received);
-                CallResult::moved(1)
-            }
-            Err(error) => CallResult::stopped(0, error),
-        }
-    }
+/// A message to be sent: never more than one datagram, since no socket has segmentation here.
+#[derive(Clone, Copy)]
+struct Outgoing<'a> {
+    dest: Option<SocketAddr>,
+    data: Buffers<'a>,
 }
 
-/// A message to be sent, and never more than one datagram: no socket has segmentation here.
-pub(crate) struct WiredBatches<'m> {
-    msg: Option<SendMsg<'m>>,
-    batch: GsoBatch,
+#[derive(Clone, Copy)]
+enum Buffers<'a> {
+    One(&'a [u8]),
+    Many(&'a [IoSlice<'a>]),
 }
 
-impl WiredBatches<'_> {
+impl<'a> SendHeaders<'a> {
     pub(crate) fn len(&self) -> usize {
-        usize::from(self.msg.is_some())
+        usize::from(self.complete.is_some())
+    }
+
+    pub(crate) fn has_capacity(&self, _: usize) -> bool {
+        self.complete.is_none()
+    }
+
+    pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
+        OpenHeader { headers: self, msg: Outgoing { dest: dest.get(), data: Buffers::One(data) } }
+    }
+
+    pub(crate) fn push_gathered(
+        &mut self,
+        dest: DestRef<'_, '_>,
+        data: &'a [IoSlice<'a>],
+    ) -> OpenHeader<'_, 'a> {
+        OpenHeader { headers: self, msg: Outgoing { dest: dest.get(), data: Buffers::Many(data) } }
     }
 
     pub(crate) fn batch(&self, _: usize) -> &GsoBatch {
-        &self.batch
-    }
-
-    pub(crate) fn unsendable(&self) -> Option<io::ErrorKind> {
-        None
+        const NONE: &GsoBatch = &GsoBatch { messages: 0, bytes: 0, segment: 0 };
+        self.complete.as_ref().map_or(NONE, |(_, batch)| batch)
     }
 
     pub(crate) fn send(
@@ -193,10 +149,15 @@ impl WiredBatches<'_> {
         _: Backend,
         socket: BorrowedSocket<'_>,
         _: Range<usize>,
+        flags: SendFlags,
     ) -> CallResult {
-        match self.msg.map_or(Ok(()), |msg| send_one(socket, &msg)) {
-            Ok(()) => CallResult::moved(1),
-            Err(error) => send_stopped(0, error),
+        match self.complete.map_or(Ok(()), |(msg, _)| send_one(socket, msg, flags)) {
+            Ok(()) => CallResult::moved(self.len()),
+            Err(error) => {
+                // "Connection refused" is about a datagram sent before.
+                let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
+                CallResult { reported_once, ..CallResult::stopped(0, error) }
+            }
         }
     }
 
@@ -210,8 +171,9 @@ impl WiredBatches<'_> {
         socket: BorrowedSocket<'_>,
         _: usize,
         _: usize,
+        flags: SendFlags,
     ) -> (usize, CallResult) {
-        (1, self.send(backend, socket, 0..1))
+        (1, self.send(backend, socket, 0..1, flags))
     }
 
     pub(crate) fn memory(&self, _: usize) -> Memory<'_, iter::Empty<&[u8]>> {
@@ -219,68 +181,66 @@ impl WiredBatches<'_> {
     }
 }
 
-/// Sends a message of these bytes, to `dest` if there is one.
-pub(crate) fn send_plain(
-    socket: BorrowedSocket<'_>,
-    dest: Option<&SocketAddr>,
-    data: &[u8],
-) -> io::Result<()> {
-    let msg = SendMsg::new(data);
-    send_one(socket, &dest.map_or(msg, |dest| msg.with_dest(*dest)))
+/// A message that is not complete, and so is not sent.
+pub(crate) struct OpenHeader<'h, 'a> {
+    headers: &'h mut SendHeaders<'a>,
+    msg: Outgoing<'a>,
 }
 
-/// A send that ended before message number `count`.
-fn send_stopped(count: usize, error: io::Error) -> CallResult {
-    // "Connection refused" is about a datagram sent before.
-    let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
-    CallResult { reported_once, ..CallResult::stopped(count, error) }
+impl<'a> OpenHeader<'_, 'a> {
+    pub(crate) fn index(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn buffers(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn capacity_left(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'a>) -> R) -> R {
+        fill(&mut Extension(PhantomData))
+    }
+
+    pub(crate) fn set_control(&mut self, _: &'a [u8]) {}
+
+    /// Encodes to reject every option: this platform has none of their numbers.
+    pub(crate) fn encode_control<E>(
+        &mut self,
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        encode(&mut [0; CONTROL_SPACE]).map(|_| ())
+    }
+
+    pub(crate) fn share_control(&mut self, _: usize) {}
+
+    pub(crate) fn complete(self, batch: GsoBatch, _: bool) {
+        self.headers.complete = Some((self.msg, batch));
+    }
 }
 
-fn send_one<'m>(socket: BorrowedSocket<'_>, msg: &impl Outgoing<'m>) -> io::Result<()> {
-    let buffers = match (msg.plain(), *msg.content().borrow()) {
-        (Some(data), _) | (None, Content::Plain(data)) => SendBuffers::One(data),
-        (None, Content::Full { buffers, control, meta }) => {
-            // Rejects every option: this platform has none of their numbers.
-            let v4 = msg.dest().get().is_some_and(|dest| dest.ip().to_canonical().is_ipv4());
-            meta.encode(v4, &[], &mut [0; CONTROL_SPACE]).map_err(Unencodable::kind)?;
-            if !control.is_empty() {
-                return Err(io::ErrorKind::Unsupported.into());
-            }
-            buffers
-        }
-    };
-    let dest = msg.dest().get();
-    let (socket, dest) = (SockRef::from(&socket), dest.map(SockAddr::from));
-    retry(|| match (&dest, buffers) {
-        (None, SendBuffers::One(data)) => socket.send(data),
-        (None, SendBuffers::Many(data)) => socket.send_vectored(data),
-        (Some(dest), SendBuffers::One(data)) => socket.send_to(data, dest),
-        (Some(dest), SendBuffers::Many(data)) => socket.send_to_vectored(data, dest),
-    })?;
-    Ok(())
+/// Nothing joins a message here.
+pub(crate) struct Extension<'a>(PhantomData<&'a [u8]>);
+
+impl<'a> Extension<'a> {
+    pub(crate) fn push(&mut self, _: &'a [u8]) {}
 }
 
-fn recv_one(
-    socket: BorrowedSocket<'_>,
-    slices: &mut [MaybeUninitSlice<'_>],
-    flags: RecvFlags,
-) -> io::Result<(Received, RawAddr)> {
-    if flags.contains(RecvFlags::DONT_WAIT) {
+fn send_one(socket: BorrowedSocket<'_>, msg: Outgoing<'_>, flags: SendFlags) -> io::Result<()> {
+    if flags.contains(SendFlags::DONT_WAIT) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let native = if flags.contains(RecvFlags::PEEK) { MSG_PEEK } else { 0 };
-    let socket = SockRef::from(&socket);
-    let (len, flags, addr) = retry(|| socket.recv_from_vectored_with_flags(slices, native))?;
-    let truncation = Truncation { data: flags.is_truncated(), ..Truncation::NONE };
-    let received = Received { reported: len, segment_size: None, truncation, has_meta: false };
-    Ok((received, RawAddr(addr.as_socket())))
-}
-
-/// The same bytes as a slice that may be left uninitialised.
-fn uninit(buffer: &mut [u8]) -> MaybeUninitSlice<'_> {
-    // SAFETY: the same layout. socket2 promises of its receive calls that they write no
-    // uninitialised bytes into the buffers, so the `&mut [u8]` stays one.
-    MaybeUninitSlice::new(unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) })
+    let native = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE } else { 0 };
+    let (socket, dest) = (SockRef::from(&socket), msg.dest.map(SockAddr::from));
+    retry(|| match (&dest, msg.data) {
+        (None, Buffers::One(data)) => socket.send_with_flags(data, native),
+        (None, Buffers::Many(data)) => socket.send_vectored_with_flags(data, native),
+        (Some(dest), Buffers::One(data)) => socket.send_to_with_flags(data, dest, native),
+        (Some(dest), Buffers::Many(data)) => socket.send_to_vectored_with_flags(data, dest, native),
+    })?;
+    Ok(())
 }
 
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -314,11 +274,31 @@ impl RawAddr {
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
         RawAddrRef(self)
     }
+
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        AddrSpace(self)
+    }
+}
+
+/// Memory for an address.
+pub(crate) struct AddrSpace<'a>(&'a mut RawAddr);
+
+impl AddrSpace<'_> {
+    pub(crate) fn set(&mut self, addr: Option<&SocketAddr>) {
+        *self.0 = RawAddr::new(addr);
+    }
+
+    /// The receive has written the address.
+    pub(crate) fn set_len(&mut self, _: usize) {}
 }
 
 impl RawAddrRef<'_> {
     pub(crate) fn get(self) -> Option<SocketAddr> {
         self.0.get()
+    }
+
+    pub(crate) fn unix(self) -> Option<UnixAddr<'static>> {
+        None
     }
 
     #[allow(dead_code)] // Compared only by GSO.
@@ -327,100 +307,35 @@ impl RawAddrRef<'_> {
     }
 }
 
-/// What [`Slots::singles`] goes through.
-pub(crate) type Singles<'a> = option::IntoIter<Datagram<'a>>;
+/// Memory for a source. No datagram of a Unix socket comes here.
+#[derive(Clone, Debug)]
+pub struct UnixAddrBuf(RawAddr);
 
-/// Payload memory, and the messages received into it.
-#[derive(Debug)]
-pub(crate) struct Slots {
-    payload: Vec<u8>,
-    received: Vec<(Received, RawAddr)>,
-    slot_len: usize,
+impl UnixAddrBuf {
+    /// Empty.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(RawAddr::NONE)
+    }
+
+    /// `None`: no datagram has a Unix address here.
+    #[must_use]
+    pub fn addr(&self) -> Option<UnixAddr<'_>> {
+        None
+    }
+
+    pub(crate) fn lend(&self) -> RawAddrRef<'_> {
+        self.0.lend()
+    }
+
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        self.0.space()
+    }
 }
 
-impl Slots {
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        let (mut payload, mut received) = (Vec::new(), Vec::new());
-        payload.try_reserve_exact(slots * slot_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        received.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        payload.resize(slots * slot_len, 0);
-        received.resize(slots, (Received::NONE, RawAddr::NONE));
-        Ok(Self { payload, received, slot_len })
-    }
-
-    /// No descriptor comes with a message here.
-    pub(crate) fn accept_fds(&mut self, _: bool) {}
-
-    pub(crate) fn accepts_fds(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn take_fds(&mut self, _: usize) -> impl Iterator<Item = OwnedSocket> {
-        [].into_iter()
-    }
-
-    pub(crate) fn add_fds(&mut self, _: usize, _: impl Iterator<Item = OwnedSocket>) {}
-
-    pub(crate) fn close_fds(&mut self) {}
-
-    pub(crate) fn recv(
-        &mut self,
-        _: Backend,
-        socket: BorrowedSocket<'_>,
-        range: Range<usize>,
-        flags: RecvFlags,
-    ) -> CallResult {
-        let i = range.start;
-        let slot = &mut self.payload[i * self.slot_len..][..self.slot_len];
-        match recv_one(socket, &mut [uninit(slot)], flags) {
-            Ok(received) => {
-                self.received[i] = received;
-                CallResult::moved(1)
-            }
-            Err(error) => CallResult::stopped(0, error),
-        }
-    }
-
-    /// The datagrams among the first `n` messages, if all of them are whole.
-    pub(crate) fn singles(&self, n: usize) -> Option<Singles<'_>> {
-        // A receive brings one message or none.
-        let datagram = (n > 0).then(|| {
-            let (received, source) = &self.received[0];
-            let data = &self.payload[..self.slot_len.min(received.reported)];
-            (!received.truncation.data)
-                .then(|| Datagram::whole(data, source.lend(), Meta::new(None, &[])))
-        });
-        match datagram {
-            None => Some(None.into_iter()),
-            Some(whole) => whole.map(|datagram| Some(datagram).into_iter()),
-        }
-    }
-
-    pub(crate) fn message(&self, i: usize) -> Message<'_> {
-        let (received, source) = &self.received[i];
-        let data = Parts::one(self.payload(i, received.reported));
-        Message::new(data, source.lend(), *received, Meta::new(None, &[]))
-    }
-
-    pub(crate) fn received_in(&self, i: usize) -> (Received, usize) {
-        let (received, _) = self.received[i];
-        (received, received.reported.min(self.slot_len))
-    }
-
-    /// The first `len` bytes of slot `i`, or all if it has fewer.
-    pub(crate) fn payload(&self, i: usize, len: usize) -> &[u8] {
-        &self.payload[i * self.slot_len..][..self.slot_len.min(len)]
-    }
-
-    pub(crate) fn slot_len(&self) -> usize {
-        self.slot_len
-    }
-
-    pub(crate) fn buffers(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.payload.chunks_exact_mut(self.slot_len)
+impl Default for UnixAddrBuf {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -455,6 +370,18 @@ pub(crate) fn set_option(_: BorrowedSocket<'_>, _: Option<OptionName>, _: i32) -
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn set_option_bytes(
+    _: BorrowedSocket<'_>,
+    _: Option<OptionName>,
+    _: &[u8],
+) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -468,6 +395,16 @@ pub(crate) fn socket_addr(_: &[u8]) -> Option<SocketAddr> {
     None
 }
 
+/// No message has a TOS here.
+pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+/// Asked only where there is GSO.
+pub(crate) fn kernel_release() -> Option<String> {
+    None
+}
+
 /// There is none.
 pub(crate) fn has_segmentation(_: BorrowedSocket<'_>) -> bool {
     false
@@ -477,11 +414,15 @@ pub(crate) fn has_arrivals(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
+pub(crate) fn peer_is_v4(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
 pub(crate) fn peer(_: BorrowedSocket<'_>) -> Option<SockAddr> {
     None
 }
 
-pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<&'static str> {
+pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     None
 }
 

@@ -92,7 +92,7 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     let wire = Wire::new();
     // A receive goes on after its first step of 16.
     wire.fill(0..20);
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     fault::script([(Call::RecvMmsg, Fate::Fail(libc::ENOSYS))]);
     let received = Receiving::Batch.recv(&wire.far, 32).unwrap();
     assert_eq!(received, (0..20).collect::<Vec<_>>());
@@ -100,14 +100,14 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     assert_eq!(made.iter().filter(|(call, _)| *call == Call::RecvMmsg).count(), 1, "{made:?}");
 
     // A flush goes on after the first stage.
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..6);
     let msgs = wire.msgs(&data);
     let mut queue = SendQueue::new(1 << 20);
     queue.push(&msgs[0]).unwrap();
     queue.push(&msgs[1]).unwrap();
     queue.push(&msgs[2]).unwrap();
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     queue.push(&msgs[3]).unwrap();
     queue.push(&msgs[4]).unwrap();
     fault::script([(Call::SendMmsg, Fate::Fail(libc::ENOSYS))]);
@@ -124,7 +124,7 @@ fn p2_the_fallback_meets_errors_as_any_other_call_does() {
     let msgs = wire.msgs(&data);
     for system in without_calls() {
         for bad in 0..N {
-            Backend::Mmsg.select().unwrap();
+            Backend::Mmsg.make_process_default().unwrap();
             let mut fates = without(&system, Call::SendMmsg);
             fates.extend(vec![(Call::SendMsg, Fate::Kernel); bad]);
             fates.push((Call::SendMsg, Fate::Fail(libc::ENOBUFS)));
@@ -139,7 +139,7 @@ fn p2_the_fallback_meets_errors_as_any_other_call_does() {
         }
 
         // The same for a receive, whose error would be lost.
-        Backend::Mmsg.select().unwrap();
+        Backend::Mmsg.make_process_default().unwrap();
         wire.fill(0..2);
         let mut fates = without(&system, Call::RecvMmsg);
         fates.extend([
@@ -160,7 +160,7 @@ fn p2_an_arena_with_a_backend_of_its_own_falls_back_too() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for system in without_calls() {
-        Backend::Mmsg.select().unwrap();
+        Backend::Mmsg.make_process_default().unwrap();
         let mut arena = MmsgBuf::with_backend(Backend::Mmsg);
         fault::script(without(&system, Call::SendMmsg));
         assert_eq!(arena.send(&wire.near, &msgs).unwrap(), N);
@@ -177,7 +177,7 @@ fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
     let data = numbers(0..1);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for code in [libc::ENOSYS, libc::EPERM] {
             fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::RecvMsg, Fate::Fail(code))]);
             assert_eq!(errno(wire.near.send_batch(&msgs)), code);
@@ -224,7 +224,7 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
 fn s10_send_each_continues_past_what_a_firewall_rejects() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     fault::script([
         (Call::SendMmsg, Fate::AtMost(1)),
         (Call::SendMsg, Fate::Fail(libc::EPERM)),
@@ -247,7 +247,7 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
 #[test]
 fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let wire = Wire::new();
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     // Connected to itself, it rejects datagrams of others, who get ECONNREFUSED.
     let refusing = socket();
     refusing.connect(addr(&refusing)).unwrap();

@@ -63,7 +63,7 @@ fn assert_events(call: impl FnOnce(), expected: &[(&str, &[&str])]) {
 #[test]
 fn a_rejected_gso_batch_says_what_the_kernel_said() {
     let Some(net) = Net::new() else { return };
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let to = net.to(0);
     let msgs = [SendMsg::to(to, b"ab"), SendMsg::to(to, b"cd")];
     let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
@@ -75,7 +75,10 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
     fail(libc::EMSGSIZE);
     assert_events(send, &[("DEBUG", &["rejected a GSO batch", "segment_size=2"])]);
     fail(libc::EIO);
-    assert_events(send, &[("WARN", &["GSO is off", "segment_size=2", "os error 5"])]);
+    assert_events(
+        send,
+        &[("WARN", &["GSO is off for", "segment_size=2", "os error 5", "off_for=\"destination\""])],
+    );
     fault::finish();
     assert_events(send, &[]);
 }
@@ -83,7 +86,7 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
 #[test]
 fn missing_calls_are_said_once() {
     let wire = Wire::new();
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..2);
     let msgs = wire.msgs(&data);
     let send = || assert_eq!(wire.near.send_batch(&msgs).unwrap(), 2);
@@ -99,5 +102,20 @@ fn a_socket_without_gso_says_so_when_it_is_asked_for() {
     let off = || drop(Offload::builder().gso(false).gro(false).build(&stream).expect("wrapped"));
     assert_events(off, &[]);
     let on = || drop(Offload::builder().gro(false).build(&stream).expect("wrapped"));
-    assert_events(on, &[("INFO", &["GSO is off"])]);
+    assert_events(on, &[("WARN", &["GSO is off", "does not support it"])]);
+}
+
+#[test]
+fn a_buffer_below_what_was_asked_is_said() {
+    let socket = socket();
+    let set = |bytes| crate::options::set_send_buffer(&socket, bytes).expect("some size");
+    assert_events(|| assert!(set(8_192) >= 8_192), &[]);
+    // Without the right to go beyond the system's limit, this is far beyond it.
+    let asked = i32::MAX as usize / 2;
+    let lines = Lines::default();
+    let size = subscriber::with_default(lines.clone(), || set(asked));
+    let lines = lines.0.lock().unwrap();
+    let expected = format!("asked={asked} in_force={size}");
+    assert_eq!(lines.len(), usize::from(size < asked), "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains(&expected)), "{lines:?}");
 }

@@ -9,7 +9,8 @@ use std::net::Ipv6Addr;
 use socket2::SockRef;
 
 use super::*;
-use crate::{ControlBuf, RecvFlags};
+use crate::RecvFlags;
+use crate::control::ControlBuf;
 
 /// A datagram as it came: payload, source, and the type of service it carried.
 type Came = (Vec<u8>, Option<SocketAddr>, Option<u8>);
@@ -98,7 +99,7 @@ fn the_queue_sends_every_option_of_a_message() {
     near.connect(addr(&other)).unwrap();
     let from = Some(addr(&near));
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = SendQueue::new(1 << 12);
         {
             let marked = tos(libc::IPPROTO_IP, libc::IP_TOS, 0x28);

@@ -10,6 +10,7 @@ mod events;
 mod fields;
 mod model;
 mod offload;
+mod offload_health;
 mod offload_kit;
 mod offload_own;
 mod offload_random;
@@ -17,8 +18,9 @@ mod queue;
 mod random;
 mod recv;
 mod send;
+mod tos;
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
@@ -123,7 +125,7 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
 /// Makes the thread use `backend`, or just not that one.
 fn choose(backend: Backend, not: bool) {
     let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
-    chosen.expect("there are two").select().expect("both are here");
+    chosen.expect("there are two").make_process_default().expect("both are here");
 }
 
 /// The ways to send a batch.
@@ -149,10 +151,11 @@ impl Sending {
     }
 
     fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        let socket = &crate::sys::borrow(socket);
         match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
             }
             Self::Iter => socket.send_iter(msgs.iter().copied()),
@@ -182,13 +185,14 @@ enum Receiving {
     Batch,
     Dyn,
     Into,
+    Slices,
     /// As [`Sending::Arena`].
     Arena(Backend),
 }
 
 impl Receiving {
-    fn all(backend: Backend) -> [Self; 4] {
-        [Self::Batch, Self::Dyn, Self::Into, Self::Arena(backend)]
+    fn all(backend: Backend) -> [Self; 5] {
+        [Self::Batch, Self::Dyn, Self::Into, Self::Slices, Self::Arena(backend)]
     }
 
     /// As [`Sending::choose`].
@@ -199,17 +203,28 @@ impl Receiving {
 
     /// Receives once, with space for `capacity` messages, and gives their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
+        let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
-            assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+            assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
             return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
         }
         let mut memory = vec![Number::default(); capacity];
+        if self == Self::Slices {
+            let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            let mut numbers = Vec::new();
+            let result = socket.recv_slices(&mut buffers, |i, message| {
+                assert_eq!(i, numbers.len());
+                numbers.push(number(message.data()));
+            });
+            assert_eq!(numbers.len(), *result.as_ref().unwrap_or(&0));
+            return result.map(|_| numbers);
+        }
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.recv_batch(&mut msgs)
             }
             Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),

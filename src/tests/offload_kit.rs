@@ -3,7 +3,8 @@
 use std::io::{IoSlice, Write};
 
 use super::*;
-use crate::{BatchSocketExt, Counters, Offload};
+use crate::offload::Counters;
+use crate::{BatchSocketExt, Offload};
 
 /// One sender with offload and two receivers without.
 pub(super) struct Net {
@@ -195,7 +196,7 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
             Err(error) => {
                 failed.push((at, code(&error)));
                 at += 1;
-                assert!(way != Way::Flush || queue.pop_front());
+                assert!(way != Way::Flush || queue.discard_front());
             }
         }
         assert!(way != Way::Flush || queue.len() == msgs.len() - at);

@@ -82,7 +82,7 @@ proptest! {
         fates in fates(),
     ) {
         let Some(net) = Net::new() else { return Ok(()) };
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         // Any piece of a message tells which one it is of, and where it belongs in it.
         let data: Vec<Vec<u8>> = specs.iter().enumerate()
             .map(|(i, spec)| (0..spec.len).map(|j| if j % 2 == 0 { i as u8 } else { j as u8 }).collect())

@@ -1,6 +1,7 @@
 //! Flushes that the socket takes in parts, or not at all.
 
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -29,7 +30,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for k in 1..=N {
             let mut queue = queue(&wire.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
@@ -55,7 +56,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     for (backend, bad) in BACKENDS.into_iter().flat_map(|b| (0..N).map(move |bad| (b, bad))) {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for code in PLAIN.into_iter().chain([libc::EPERM, libc::EAGAIN]) {
             let mut queue = queue(&wire.msgs(&data));
             if bad > 0 {
@@ -70,7 +71,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
                 fault::finish();
                 assert_eq!(queue.front().map(|msg| payload(&msg)), Some(bad as u32));
             }
-            assert!(queue.pop_front());
+            assert!(queue.discard_front());
             assert_eq!(wire.near.flush(&mut queue).unwrap(), N - bad - 1);
             let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
             assert_eq!(wire.arrived(), good, "{backend:?} {code}");
@@ -86,7 +87,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     let data = numbers(0..6);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
         fault::script(cut_send(backend, 3, 1, libc::EAGAIN));
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 1);
@@ -118,7 +119,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
     // What a flush wires at a time.
     const STEP: usize = 256;
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..ALL as u32);
     for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
         crate::clear_pool();
@@ -132,10 +133,10 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
         fates.extend(cut_send(Backend::Mmsg, STEP, k, libc::EAGAIN));
         fault::script(fates);
-        assert_eq!(near.flush(&mut queue).unwrap(), steps * STEP + k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
         assert_eq!(calls().len(), steps + 2);
         assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
-        assert_eq!(near.flush(&mut queue).unwrap(), ALL - steps * STEP - k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), ALL - steps * STEP - k);
         drop(near);
         let read = reader.join().expect("the reader ends").expect("a stream can be read");
         assert_eq!(read, data.concat());
@@ -147,7 +148,7 @@ fn an_interrupted_flush_goes_on() {
     let wire = Wire::new();
     let data = numbers(0..3);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let mut queue = queue(&wire.msgs(&data));
         fault::script([(send_call(backend, 3), Fate::Fail(libc::EINTR)); 4]);
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);

@@ -136,7 +136,7 @@ proptest! {
         fates in fates(Call::SendMmsg, Call::SendMsg),
     ) {
         let wire = Wire::new();
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let data = numbers(0..n);
         let msgs = wire.msgs(&data);
         let (mut at, mut failed) = (0, Vec::new());

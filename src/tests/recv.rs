@@ -1,6 +1,7 @@
 //! Receives that end early, are interrupted, or meet an error.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
@@ -144,14 +145,14 @@ fn r11_the_next_receive_returns_an_error_after_k_single_receives() {
 #[test]
 fn r11_the_next_receive_returns_an_error_of_the_second_thousand() {
     const MOST: usize = 1024;
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     // A stream gives as many messages as are asked for, without as much kernel memory.
     let (mut near, far) = UnixStream::pair().expect("a pair");
     near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
     let mut batch = RecvBatch::new(1200, size_of::<Number>());
     let mut recv = || {
-        let result = far.recv_into(&mut batch);
-        assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+        let result = far.as_fd().recv_into(&mut batch);
+        assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
         result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect::<Vec<_>>())
     };
     fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, REFUSED)]);
@@ -238,7 +239,7 @@ fn r1_a_receive_does_not_wait_for_the_second_thousand() {
         near.write_all(&numbers(0..MOST).concat()).expect("some 4 KiB fit");
         let (done, result) = mpsc::channel();
         thread::spawn(move || {
-            backend.select().unwrap();
+            backend.make_process_default().unwrap();
             let _ = done.send(Receiving::Into.recv(&far, 1200).unwrap());
         });
         let received = result.recv_timeout(NET).expect("it does not wait for more");

@@ -55,7 +55,7 @@ fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     near.set_nonblocking(true).expect("it can");
     while near.send(b"full?").is_ok() {}
     near.set_nonblocking(false).expect("it can");
-    Backend::Mmsg.select().unwrap();
+    Backend::Mmsg.make_process_default().unwrap();
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     let begun = Instant::now();
     let error = near.send_batch(&[SendMsg::new(b"a"), SendMsg::new(b"b")]).unwrap_err();
@@ -197,7 +197,7 @@ fn send_each_does_not_block() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for k in 0..N {
             let mut fates = if k > 0 { cut_send(backend, N, k, libc::EAGAIN) } else { vec![] };
             // After a short count the next message goes alone.
@@ -243,7 +243,7 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
     let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
     let other_family = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         for (first, second) in (0..N).flat_map(|i| (i + 1..N).map(move |j| (i, j))) {
             let mut msgs = wire.msgs(&data);
             msgs[first] = msgs[first].with_dest(broadcast);
@@ -268,7 +268,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
     let wire = Wire::new();
     let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         let msgs = vec![SendMsg::to(nowhere, b"bad"); ALL];
         let mut failed = 0;
         fault::script([]);

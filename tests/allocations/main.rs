@@ -31,7 +31,7 @@ const BACKEND: Option<Backend> = None;
 fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    backend.select().expect("Linux has both");
+    backend.make_process_default().expect("Linux has both");
     turn
 }
 

@@ -1,18 +1,21 @@
 //! The error queue on loopback: ICMP errors and send timestamps.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::common::skip;
+use crate::kit::net::Host;
 use crate::kit::receive::{one, payloads};
 use crate::kit::{
-    NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
+    NET, addr, ask, at, bind, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
+use mmsg::error_queue::{Event, Origin, Report, drain_errors, drain_errors_with};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Event, MmsgBuf, RecvBatch, RecvMsg, Report,
-    SendMsg, SendQueue, drain_errors,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg,
+    SendMeta, SendMsg, SendQueue,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -358,6 +361,67 @@ impl Epoll {
     }
 }
 
+/// The type and code of "port unreachable".
+fn port_unreachable(to: SocketAddr) -> Origin {
+    match to.ip().to_canonical().is_ipv4() {
+        true => Origin::Icmp { ty: 3, code: 3 },
+        false => Origin::Icmp6 { ty: 1, code: 4 },
+    }
+}
+
+#[test]
+fn a_report_says_which_datagram_it_is_about() {
+    for setting in settings() {
+        let Setting { from, to_closed, .. } = &setting;
+        // More than are read at a time, of lengths beside that of the buffers; some without a buffer.
+        let sent: Vec<_> = (0..20u8).map(|i| vec![i; i.into()]).collect();
+        for data in &sent {
+            from.send_batch(&[SendMsg::to(*to_closed, data)]).expect("it is taken");
+        }
+        let mut reports = [Report::EMPTY; 32];
+        let mut memory = [[99; 10]; 17];
+        let mut got = Vec::new();
+        while got.len() < sent.len() {
+            assert!(in_error(from, NET));
+            let mut buffers = memory.each_mut().map(|buffer| io::IoSliceMut::new(buffer));
+            let n = drain_errors_with(from, &mut reports, &mut buffers).expect("it is a socket");
+            assert!(n <= buffers.len());
+            for (report, buffer) in reports[..n].iter().zip(&buffers) {
+                assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
+                assert_eq!(report.origin, port_unreachable(*to_closed));
+                assert_eq!(report.reporter.map(|addr| addr.port()), Some(0));
+                got.push(buffer[..report.data_len].to_vec());
+            }
+        }
+        let expected: Vec<_> =
+            sent.iter().map(|data| data[..data.len().min(10)].to_vec()).collect();
+        assert_eq!(got, expected);
+        assert!(!in_error(from, Duration::ZERO));
+        assert_eq!(drain_errors_with(from, &mut reports, &mut []).expect("no buffer"), 0);
+    }
+}
+
+#[test]
+fn a_link_local_reporter_has_its_scope() {
+    let commands = ["addr add fe80::77/64 dev lo nodad"];
+    let Some(host) = Host::new("a_link_local_reporter", &commands) else { return };
+    // Loopback is the first device of every namespace.
+    let at = |port| {
+        SocketAddr::from(SocketAddrV6::new("fe80::77".parse().expect("it is one"), port, 0, 1))
+    };
+    let (from, closed) = host.within(|| (bind(at(0)), bind(at(0))));
+    closed.connect(addr(&closed)).expect("it hears only itself");
+    ask(&from, Ancillary::ERRORS);
+    // The kernel limits how often a host sends ICMP errors.
+    let provoke = || {
+        from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
+        in_error(&from, Duration::from_secs(1))
+    };
+    assert!((0..60).any(|_| provoke()));
+    let report = reports(&from, 1)[0];
+    assert_eq!((report.dest, report.reporter), (Some(addr(&closed)), Some(at(0))));
+}
+
 #[test]
 fn send_timestamps_carry_a_number_and_a_time() {
     for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
@@ -375,6 +439,7 @@ fn send_timestamps_carry_a_number_and_a_time() {
                 let after = SystemTime::now();
                 for report in stamps {
                     assert_eq!((report.dest, report.reporter, report.errno), (None, None, 0));
+                    assert_eq!(report.origin, Origin::Timestamping);
                     let Event::Sent { id, time, hardware_time } = report.event else {
                         panic!("{report:?}");
                     };
@@ -391,6 +456,31 @@ fn send_timestamps_carry_a_number_and_a_time() {
         from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
         assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
     }
+}
+
+/// `SCM_TS_OPT_ID`, Linux 6.13.
+#[test]
+fn a_send_timestamp_has_the_number_of_the_callers_choice() {
+    let (from, to) = (udp4(), udp4());
+    let msg = SendMsg::to(addr(&to), b"data");
+    let numbered = |id| msg.with_meta(SendMeta::new().with_timestamp_id(id));
+    // It is the number of a timestamp, so that without one it is an error.
+    let error = from.send_batch(&[numbered(7)]).expect_err("no timestamps");
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    ask(&from, Ancillary::SEND_TIMESTAMP);
+    let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
+    match from.send_batch(&[numbered(u32::MAX)]) {
+        Ok(_) => {}
+        Err(error) => return skip("a_send_timestamp_has_the_number", error),
+    }
+    let sent = offload.send_batch(&[msg, numbered(77), numbered(77), msg]);
+    assert_eq!(sent.expect("they are taken"), 4);
+    let reports = reports(&from, 5);
+    let ids = reports.iter().map(|report| match report.event {
+        Event::Sent { id, time: Some(_), .. } => id,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [u32::MAX, 0, 77, 77, 1]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod guide;
 mod kit;
 mod options;
 mod receive;

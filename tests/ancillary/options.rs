@@ -8,9 +8,9 @@ use crate::kit::receive::one;
 use crate::kit::{
     addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
 };
+use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, Report, SendMeta, SendMsg,
-    SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, SendMeta, SendMsg, SendQueue,
 };
 
 #[test]
@@ -51,7 +51,7 @@ fn disabled_metadata_is_absent_and_the_rest_still_comes() {
     let (from, to) = (udp4(), dual_stack());
     let dest = at("127.0.0.1", &to);
     ask(&to, Ancillary::DEST | Ancillary::TOS | Ancillary::HOP_LIMIT);
-    Ancillary::DEST.disable(&to).expect("a socket");
+    let _ = Ancillary::DEST.disable(&to).expect("a socket");
     from.send_to(b"data", dest).expect("it is taken");
     let mut expected = RecvMeta::default();
     (expected.tos, expected.hop_limit) = (Some(0), Some(64));
@@ -59,7 +59,7 @@ fn disabled_metadata_is_absent_and_the_rest_still_comes() {
 
     let closed = refusing([127, 0, 0, 1]);
     ask(&from, Ancillary::ERRORS);
-    Ancillary::ERRORS.disable(&from).expect("a socket");
+    let _ = Ancillary::ERRORS.disable(&from).expect("a socket");
     from.send_to(b"data", addr(&closed)).expect("it is taken");
     from.send_to(b"data", dest).expect("no error is waiting");
     assert!(!in_error(&from, Duration::ZERO));
@@ -91,20 +91,20 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
     };
     ask(&socket, hardware | sending);
     assert_eq!((flags(&socket), is_stamped()), (of_hardware | of_sending, true));
-    hardware.disable(&socket).expect("a socket");
+    let _ = hardware.disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (of_sending, true));
     ask(&socket, hardware);
-    sending.disable(&socket).expect("a socket");
+    let _ = sending.disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (of_hardware, false));
     ask(&socket, sending);
-    (hardware | sending).disable(&socket).expect("a socket");
+    let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!((flags(&socket), is_stamped()), (0, false));
 
     // What somebody else has set there is none of the crate's business.
     let foreign = libc::SOF_TIMESTAMPING_OPT_CMSG as i32;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, foreign).expect("a flag");
     ask(&socket, hardware | sending);
-    (hardware | sending).disable(&socket).expect("a socket");
+    let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!(flags(&socket), foreign as libc::c_uint);
 }
 
@@ -128,7 +128,8 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     let mut buffer = [0; 300];
     let mut msgs = [RecvMsg::new(&mut buffer)];
     assert_eq!(StandIn(meta).recv_batch(&mut msgs).expect("one"), 1);
-    let lens = |datagrams: mmsg::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
+    let lens =
+        |datagrams: mmsg::iter::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
     assert_eq!((msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
 
     let mut batch = mmsg::RecvBatch::new(3, 300);
@@ -149,4 +150,22 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     socket.send_to(b"data", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
     assert!(batch.iter().all(|datagram| datagram.meta() == RecvMeta::default()));
+}
+
+#[test]
+fn what_is_required_is_on_or_named() {
+    let socket = udp4();
+    (Ancillary::TOS | Ancillary::DEST).require(&socket).expect("Linux has both");
+    assert_eq!(get_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS), 1);
+    let error = (Ancillary::HOP_LIMIT | Ancillary::PATH_MTU).require(&socket);
+    let error = error.expect_err("an IPv4 socket reports no path MTU so");
+    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("PATH_MTU") && !text.contains("HOP_LIMIT"), "{text}");
+    assert_eq!(get_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTTL), 1, "what there is, is on");
+    let file = std::fs::File::open("/dev/null").expect("it is there");
+    assert_eq!(
+        Ancillary::TOS.require(&file).expect_err("no socket").raw_os_error(),
+        Some(libc::ENOTSOCK)
+    );
 }

@@ -116,7 +116,7 @@ fn each_option_fills_its_fields_and_no_other() {
                 // Device timestamps, segment sizes, losses and path MTUs: absent here.
                 _ => {}
             }
-            option.enable(&to).expect("it is a socket");
+            let _ = option.enable(&to).expect("it is a socket");
             for way in Way::ALL {
                 send(&from, addr(&to), b"data", SendMeta::new().with_tos(0xb9).with_hop_limit(9));
                 let mut got = way.receive(&to, 1).remove(0);
@@ -128,7 +128,7 @@ fn each_option_fills_its_fields_and_no_other() {
                 option.disable(&to).expect("it is a socket"),
                 option.enable(&to).expect("again")
             );
-            option.disable(&to).expect("it is a socket");
+            let _ = option.disable(&to).expect("it is a socket");
             send(&from, addr(&to), b"data", SendMeta::new());
             assert_eq!(one(&to).meta, RecvMeta::default(), "{option:?}");
         }
@@ -193,7 +193,7 @@ fn r6_all_metadata_of_ipv4_fits_at_once() {
 fn r6_all_metadata_of_ipv6_fits_at_once() {
     let receiver = dual_stack();
     SockRef::from(&receiver).set_recv_buffer_size(8192).expect("a small buffer");
-    everything().enable(&receiver).expect("it is a socket");
+    let _ = everything().enable(&receiver).expect("it is a socket");
     check_everything(&udp6(), &receiver, at("::1", &receiver));
 }
 

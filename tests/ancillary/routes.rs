@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
-use crate::kit::{addr, ask, in_error, reports, set_option, summary};
-use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Event, MmsgBuf, SendMeta, SendMsg,
-};
+use crate::kit::{addr, ask, in_error, reports, summary};
+use mmsg::error_queue::Event;
+use mmsg::options::{Fragmentation, path_mtu};
+use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
 use socket2::{Domain, SockRef};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -55,12 +55,7 @@ fn server(family: &Family, i: usize, socket: &UdpSocket) -> SocketAddr {
 
 /// Whether datagrams are sent with "don't fragment", and the path MTU is learned.
 fn discover_mtu(socket: &UdpSocket) {
-    let v6 = addr(socket).is_ipv6();
-    let (level, name, on) = match v6 {
-        false => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
-        true => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
-    };
-    set_option(socket, level, name, on).expect("an option of every Linux");
+    Fragmentation::Never.set(socket).expect("an option of every Linux");
 }
 
 #[test]
@@ -230,6 +225,16 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
             assert_eq!(report.dest, Some(SocketAddr::new(dest.ip(), port)));
             assert_eq!(report.errno, libc::EMSGSIZE);
         }
+
+        // It is the path MTU of every socket to there, and a probe passes by it.
+        let connected = route.client.bind(family.client);
+        connected.connect(dest).expect("there is a route");
+        assert_eq!(path_mtu(&connected).expect("it is connected"), 1280);
+        Fragmentation::Never.set(&connected).expect("an option of every Linux");
+        let error = connected.send(&too_big).expect_err("too big");
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        Fragmentation::Probe.set(&connected).expect("an option of every Linux");
+        assert_eq!(connected.send(&too_big).expect("a probe"), too_big.len());
 
         // What just fits gets through; so does what goes elsewhere meanwhile.
         let fits = vec![7; 1280 - family.headers];

@@ -5,9 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 
 use crate::kit::receive::{Got, Way, one, payloads};
 use crate::kit::{addr, ask, at, bind, dual_stack, udp4, udp6};
+use mmsg::control::{CONTROL_SPACE, ControlBuf};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf,
-    SendMeta, SendMsg, SendQueue, TransmitClock,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, SendMeta, SendMsg,
+    SendQueue, TransmitClock,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -201,9 +202,46 @@ fn a_transmit_time_is_taken_once_the_clock_is_known() {
         let unknown = from.send_batch(&[msg(1)]).expect_err("no clock was selected");
         assert_eq!(unknown.raw_os_error(), Some(libc::EINVAL));
         TransmitClock::Monotonic.select(&from).expect("Linux 4.19");
-        send(&from, msg(now() + 1_000_000));
+        let now = TransmitClock::Monotonic.now().expect("Linux has it");
+        send(&from, msg(now + 1_000_000));
         assert_eq!(payloads(&to, 1), [b"data"]);
     }
+}
+
+#[test]
+fn an_error_names_the_option_and_its_value() {
+    let (v4, v6) = (udp4(), udp6());
+    let long = [0; CONTROL_SPACE - 16];
+    let mut control = ControlBuf::new();
+    control.push(77, 77, &long).expect("it just fits");
+    let source = |ip: &str| SendMeta::new().with_source(ip.parse().expect("an address"));
+    let cases = [
+        (&v4, SendMeta::new().with_hop_limit(0), "SendMeta::hop_limit is 0"),
+        (&v4, source("2001:db8::7"), "SendMeta::source is 2001:db8::7: the destination is IPv4"),
+        (&v6, source("192.0.2.7"), "SendMeta::source is 192.0.2.7: the destination is IPv6"),
+        (&v6, source("::ffff:192.0.2.7"), "SendMeta::source is ::ffff:192.0.2.7"),
+        (&v4, SendMeta::new().with_tos(1), "bytes of"),
+    ];
+    for (socket, meta, expected) in cases {
+        let mut msg = SendMsg::to(addr(socket), b"data").with_meta(meta);
+        if meta.tos.is_some() {
+            msg = msg.with_control(&control);
+        }
+        let offload = Offload::new(socket.try_clone().expect("it can be")).expect("a UDP socket");
+        let sockets: [&dyn BatchSocket; 2] = [socket, &offload];
+        for from in sockets {
+            let error = from.send_batch(&[msg]).expect_err("it cannot be right");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_transmit_clock_shows_the_time_of_the_kernel() {
+    let (before, shown) = (now(), TransmitClock::Monotonic.now().expect("Linux has it"));
+    assert!(before <= shown && shown <= now());
+    assert!(TransmitClock::Tai.now().expect("Linux has it") > 0);
 }
 
 /// Nanoseconds of the monotonic clock.
@@ -246,7 +284,7 @@ fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: Sen
     assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
     check(from.flush(&mut queue));
     assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
     assert_eq!(payloads(to, 2 * (1 + 3) + 2 + 2 + 2), [b"good"; 14]);
 }
@@ -330,7 +368,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
         (10..20).for_each(|i| push(&mut queue, i));
         assert_eq!(queue.len(), 11);
         assert_eq!(queue.iter().skip(2).map(|msg| msg.meta().tos).next(), Some(Some(4 * 11)));
-        assert!(from.flush(&mut queue).is_err() && queue.pop_front());
+        assert!(from.flush(&mut queue).is_err() && queue.discard_front());
         assert_eq!(from.flush(&mut queue).expect("the others are good"), 10);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
         let got = Way::Msgs(Backend::Mmsg).receive(&to, 20);

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use crate::kit::{NET, addr, get_option, skip, udp4};
-use mmsg::{Ancillary, Report, TransmitClock, drain_errors};
+use mmsg::error_queue::{Report, drain_errors};
+use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
 
 const ALL: [(Ancillary, &str); 12] = [

@@ -20,6 +20,15 @@ pub fn set_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::
     set_raw(socket, level, name, &value)
 }
 
+/// Reads a socket option of 32 bits.
+pub fn option(socket: &impl AsFd, level: i32, name: i32) -> io::Result<u32> {
+    let (mut value, mut len) = (0u32, 4);
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the pointer is to `len` writable bytes.
+    let result = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut len) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Sets a socket option that is a plain C value.
 pub fn set_raw<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();

@@ -33,7 +33,7 @@ pub const NET: Duration = Duration::from_secs(60);
 pub fn choose_backend() {
     static CHOSEN: Once = Once::new();
     let Some(backend) = crate::BACKEND else { return };
-    CHOSEN.call_once(|| backend.select().expect("this platform has the backend"));
+    CHOSEN.call_once(|| backend.make_process_default().expect("this platform has the backend"));
     // Chosen once and checked each time: no call may have changed it by itself.
     assert_eq!(Backend::current(), backend, "some call has switched the backend");
 }

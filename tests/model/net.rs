@@ -14,7 +14,7 @@ use crate::common::sockets::{addr, udp4, udp6, unix_pair};
 /// A handle on one of the sockets.
 pub enum End {
     Udp(UdpSocket),
-    Offload(Offload<UdpSocket>, Kind),
+    Offload(Box<Offload<UdpSocket>>, Kind),
     Unix(UnixDatagram),
 }
 
@@ -24,7 +24,8 @@ impl End {
             Kind::Plain => Self::Udp(socket),
             Kind::Offload { gso, gro } => {
                 let builder = Offload::builder().gso(gso).gro(gro);
-                Self::Offload(builder.build(socket).expect("a UDP socket"), kind)
+                let offload = builder.build(socket).expect("a UDP socket");
+                Self::Offload(Box::new(offload), kind)
             }
         }
     }
@@ -41,7 +42,7 @@ impl End {
     pub fn socket(&self) -> &dyn BatchSocket {
         match self {
             Self::Udp(socket) => socket,
-            Self::Offload(socket, _) => socket,
+            Self::Offload(socket, _) => &**socket,
             Self::Unix(socket) => socket,
         }
     }
@@ -118,7 +119,7 @@ impl Net {
             // Half of it: what was read is given back by the kernel a little later.
             let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
             budget = budget.min(space / 2);
-            Ancillary::DROPPED.enable(socket).expect("a UDP socket");
+            Ancillary::DROPPED.require(socket).expect("a UDP socket");
             if config.connected {
                 socket.connect(addrs[other]).expect("connecting does nothing but remember");
             }

@@ -56,7 +56,7 @@ pub const END: &[u8] = b"the end of it";
 /// Runs a case: its configuration, then its operations.
 pub fn run(config: Record, ops: &[Record]) {
     let config = Config::decode(config);
-    config.backend.select().expect("both are here");
+    config.backend.make_process_default().expect("both are here");
     let Some(net) = Net::new(config) else { return };
     let shared = Shared { net, alone: config.threads == 1, in_flight: Default::default() };
     let barrier = Barrier::new(config.threads);

@@ -252,7 +252,7 @@ impl Actor<'_> {
             self.queued[op.at].drain(..sent);
             let front = self.queued[op.at].front().and_then(Message::error);
             if front.is_some() {
-                assert!(self.queues[op.at].pop_front());
+                assert!(self.queues[op.at].discard_front());
                 self.queued[op.at].pop_front();
             }
             assert_eq!(self.queues[op.at].len(), self.queued[op.at].len());

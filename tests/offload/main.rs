@@ -3,9 +3,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod environment;
 mod namespaces;
 mod receive;
 mod socket;
+mod state;
 #[path = "../common/veth.rs"]
 mod veth;
 

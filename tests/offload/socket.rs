@@ -12,9 +12,9 @@ use crate::common::linux::{SOL_UDP, UDP_SEGMENT, in_namespace, set_option};
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::{NET, firewall, numbered, skip, would_block};
+use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, Event, Offload, RecvBatch, Report, SendMeta, SendMsg,
-    SendQueue, drain_errors,
+    Ancillary, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg, SendQueue,
 };
 
 /// udp(7), include/uapi/linux/udp.h
@@ -278,7 +278,7 @@ fn d6_each_datagram_has_a_time_of_sending() {
         assert_eq!(payloads(&far, 33), [&data[..], &data, &data].concat());
         assert_eq!(near.counters().sent_batches, 0);
 
-        Ancillary::SEND_TIMESTAMP.disable(near.get_ref()).expect("it is a socket");
+        let _ = Ancillary::SEND_TIMESTAMP.disable(near.get_ref()).expect("it is a socket");
         let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
         assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 2);
         assert_eq!(near.counters().sent_batches, 1);
@@ -423,7 +423,7 @@ fn d35_a_segment_size_of_0_is_none() {
 fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
     let (near, far) = (udp4(), udp4());
     set_option(&near, libc::IPPROTO_IP, libc::IP_TOS, 0x48).expect("a UDP socket");
-    Ancillary::TOS.enable(&far).expect("a UDP socket");
+    Ancillary::TOS.require(&far).expect("a UDP socket");
     let msg = SendMsg::to(addr(&far), b"data");
     let zero = msg.with_meta(SendMeta::new().with_tos(0));
     let near = Offload::new(near).expect("a UDP socket");

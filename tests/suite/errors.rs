@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 
 use mmsg::{Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
 
@@ -208,9 +209,12 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     for count in [1, 2] {
-        assert_eq!(code(file.send_batch(&msgs[..count])), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_batch(&mut recv_msgs(&mut memory(count, 16)))), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
+        assert_eq!(code(file.as_fd().send_batch(&msgs[..count])), libc::ENOTSOCK);
+        assert_eq!(
+            code(file.as_fd().recv_batch(&mut recv_msgs(&mut memory(count, 16)))),
+            libc::ENOTSOCK
+        );
+        assert_eq!(code(file.as_fd().recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
     }
 }
 
@@ -243,4 +247,28 @@ fn an_impossible_batch_is_rejected_when_it_is_made() {
     let mut smallest = RecvBatch::try_new(1, 1).expect("one slot of one byte");
     socket.send_to(b"x", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_into(&mut smallest).expect("it is there"), 1);
+}
+
+#[test]
+fn classes_of_errors_are_told_apart_without_numbers() {
+    use mmsg::errors::{is_gso_rejected, is_out_of_buffers, is_too_big};
+    use std::io::Error;
+
+    let (from, to) = (udp4(), udp4());
+    let too_big = from.send_batch(&[SendMsg::to(addr(&to), &[0; 70_000])]);
+    assert!(is_too_big(&too_big.expect_err("no datagram is so long")));
+    let classes =
+        |error: &Error| [is_too_big(error), is_gso_rejected(error), is_out_of_buffers(error)];
+    for (code, expected) in [
+        (libc::EMSGSIZE, [true, true, false]),
+        (libc::EIO, [false, true, false]),
+        (libc::EOPNOTSUPP, [false, true, false]),
+        (libc::EINVAL, [false, true, false]),
+        (libc::ENOBUFS, [false, false, true]),
+        (libc::EAGAIN, [false; 3]),
+        (libc::ECONNREFUSED, [false; 3]),
+    ] {
+        assert_eq!(classes(&Error::from_raw_os_error(code)), expected, "{code}");
+    }
+    assert_eq!(classes(&std::io::ErrorKind::InvalidInput.into()), [false; 3]);
 }

@@ -5,15 +5,19 @@ mod doubles;
 mod empties;
 mod errors;
 mod families;
+mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
 mod queue;
 mod replies;
+mod send_flags;
 mod signals;
 mod sizes;
+mod slices;
 mod threads;
 mod truncation;
+mod unix_sources;
 mod waiting;
 
 #[cfg(target_os = "linux")]

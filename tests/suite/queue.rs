@@ -3,7 +3,8 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::net::UnixDatagram;
 
-use mmsg::{BatchSocket, PushError, SendMeta, SendMsg, SendQueue};
+use mmsg::errors::PushError;
+use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, unix_pair};
@@ -136,6 +137,143 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
 }
 
 #[test]
+fn several_are_pushed_or_none() {
+    let each = 10 + SendQueue::OVERHEAD;
+    let mut queue = SendQueue::new(3 * each);
+    let msg = SendMsg::new(b"0123456789");
+    assert_eq!((SendQueue::cost(&msg), queue.remaining()), (each, 3 * each));
+    queue.push(&msg).expect("it fits");
+    for (several, expected) in [
+        (vec![msg; 3], Err(PushError::Full)),
+        (vec![msg; 4], Err(PushError::TooLong)),
+        // Behind one that does not fit now, one that never does.
+        (vec![msg, msg, SendMsg::new(&[0; 500])], Err(PushError::TooLong)),
+        (vec![], Ok(())),
+        (vec![msg; 2], Ok(())),
+    ] {
+        let before = (queue.len(), queue.bytes());
+        assert_eq!(queue.push_all(&several), expected, "{}", several.len());
+        if expected.is_err() {
+            assert_eq!((queue.len(), queue.bytes()), before, "as before");
+        }
+    }
+    assert_eq!((queue.len(), queue.remaining()), (3, 0));
+    assert_eq!(queue.push_all([msg]), Err(PushError::Full));
+}
+
+#[test]
+fn a_panic_while_several_are_pushed_leaves_none_of_them() {
+    let mut queue = SendQueue::new(10_000);
+    queue.push(&SendMsg::new(b"before")).expect("it fits");
+    let (len, bytes) = (queue.len(), queue.bytes());
+    let (a, b) = unix_pair();
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        queue.push_all((0..3).map(|i| {
+            assert!(i < 2, "the caller's iterator panics");
+            SendMsg::new(b"lost")
+        }))
+    }));
+    assert!(caught.is_err());
+    assert_eq!((queue.len(), queue.bytes()), (len, bytes));
+    queue.push(&SendMsg::new(b"after")).expect("it fits");
+    assert_eq!(a.flush(&mut queue).expect("the peer has space"), 2);
+    assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
+}
+
+#[test]
+fn one_payload_goes_to_many_and_is_stored_once() {
+    let (from, to) = (udp4(), [udp4(), udp4(), udp4()]);
+    let dests = || to.iter().map(addr);
+    let data = payload(7, 900);
+    let parts = [&data[..12], &data[12..]].map(IoSlice::new);
+    let meta = SendMeta::new().with_hop_limit(9);
+    let msg = SendMsg::gather(&parts).with_meta(meta);
+    let cost = SendQueue::cost(&msg) + 2 * SendQueue::OVERHEAD;
+    let mut queue = SendQueue::new(cost + 2 * SendQueue::OVERHEAD + 20);
+    queue.push(&SendMsg::to(addr(&to[0]), b"first")).expect("it fits");
+    let rest = queue.remaining();
+    queue.push_to_all(&msg, dests()).expect("they fit");
+    queue.push(&SendMsg::to(addr(&to[2]), b"last")).expect("it fits");
+    assert_eq!((queue.len(), rest - cost), (5, queue.remaining() + 4 + SendQueue::OVERHEAD));
+    assert_eq!(places(&queue)[1..4], [places(&queue)[1]; 3], "stored once");
+    assert!(queue.iter().skip(1).take(3).all(|msg| msg.meta() == meta));
+    assert!(queue.iter().skip(1).take(3).map(|msg| msg.dest()).eq(dests().map(Some)));
+
+    // Neither changes the queue.
+    assert_eq!(queue.push_to_all(&msg, dests()), Err(PushError::Full));
+    let many = std::iter::repeat_n(addr(&to[0]), 10_000);
+    assert_eq!(queue.push_to_all(&msg, many), Err(PushError::TooLong));
+    queue.push_to_all(&SendMsg::new(&[0; 9_000]), []).expect("nobody gets it");
+    assert_eq!(queue.len(), 5);
+
+    // They leave one by one, too, and the payload stays for those behind.
+    assert!(queue.discard_front() && queue.discard_front());
+    assert_eq!(queue.bytes(), 3 * SendQueue::OVERHEAD + 4);
+    assert_eq!(from.flush(&mut queue).expect("loopback takes them"), 3);
+    assert_eq!((queue.bytes(), payloads(&to[1], 1)), (0, vec![data.clone()]));
+    assert_eq!(payloads(&to[2], 2), [&data[..], b"last"]);
+}
+
+#[test]
+fn a_full_queue_is_an_error_that_allocates_nothing() {
+    let full = std::io::Error::from(PushError::Full);
+    assert!(full.get_ref().is_none(), "{full:?}");
+    let never = std::io::Error::from(PushError::TooLong);
+    assert_eq!(never.get_ref().and_then(|e| e.downcast_ref()), Some(&PushError::TooLong));
+}
+
+#[test]
+fn flush_each_goes_on_past_errors() {
+    let (from, to) = (udp4(), udp4());
+    let too_long = vec![0; 70_000];
+    // None wrong, one at each place, all wrong, and long rows of each.
+    let plans = (0..6)
+        .map(|bad| (0..5).map(|i| i == bad).collect())
+        .chain([vec![true; 5], [[false; 100], [true; 100], [false; 100]].concat()]);
+    for plan in plans {
+        let mut queue = SendQueue::new(usize::MAX);
+        let mut expected = Vec::new();
+        for (i, bad) in plan.iter().enumerate() {
+            let good = i.to_string().into_bytes();
+            let data = if *bad { &too_long } else { &good };
+            queue.push(&SendMsg::to(addr(&to), data)).expect("there is space");
+            expected.extend((!bad).then_some(good));
+        }
+        let mut failed = 0;
+        let socket: &dyn BatchSocket = &from;
+        let handled = socket.flush_each(&mut queue, |msg, error| {
+            assert_eq!((msg.len(), msg.dest()), (70_000, Some(addr(&to))));
+            assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+            failed += 1;
+        });
+        assert_eq!(handled.expect("it goes on"), plan.len());
+        assert_eq!((queue.len(), queue.bytes()), (0, 0));
+        assert_eq!(failed, plan.len() - expected.len());
+        assert_eq!(payloads(&to, expected.len()), expected);
+    }
+}
+
+#[test]
+fn flush_each_leaves_what_a_full_socket_does_not_take() {
+    let (a, b) = narrow();
+    let sent = numbered(200, 30);
+    let mut queue = filled(&sent);
+    let never = |_: &SendMsg<'_>, error| panic!("{error}");
+    let mut got = Vec::new();
+    while !queue.is_empty() {
+        let before = queue.len();
+        let taken = a.flush_each(&mut queue, never).expect("it takes some");
+        assert_eq!(queue.len(), before - taken);
+        if !queue.is_empty() {
+            assert!(would_block(a.flush_each(&mut queue, never)));
+        }
+        got.extend(payloads(&b, taken));
+    }
+    assert_eq!(got, sent);
+    assert_eq!(a.flush_each(&mut queue, never).expect("nothing to do"), 0);
+}
+
+#[test]
 fn d22_debug_shows_no_payload() {
     let mut queue = SendQueue::new(1_000);
     queue.push(&SendMsg::new(&[201; 7])).expect("there is space");
@@ -178,11 +316,11 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
         assert_eq!(queue.front().map(|msg| msg.len()), Some(70_000));
         assert_eq!(queue.len(), 3);
     }
-    assert!(queue.pop_front());
+    assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("one good one"), 1);
     assert_eq!(code(from.flush(&mut queue)), libc::EMSGSIZE);
-    assert!(queue.pop_front());
-    assert!(!queue.pop_front());
+    assert!(queue.discard_front());
+    assert!(!queue.discard_front());
     assert_eq!((queue.len(), queue.bytes()), (0, 0));
     assert_eq!(from.flush(&mut queue).expect("nothing to do"), 0);
     assert_eq!(payloads(&to, 3), [&b"one"[..], b"two", b"four"]);
@@ -220,7 +358,7 @@ fn a_queue_that_was_cleared_or_shrunk_goes_on() {
     let again = a.flush(&mut queue).expect("it takes some");
     assert_eq!(payloads(&b, again), sent[taken..taken + again]);
     queue.clear();
-    assert_eq!((queue.len(), queue.bytes(), queue.pop_front()), (0, 0, false));
+    assert_eq!((queue.len(), queue.bytes(), queue.discard_front()), (0, 0, false));
     queue.push(&SendMsg::new(b"new")).expect("there is space");
     assert_eq!(a.flush(&mut queue).expect("it takes it"), 1);
     assert_eq!(payloads(&b, 1), [b"new"]);

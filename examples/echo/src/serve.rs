@@ -103,7 +103,7 @@ fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
 enum Ready {
     Std(UdpSocket),
     Batch(UdpSocket),
-    Offload(Offload<UdpSocket>),
+    Offload(Box<Offload<UdpSocket>>),
 }
 
 impl Ready {
@@ -111,7 +111,7 @@ impl Ready {
         Ok(match way.mode {
             Mode::Std => Self::Std(socket),
             Mode::Batch => Self::Batch(socket),
-            Mode::Offload => Self::Offload(way.offload().build(socket)?),
+            Mode::Offload => Self::Offload(Box::new(way.offload().build(socket)?)),
         })
     }
 
@@ -120,7 +120,7 @@ impl Ready {
             Self::Std(socket) => single(&socket),
             Self::Batch(socket) => Batched::new(&socket, slots)?.run(),
             Self::Offload(socket) => {
-                Batched::new(&socket, slots)?.run();
+                Batched::new(&*socket, slots)?.run();
                 say_offload(&socket);
             }
         }
@@ -219,7 +219,7 @@ impl<'a, S: BatchSocket> Batched<'a, S> {
                         continue;
                     }
                     refused = false;
-                    self.replies.pop_front();
+                    self.replies.discard_front();
                 }
             }
         }

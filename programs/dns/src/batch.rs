@@ -83,7 +83,7 @@ impl<'a, S: BatchSocket> Server<'a, S> {
             Err(error) if is_silence(&error) => {}
             // No way to that one, or a firewall's word: the others have theirs.
             Err(_) => {
-                self.queue.pop_front();
+                self.queue.discard_front();
                 self.totals.failed += 1;
             }
         }

@@ -40,7 +40,7 @@ impl Outlet {
     ) -> io::Result<Self> {
         let socket = Offload::new(socket)?;
         // Where the system does not count them, there is no count.
-        mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
+        let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
         // Not for writing: the system would wake us for every datagram that has left.
         registry.register(
             &mut SourceFd(&socket.get_ref().as_raw_fd()),
@@ -124,7 +124,7 @@ impl Outlet {
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
                     figures.refused += 1;
-                    self.waiting.pop_front();
+                    self.waiting.discard_front();
                     doubts = 0;
                 }
             }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
+use mmsg::options::Fragmentation;
 use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta};
-use quinn::udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -33,12 +34,11 @@ pub struct MmsgSocket {
 
 impl MmsgSocket {
     pub fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
-        // That datagrams must not be fragmented, so that quinn can find out which size the path
-        // takes, is an option (IP_MTU_DISCOVER) without a safe call in std, socket2 or this crate.
-        // Quinn's own socket sets it, and makes the socket non-blocking.
-        let may_fragment = UdpSocketState::new((&socket).into())?.may_fragment();
+        // Quinn finds out which size the path takes.
+        let may_fragment = Fragmentation::Probe.set(&socket).is_err();
+        socket.set_nonblocking(true)?;
         let socket = Offload::new(UdpSocket::from_std(socket)?)?;
-        (Ancillary::TOS | Ancillary::DEST).enable(socket.get_ref())?;
+        (Ancillary::TOS | Ancillary::DEST).require(socket.get_ref())?;
         Ok(Self { outbox: Outbox::new(socket), may_fragment, last_received: AtomicUsize::new(0) })
     }
 
@@ -57,7 +57,7 @@ impl MmsgSocket {
         let mut bufs = bufs.iter_mut();
         let mut msgs: [_; N] =
             array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
-        let count = self.outbox.socket().recv_batch(&mut msgs[..most])?;
+        let count = self.outbox.socket().lend().recv_batch(&mut msgs[..most])?;
         for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
             *meta = received(msg);
         }

@@ -117,14 +117,14 @@ impl Outbox {
     fn flush(&self) -> io::Result<()> {
         let mut waiting = self.waiting();
         while !waiting.is_empty() {
-            let flush = || self.socket.flush(&mut waiting);
+            let flush = || self.socket.lend().flush(&mut waiting);
             match self.socket.get_ref().try_io(Interest::WRITABLE, flush) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 // A datagram that cannot be sent is a lost one to QUIC: it is sent again, or it was
                 // a probe for a size that the path does not take.
                 Err(_) => {
-                    waiting.pop_front();
+                    waiting.discard_front();
                 }
             }
             if self.full.swap(false, Ordering::Relaxed) {

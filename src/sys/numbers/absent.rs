@@ -94,6 +94,27 @@ pub(crate) const MEMINFO: Option<OptionName> = None;
 /// A socket's protocol, an `int`.
 pub(crate) const PROTOCOL: Option<OptionName> = None;
 
+/// Whether datagrams may be fragmented.
+pub(crate) const FRAGMENTATION_V4: Option<OptionName> = None;
+pub(crate) const FRAGMENTATION_V6: Option<OptionName> = None;
+/// Their values for: everybody may fragment; this host may; nobody may; nobody may, for probes.
+pub(crate) const FRAGMENTATION: [i32; 4] = [0, 0, 1, 1];
+/// The path MTU to a connected socket's peer.
+pub(crate) const MTU_V4: Option<OptionName> = None;
+pub(crate) const MTU_V6: Option<OptionName> = None;
+
+/// Sizes of buffers beyond the system's limit.
+pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = None;
+pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = None;
+/// How many times the size asked for the system reports.
+pub(crate) const BUFFER_FACTOR: usize = 1;
+/// The first and the last port, 16 bits each.
+pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = None;
+/// Whether a bind to port 0 leaves the port open.
+pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
+/// Bytes a second, an `unsigned long`.
+pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
+
 /// Lets sockets share an address, over which the system spreads the datagrams.
 pub(crate) const REUSE_PORT: Option<OptionName> = None;
 /// Whether a socket that is bound already can begin to share its address.

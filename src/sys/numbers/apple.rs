@@ -35,4 +35,10 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 /// `IPV6_RECVPATHMTU` of RFC 3542, bsd/netinet6/in6.h
 pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, 43));
 
+/// `IP_DONTFRAG`, bsd/netinet/in.h (macOS 11)
+pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, 28));
+/// `IPV6_DONTFRAG` of RFC 3542, bsd/netinet6/in6.h
+pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
+
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

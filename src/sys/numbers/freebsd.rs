@@ -38,6 +38,12 @@ pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIM
 pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
 pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;
 
+/// `IP_DONTFRAG`, sys/netinet/in.h; DragonFly has none.
+pub(crate) const FRAGMENTATION_V4: Option<OptionName> =
+    if cfg!(target_os = "freebsd") { Some((IP, 67)) } else { None };
+/// `IPV6_DONTFRAG` of RFC 3542, sys/netinet6/in6.h
+pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
+
 /// DragonFly spreads by the older option.
 #[cfg(target_os = "dragonfly")]
 pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
@@ -45,3 +51,4 @@ pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPO
 pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT_LB));
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

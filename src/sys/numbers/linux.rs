@@ -94,6 +94,26 @@ pub(crate) const ICMP_ERRORS: &[i32] = &[
 pub(crate) const MEMINFO: Option<OptionName> = Some((SOCKET, 55));
 pub(crate) const PROTOCOL: Option<OptionName> = Some((SOCKET, libc::SO_PROTOCOL));
 
+pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, libc::IP_MTU_DISCOVER));
+pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, libc::IPV6_MTU_DISCOVER));
+/// `IP_PMTUDISC_*`, include/uapi/linux/in.h; `IPV6_PMTUDISC_*` of in6.h are the same.
+pub(crate) const FRAGMENTATION: [i32; 4] = [0, 1, 2, 3];
+/// `IP_MTU`, include/uapi/linux/in.h
+pub(crate) const MTU_V4: Option<OptionName> = Some((IP, 14));
+/// `IPV6_MTU`, include/uapi/linux/in6.h
+pub(crate) const MTU_V6: Option<OptionName> = Some((IPV6, 24));
+
+pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO_RCVBUFFORCE));
+pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = Some((SOCKET, libc::SO_SNDBUFFORCE));
+/// `__sock_set_rcvbuf` in net/core/sock.c
+pub(crate) const BUFFER_FACTOR: usize = 2;
+/// `IP_LOCAL_PORT_RANGE`, include/uapi/linux/in.h
+pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = Some((IP, 51));
+/// `IP_BIND_ADDRESS_NO_PORT`, include/uapi/linux/in.h
+pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = Some((IP, 24));
+/// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
+pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
+
 pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
 pub(crate) const REUSE_PORT_WHEN_BOUND: bool = true;
 /// `SO_ATTACH_REUSEPORT_CBPF`, include/uapi/asm-generic/socket.h
@@ -113,3 +133,4 @@ pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
 pub(crate) const PACKET_DOMAIN: Option<i32> = Some(libc::AF_PACKET);
 
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -25,4 +25,8 @@ pub(crate) const RECV_TCLASS: Option<OptionName> = Some((IPV6, libc::IPV6_RECVTC
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, 37));
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIMESTAMP as i32));
 
+/// `IPV6_DONTFRAG` of RFC 3542, sys/netinet6/in6.h
+pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
+
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

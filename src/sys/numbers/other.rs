@@ -4,3 +4,5 @@ pub(crate) use super::absent::*;
 
 /// `WSAEMSGSIZE` (winsock2.h)
 pub(crate) const EMSGSIZE: i32 = 10040;
+/// `WSAENOBUFS` (winsock2.h)
+pub(crate) const ENOBUFS: i32 = 10055;

@@ -1,4 +1,4 @@
-//! Internet socket addresses to and from the bytes of a `sockaddr`, without a cast.
+//! Socket addresses to and from the bytes of a `sockaddr`, without a cast.
 //!
 //! | bytes  | `sockaddr_in`            | `sockaddr_in6`                  |
 //! |--------|--------------------------|---------------------------------|
@@ -7,9 +7,17 @@
 //! | 4..8   | address                  | flow information, as std has it |
 //! | 8..24  | zero up to 16, the end   | address                         |
 //! | 24..28 |                          | scope, native byte order        |
+//!
+//! A `sockaddr_un` is the family and a path, which a zero byte may end. In Linux's abstract namespace
+//! a zero byte comes first, and the address's length says where the name ends (unix(7)).
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::sys::UnixAddr;
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
 const V4_LEN: usize = 16;
@@ -23,29 +31,100 @@ const V6_LEN: usize = 28;
 pub(super) type Name = [u8; NAME_LEN];
 pub(super) const NAME_LEN: usize = 32;
 
+/// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one
+/// more for a path that fills it (unix(7), BUGS).
+pub(super) type UnixName = [u8; UNIX_NAME_LEN];
+pub(super) const UNIX_NAME_LEN: usize = 112;
+/// Where the path begins: after the family.
+const PATH: usize = 2;
+/// The longest path, and the longest abstract name: a byte is left for the zero.
+const MAX_PATH: usize = size_of::<libc::sockaddr_un>() - PATH - 1;
+
 /// An address in the system's form, or none; decoded on request.
+///
+/// Generic over its size, [`NAME_LEN`] or [`UNIX_NAME_LEN`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawAddr {
-    name: Name,
-    /// Bytes of `name` that are in use; 0 for none.
+pub(crate) struct RawName<const N: usize> {
+    name: [u8; N],
+    /// Bytes that the address has; 0 for none. More than `N` if it is truncated.
     len: u32,
 }
 
-/// A borrowed [`RawAddr`], whose name and length may be in different places.
+/// An Internet address, or none.
+pub(crate) type RawAddr = RawName<NAME_LEN>;
+
+/// Memory for an address that a receive or a caller writes.
+pub(crate) struct AddrSpace<'a> {
+    name: &'a mut [u8],
+    len: &'a mut u32,
+}
+
+/// A borrowed address in the system's form, whose name and length may be in different places.
+///
+/// Invariant: `name` is a [`Name`] or a [`UnixName`].
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddrRef<'a> {
-    name: &'a Name,
+    name: &'a [u8],
+    /// Bytes that the address has: more than `name` if it is truncated.
     len: u32,
 }
 
-impl RawAddr {
-    pub(crate) const NONE: Self = Self { name: [0; NAME_LEN], len: 0 };
+/// Memory for the source of a datagram from a Unix socket.
+///
+/// A [`RecvMsg`](crate::RecvMsg) has space for Internet addresses only: lend it this memory by
+/// [`with_unix_addr`](crate::RecvMsg::with_unix_addr). A [`RecvBatch`](crate::RecvBatch) has its own.
+#[doc(alias = "sockaddr_un")]
+#[derive(Clone)]
+pub struct UnixAddrBuf(RawName<UNIX_NAME_LEN>);
+
+impl UnixAddrBuf {
+    /// Empty.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(RawName::NONE)
+    }
+
+    /// The address; `None` if it is an Internet address.
+    #[must_use]
+    pub fn addr(&self) -> Option<UnixAddr<'_>> {
+        self.lend().unix()
+    }
+
+    #[inline]
+    pub(crate) fn lend(&self) -> RawAddrRef<'_> {
+        self.0.lend()
+    }
+
+    #[inline]
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        self.0.space()
+    }
+
+    /// The name, and how many bytes the address has.
+    pub(super) fn name(&self) -> (&UnixName, u32) {
+        (&self.0.name, self.0.len)
+    }
+}
+
+impl Default for UnixAddrBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for UnixAddrBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UnixAddrBuf").field(&self.lend()).finish()
+    }
+}
+
+impl<const N: usize> RawName<N> {
+    pub(crate) const NONE: Self = Self { name: [0; N], len: 0 };
 
     #[inline]
     pub(crate) fn new(addr: Option<&SocketAddr>) -> Self {
         let mut raw = Self::NONE;
-        let len = addr.map_or(0, |addr| encode(addr, &mut raw.name));
-        raw.set_len(len);
+        raw.space().set(addr);
         raw
     }
 
@@ -56,49 +135,79 @@ impl RawAddr {
 
     #[inline]
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
-        RawAddrRef { name: &self.name, len: self.len }
-    }
-
-    /// Memory for the kernel to write an address; then call [`set_len`](Self::set_len).
-    #[inline]
-    pub(super) fn space_mut(&mut self) -> &mut Name {
-        &mut self.name
+        RawAddrRef { len: self.len, ..RawAddrRef::new(&self.name, 0) }
     }
 
     #[inline]
-    pub(super) fn set_len(&mut self, len: usize) {
+    pub(crate) fn space(&mut self) -> AddrSpace<'_> {
+        AddrSpace { name: &mut self.name, len: &mut self.len }
+    }
+}
+
+impl<'a> AddrSpace<'a> {
+    /// Writes an address, or none.
+    #[inline]
+    pub(crate) fn set(&mut self, addr: Option<&SocketAddr>) {
+        let name = self.name.first_chunk_mut().expect("every name has as many bytes");
+        let len = addr.map_or(0, |addr| encode(addr, name));
+        self.set_len(len);
+    }
+
+    /// Sets how many bytes the address has that was received here.
+    #[inline]
+    pub(crate) fn set_len(&mut self, len: usize) {
         // At most that of a sockaddr_un, which is a few hundred bytes.
-        self.len = len as u32;
+        *self.len = len as u32;
+    }
+
+    /// The bytes, for the kernel to write; then call [`set_len`](Self::set_len).
+    #[inline]
+    pub(super) fn into_name(self) -> &'a mut [u8] {
+        self.name
     }
 }
 
 impl<'a> RawAddrRef<'a> {
     /// The address in the first `len` bytes of `name`.
     #[inline]
-    pub(super) fn new(name: &'a Name, len: usize) -> Self {
+    pub(super) fn new<const N: usize>(name: &'a [u8; N], len: usize) -> Self {
+        const { assert!(N == NAME_LEN || N == UNIX_NAME_LEN) }
         // As above.
         Self { name, len: len as u32 }
     }
 
+    /// The Internet address, if it is one.
     #[inline]
     pub(crate) fn get(self) -> Option<SocketAddr> {
-        decode(self.name, self.len as usize)
+        decode(self.start(), self.len as usize)
     }
 
-    /// Whether both are the same address. The bytes after a name's length are zero.
+    /// The Unix address, if it is one and whole. No address at all is that of an unnamed socket:
+    /// Linux reports none for it.
+    pub(crate) fn unix(self) -> Option<UnixAddr<'a>> {
+        decode_unix(self.name.get(..self.len as usize)?)
+    }
+
+    /// Whether both are the same Internet address. The bytes after a name's length are zero.
     #[inline]
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
-        self.len == other.len && self.name == other.name
+        self.len == other.len && self.start() == other.start()
     }
 
-    /// Name and length for a header.
+    /// Copies the name of an Internet address for a header, and returns its length.
     #[inline]
-    pub(super) fn parts(self) -> Option<(&'a Name, usize)> {
-        (self.len > 0).then_some((self.name, self.len as usize))
+    pub(super) fn copy_to(self, name: &mut Name) -> usize {
+        *name = *self.start();
+        (self.len as usize).min(NAME_LEN)
+    }
+
+    #[inline]
+    fn start(self) -> &'a Name {
+        self.name.first_chunk().expect("the invariant")
     }
 }
 
-impl fmt::Debug for RawAddr {
+impl<const N: usize> fmt::Debug for RawName<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -106,7 +215,10 @@ impl fmt::Debug for RawAddr {
 
 impl fmt::Debug for RawAddrRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
+        match self.get() {
+            Some(addr) => addr.fmt(f),
+            None => self.unix().fmt(f),
+        }
     }
 }
 
@@ -177,6 +289,47 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     }
 }
 
+/// Writes the address of a Unix socket and returns its length in bytes. `None` if it has none: an
+/// unnamed one, a path that is empty, too long or has a zero byte, an abstract name that is too long or
+/// where there are none.
+#[allow(dead_code)] // For destinations.
+pub(super) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usize> {
+    let (lead, name) = match addr {
+        UnixAddr::Path(path) => (&[][..], path.as_os_str().as_bytes()),
+        UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
+        _ => return None,
+    };
+    let is_path = lead.is_empty();
+    if name.len() > MAX_PATH || (is_path && (name.is_empty() || name.contains(&0))) {
+        return None;
+    }
+    let end = PATH + lead.len() + name.len();
+    let len = end + usize::from(is_path);
+    out[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, len));
+    out[PATH..end - name.len()].copy_from_slice(lead);
+    out[end - name.len()..end].copy_from_slice(name);
+    out[end..].fill(0);
+    Some(len)
+}
+
+/// Reads the address of a Unix socket.
+fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
+    let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
+        return bytes.is_empty().then_some(UnixAddr::Unnamed);
+    };
+    if family_of(*family) != libc::AF_UNIX {
+        return None;
+    }
+    if let (true, Some((0, name @ [_, ..]))) = (cfg!(linux_like), path.split_first()) {
+        return Some(UnixAddr::Abstract(name));
+    }
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    Some(match &path[..end] {
+        [] => UnixAddr::Unnamed,
+        path => UnixAddr::Path(Path::new(OsStr::from_bytes(path))),
+    })
+}
+
 /// Reads an address out of a control message: `None` if it is none, or not whole.
 pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
     let mut name = [0; NAME_LEN];
@@ -214,7 +367,54 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in any::<Name>(), len in 0usize..200) {
             let _ = decode(&bytes, len);
+            let mut unix = bytes;
+            unix[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, len % 100));
+            let _ = RawAddrRef::new(&unix, len).unix();
         }
+    }
+
+    #[test]
+    fn a_unix_address_survives_whatever_was_there_before() {
+        let longest = [b'x'; MAX_PATH];
+        let (short, long) = (Path::new("a"), Path::new(OsStr::from_bytes(&longest)));
+        let mut addrs = vec![UnixAddr::Path(short), UnixAddr::Path(long)];
+        if cfg!(linux_like) {
+            addrs.extend([&b"a"[..], b"\0\0", &longest].map(UnixAddr::Abstract));
+        }
+        for addr in addrs {
+            let mut name = [0xEE; UNIX_NAME_LEN];
+            let len = encode_unix(addr, &mut name).expect("it has bytes");
+            let raw = RawAddrRef::new(&name, len);
+            assert_eq!((raw.unix(), raw.get()), (Some(addr), None));
+            // What did not fit in shorter memory is no address.
+            let start = name.first_chunk::<NAME_LEN>().expect("it is longer");
+            let whole = (len <= NAME_LEN).then_some(addr);
+            assert_eq!(RawAddrRef::new(start, len).unix(), whole);
+        }
+    }
+
+    #[test]
+    fn what_is_no_unix_address_has_no_bytes() {
+        let too_long = [b'x'; MAX_PATH + 1];
+        let path = |bytes| UnixAddr::Path(Path::new(OsStr::from_bytes(bytes)));
+        let none = [path(&too_long), path(b""), path(b"a\0"), UnixAddr::Abstract(&too_long)];
+        for addr in none.into_iter().chain([UnixAddr::Unnamed]) {
+            assert_eq!(encode_unix(addr, &mut [0; UNIX_NAME_LEN]), None, "{addr:?}");
+        }
+    }
+
+    #[test]
+    fn an_unnamed_unix_address_takes_several_forms() {
+        let mut name = [0; UNIX_NAME_LEN];
+        assert_eq!(RawAddrRef::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
+        name[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, PATH));
+        assert_eq!(RawAddrRef::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
+        // A path that fills all the memory has no zero byte.
+        name[PATH..].fill(b'x');
+        let all = Path::new(OsStr::from_bytes(&name[PATH..]));
+        assert_eq!(RawAddrRef::new(&name, UNIX_NAME_LEN).unix(), Some(UnixAddr::Path(all)));
+        name[..PATH].copy_from_slice(&family_bytes(libc::AF_INET, V4_LEN));
+        assert_eq!(RawAddrRef::new(&name, V4_LEN).unix(), None);
     }
 
     #[test]

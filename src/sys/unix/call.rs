@@ -1,28 +1,23 @@
 //! One batch by the backend in use: one multi-message call, or a call for each message.
 
 use std::io;
-use std::net::SocketAddr;
 
 use libc::c_int;
 
-use super::addr::{self, NAME_LEN};
-use super::headers::{RecvHeaders, SendHeaders};
+use super::headers::{RecvHeaders, WiredSends};
 #[cfg(mmsg_calls)]
 use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
 use super::mmsg;
 use super::msg;
+#[cfg(mmsg_calls)]
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(mmsg_calls)]
 use crate::events;
-use crate::recv::flags::RecvFlags;
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
-use crate::sys::{Backend, CallResult};
-
-/// A message to a peer that is gone must not end the process by a signal.
-const SEND_FLAGS: c_int = libc::MSG_NOSIGNAL;
+use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
 #[inline]
@@ -55,35 +50,29 @@ pub(super) fn recv(
 pub(super) fn send(
     backend: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &mut WiredSends<'_>,
+    flags: SendFlags,
 ) -> CallResult {
+    let flags = native_send_flags(flags);
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         let has_dest = wired.has_dest(0);
-        let send = || mmsg::sendmmsg(socket, wired, SEND_FLAGS);
+        if msg::is_without_tos(socket, wired, 0) {
+            return msg::send(socket, wired, flags);
+        }
+        let send = || mmsg::sendmmsg(socket, wired, flags);
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
-            Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, SEND_FLAGS),
+            Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, flags),
             Ok(count) => CallResult::moved(count),
-            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, SEND_FLAGS),
+            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, flags),
+            Err(error) if msg::may_go_without_tos(&error, wired, 0) => {
+                msg::send(socket, wired, flags)
+            }
             Err(error) => send_stopped(socket, has_dest, 0, error),
         };
     }
     let _ = backend;
-    msg::send(socket, wired, SEND_FLAGS)
-}
-
-/// Sends one plain message, to `dest` if there is one.
-#[inline]
-pub(crate) fn send_plain(
-    socket: BorrowedSocket<'_>,
-    dest: Option<&SocketAddr>,
-    data: &[u8],
-) -> io::Result<()> {
-    let mut name = [0; NAME_LEN];
-    let len = dest.map_or(0, |dest| addr::encode(dest, &mut name));
-    let name = &name[..len];
-    let send = || msg::send_plain(socket, name, data, SEND_FLAGS);
-    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
+    msg::send(socket, wired, flags)
 }
 
 /// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if
@@ -102,6 +91,23 @@ fn calls_are_missing(error: &io::Error) -> bool {
         backend::set_without_mmsg(true);
     }
     missing
+}
+
+#[inline]
+fn native_send_flags(flags: SendFlags) -> c_int {
+    // A message to a peer that is gone must not end the process by a signal.
+    let mut native = libc::MSG_NOSIGNAL;
+    if flags.contains(SendFlags::DONT_WAIT) {
+        native |= libc::MSG_DONTWAIT;
+    }
+    if flags.contains(SendFlags::DONT_ROUTE) {
+        native |= libc::MSG_DONTROUTE;
+    }
+    #[cfg(linux_like)]
+    if flags.contains(SendFlags::CONFIRM) {
+        native |= libc::MSG_CONFIRM;
+    }
+    native
 }
 
 #[inline]

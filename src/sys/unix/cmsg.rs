@@ -37,11 +37,15 @@ pub(crate) fn set_option(
     name: Option<OptionName>,
     value: c_int,
 ) -> io::Result<()> {
-    set_bytes(socket, name, &value.to_ne_bytes())
+    set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
-/// Sets an option that is a struct, given as its bytes.
-fn set_bytes(socket: BorrowedFd<'_>, name: Option<OptionName>, value: &[u8]) -> io::Result<()> {
+/// Sets an option that is not an int, given as its bytes.
+pub(crate) fn set_option_bytes(
+    socket: BorrowedFd<'_>,
+    name: Option<OptionName>,
+    value: &[u8],
+) -> io::Result<()> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     let (data, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: `data` points at `len` readable bytes, of which the kernel makes a copy.
@@ -72,7 +76,7 @@ pub(super) fn option_bytes<const N: usize>(
 pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&clock.to_ne_bytes());
-    set_bytes(socket, numbers::TXTIME, &value)
+    set_option_bytes(socket, numbers::TXTIME, &value)
 }
 
 /// Whether an error of [`set_option`] is about the option, not about the socket: this kernel does
@@ -87,7 +91,7 @@ mod tests {
     use std::{mem, ptr, slice};
 
     use super::*;
-    use crate::{ControlBuf, ControlMessages};
+    use crate::control::{ControlBuf, ControlMessages};
 
     #[test]
     fn m3_space_and_length_are_those_of_the_macros() {

@@ -1,8 +1,5 @@
 //! The C structs of a batch: one header a message, and the memory that it points to.
 
-use libc::iovec;
-
-use super::addr::Name;
 use crate::sys::CONTROL_SPACE;
 
 /// `struct mmsghdr`.
@@ -15,13 +12,6 @@ pub(super) type Header = libc::mmsghdr;
 pub(super) struct Header {
     pub(super) msg_hdr: libc::msghdr,
     pub(super) msg_len: libc::c_uint,
-}
-
-/// What the header of a message to be sent points to: its address and its one buffer.
-#[repr(C)]
-pub(super) struct Row {
-    pub(super) name: Name,
-    pub(super) iovec: iovec,
 }
 
 /// Control data of one message.

@@ -41,15 +41,13 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
 
 /// Whether the socket's receive buffer, which the error queue shares, has space for one more report.
 /// Otherwise Linux drops the report (`sock_queue_err_skb` in net/core/skbuff.c), and only the call's
-/// error remains.
+/// error remains. An error whose report may have been dropped is returned, be it also in the queue.
 ///
-/// True if the kernel does not report it: `SO_MEMINFO` came with Linux 4.12.
+/// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
 pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
-    let Some((used, size)) = receive_buffer(socket) else { return true };
-    // In a tiny buffer, a report may take half.
-    used.saturating_add(REPORT.min(size / 2)) < size
+    receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(REPORT) < size)
 }
 
 /// Bytes of the socket's receive buffer that are in use, and its size, if the kernel reports them.

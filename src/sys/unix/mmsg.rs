@@ -13,7 +13,7 @@ use libc::c_int;
 
 use super::fds;
 use super::header::Header;
-use super::headers::{RecvHeaders, SendHeaders};
+use super::headers::{RecvHeaders, WiredSends};
 use super::retry::retry;
 use crate::sys::Direction;
 #[cfg(test)]
@@ -78,7 +78,7 @@ pub(super) fn recvmmsg(
 /// Sends messages from the first on, at least one.
 pub(super) fn sendmmsg(
     socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &mut WiredSends<'_>,
     flags: c_int,
 ) -> io::Result<usize> {
     let headers = wired.as_mut();
@@ -86,7 +86,7 @@ pub(super) fn sendmmsg(
         let len = headers.len();
         #[cfg(test)]
         let len = fault::next(Call::SendMmsg, len)?;
-        // SAFETY: the invariant of SendHeaders; `len` is at most their number.
+        // SAFETY: the invariant of WiredSends; `len` is at most their number.
         let n = unsafe {
             calls::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), len as _, flags as _)
         };

@@ -2,6 +2,7 @@
 
 mod addr;
 mod call;
+mod clock;
 mod cmsg;
 #[cfg(all(linux_like, feature = "tokio"))]
 mod epoll;
@@ -13,25 +14,35 @@ mod icmp;
 mod mmsg;
 mod msg;
 mod poll;
+mod release;
 mod retry;
 #[cfg(linux_like)]
 mod reuseport;
 mod socket;
+mod tos;
 mod zeroed;
 
-pub(crate) use addr::{RawAddr, RawAddrRef, socket_addr};
-pub(crate) use call::send_plain;
+pub use addr::UnixAddrBuf;
+pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
+pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_transmit_clock,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
+    set_transmit_clock,
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{RecvStorage, SendStorage, Singles, Slots, WiredBatches};
+pub(crate) use headers::{
+    OpenHeader, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage, SlotIter,
+    SlotIterMut, Slots,
+};
 pub(crate) use icmp::has_arrivals;
+pub(crate) use release::kernel_release;
 #[cfg(linux_like)]
 pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+pub use socket::AsSocket;
 pub(crate) use socket::{
-    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, peer, raw, reports_send_times,
-    segmentation_rejected, socket_cookie,
+    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
+    peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
+pub(crate) use tos::rejects_tos;

@@ -11,12 +11,14 @@ use std::{ptr, slice};
 use libc::{c_int, c_void};
 
 use super::fds;
-use super::headers::{RecvHeaders, SendHeaders};
+use super::header::Control;
+use super::headers::{RecvHeaders, WiredSend, WiredSends};
 use super::icmp::send_stopped;
 use super::retry::{Tried, retry, retry_unrelated_icmp_error};
+use super::tos;
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::{CallResult, Direction};
+use crate::sys::{CONTROL_SPACE, CallResult, Direction};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(
@@ -35,11 +37,7 @@ pub(super) fn recv(
 }
 
 /// Sends message by message until one is rejected.
-pub(super) fn send(
-    socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
-    flags: c_int,
-) -> CallResult {
+pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_int) -> CallResult {
     send_from(socket, wired, 0, Tried::No, flags)
 }
 
@@ -50,7 +48,7 @@ pub(super) fn send(
 #[cfg(mmsg_calls)]
 pub(super) fn send_rest(
     socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &mut WiredSends<'_>,
     first: usize,
     flags: c_int,
 ) -> CallResult {
@@ -61,7 +59,7 @@ pub(super) fn send_rest(
 
 fn send_from(
     socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &mut WiredSends<'_>,
     first: usize,
     mut tried: Tried,
     flags: c_int,
@@ -104,16 +102,67 @@ fn recv_one(
 #[inline]
 fn send_one(
     socket: BorrowedFd<'_>,
-    wired: &mut SendHeaders<'_>,
+    wired: &WiredSends<'_>,
     i: usize,
     flags: c_int,
 ) -> io::Result<()> {
-    let header = &wired.as_mut()[i];
+    if is_without_tos(socket, wired, i) {
+        return send_without_tos(socket, wired, i, flags);
+    }
+    let hdr = wired.get(i).header();
+    let result = retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        // SAFETY: the invariant of WiredSends.
+        let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    });
+    match result {
+        Err(error) if may_go_without_tos(&error, wired, i) => {
+            send_without_tos(socket, wired, i, flags)?;
+            tos::note(socket);
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Whether header `i` is to be sent without its TOS, because the socket's kernel has rejected one.
+#[inline]
+pub(super) fn is_without_tos(socket: BorrowedFd<'_>, wired: &WiredSends<'_>, i: usize) -> bool {
+    wired.get(i).header().msg_controllen > 0
+        && tos::rejects_tos(socket)
+        && tos::has_tos(memory(wired.get(i)).1)
+}
+
+/// Whether header `i` may have met this error for its TOS.
+#[cold]
+pub(super) fn may_go_without_tos(error: &io::Error, wired: &WiredSends<'_>, i: usize) -> bool {
+    tos::may_be_about_tos(error) && tos::has_tos(memory(wired.get(i)).1)
+}
+
+/// Sends header `i` without its TOS. If it fails, the error is not about the TOS.
+#[cold]
+fn send_without_tos(
+    socket: BorrowedFd<'_>,
+    wired: &WiredSends<'_>,
+    i: usize,
+    flags: c_int,
+) -> io::Result<()> {
+    let mut space = Control([0; CONTROL_SPACE]);
+    let mut hdr = *wired.get(i).header();
+    let Some(len) = tos::copy_without_tos(memory(wired.get(i)).1, &mut space.0) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    // Some systems check the pointer alone.
+    hdr.msg_control = if len == 0 { ptr::null_mut() } else { ptr::from_mut(&mut space).cast() };
+    hdr.msg_controllen = len as _;
     retry(socket, Direction::Send, flags, |flags| {
         #[cfg(test)]
         fault::next(Call::SendMsg, 1)?;
-        // SAFETY: the invariant of SendHeaders.
-        let len = unsafe { send_header(socket.as_raw_fd(), &header.msg_hdr, flags) };
+        // SAFETY: the invariant of WiredSends for the address and the buffers; the control data is
+        // `len` bytes of `space`, which outlives the call.
+        let len = unsafe { send_header(socket.as_raw_fd(), &hdr, flags) };
         if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     })
 }
@@ -123,7 +172,7 @@ fn send_one(
 ///
 /// # Safety
 ///
-/// The invariant of [`SendHeaders`].
+/// The invariant of [`WiredSends`].
 #[inline]
 unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
     if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
@@ -138,36 +187,10 @@ unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
     }
 }
 
-/// Sends a message of these bytes, to the address in `name` if there is one.
-#[inline]
-pub(super) fn send_plain(
-    socket: BorrowedFd<'_>,
-    name: &[u8],
-    data: &[u8],
-    flags: c_int,
-) -> io::Result<()> {
-    let (name, name_len) = match name {
-        [] => (ptr::null(), 0),
-        _ => (name.as_ptr().cast(), name.len()),
-    };
-    let (bytes, len) = (data.as_ptr().cast(), data.len());
-    retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(test)]
-        fault::next(Call::SendMsg, 1)?;
-        // SAFETY: both pointers are to as many bytes as the length beside them says, borrowed for this call.
-        let sent =
-            unsafe { libc::sendto(socket.as_raw_fd(), bytes, len, flags, name, name_len as _) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    })
-}
-
-/// What header `i` points to: the address, the control data and the payload, buffer by buffer.
-pub(super) fn memory<'h>(
-    wired: &'h SendHeaders<'_>,
-    i: usize,
-) -> (&'h [u8], &'h [u8], impl Iterator<Item = &'h [u8]> + Clone) {
-    let hdr = wired.header(i);
-    // SAFETY: the invariant of SendHeaders, for all three; a null pointer has the length 0.
+/// What a header points to: the address, the control data and the payload, buffer by buffer.
+pub(super) fn memory(wired: WiredSend<'_>) -> (&[u8], &[u8], impl Iterator<Item = &[u8]> + Clone) {
+    let hdr = wired.header();
+    // SAFETY: the invariant of WiredSend, for all three; a null pointer has the length 0.
     let (name, control, buffers) = unsafe {
         (
             bytes(hdr.msg_name, hdr.msg_namelen as usize),
@@ -175,7 +198,7 @@ pub(super) fn memory<'h>(
             slice::from_raw_parts(hdr.msg_iov, hdr.msg_iovlen as usize),
         )
     };
-    // SAFETY: the invariant of SendHeaders.
+    // SAFETY: the invariant of WiredSend.
     let payload = buffers.iter().map(|buffer| unsafe { bytes(buffer.iov_base, buffer.iov_len) });
     (name, control, payload)
 }

@@ -4,8 +4,9 @@ use std::io;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
+pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::{
-    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
+    BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
 };
 
 use super::cmsg::{option, option_bytes};
@@ -61,6 +62,34 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_fd()
 }
 
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::unix::net::UnixDatagram);
+        $each!([] std::os::fd::OwnedFd);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UnixDatagram);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
+
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
 pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
@@ -69,7 +98,7 @@ pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
 
 /// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
 #[cold]
-pub(super) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
@@ -100,11 +129,11 @@ pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
-/// The name of an option that is set on the socket and splits or joins messages (udp(7)).
-pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<&'static str> {
+/// The name and value of an option that is set on the socket and splits or joins messages (udp(7)).
+pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
-    let is_set = |name| option(socket, name).is_ok_and(|value| value != 0);
-    options.into_iter().find(|(name, _)| is_set(*name)).map(|(_, name)| name)
+    let value = |name| option(socket, name).ok().filter(|value| *value != 0);
+    options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
 }
 
 /// Whether the kernel reports when each message was sent: once for a whole GSO batch.

@@ -9,7 +9,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::header::{Control, Header, Row};
+use super::addr::{Name, UnixName};
+use super::header::{Control, Header};
 
 /// Types whose every value, all-zero bytes included, may be anything at all.
 ///
@@ -21,11 +22,13 @@ pub(super) unsafe trait Plain: Sized {}
 // SAFETY: bytes.
 unsafe impl Plain for u8 {}
 // SAFETY: an array of bytes.
+unsafe impl Plain for UnixName {}
+// SAFETY: an array of bytes.
 unsafe impl Plain for Control {}
 // SAFETY: a C struct of a raw pointer and a length.
 unsafe impl Plain for libc::iovec {}
-// SAFETY: bytes, and a C struct of a raw pointer and a length.
-unsafe impl Plain for Row {}
+// SAFETY: an array of bytes.
+unsafe impl Plain for Name {}
 // SAFETY: a C struct of raw pointers, lengths and flags; a null pointer is a valid raw pointer.
 unsafe impl Plain for Header {}
 

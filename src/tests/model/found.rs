@@ -38,7 +38,7 @@ fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
 #[test]
 fn every_icmp_error_within_a_segmented_message_is_returned() {
     let Some((net, data)) = without_gso() else { return };
-    Backend::Msg.select().unwrap();
+    Backend::Msg.make_process_default().unwrap();
     fault::script([KERNEL, REFUSED, KERNEL, REFUSED]);
     assert_eq!(heard(&net.near, four(&net, &data)), [libc::ECONNREFUSED; 2]);
     fault::finish();
@@ -47,7 +47,7 @@ fn every_icmp_error_within_a_segmented_message_is_returned() {
 #[test]
 fn an_icmp_error_within_a_segmented_message_that_fails_is_returned() {
     let Some((net, data)) = without_gso() else { return };
-    Backend::Msg.select().unwrap();
+    Backend::Msg.make_process_default().unwrap();
     fault::script([KERNEL, REFUSED, KERNEL, (Call::SendMsg, Fate::Fail(libc::ENOBUFS))]);
     let heard = heard(&net.near, four(&net, &data));
     fault::finish();
@@ -58,7 +58,7 @@ fn an_icmp_error_within_a_segmented_message_that_fails_is_returned() {
 fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
     let data = numbers(0..2);
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::to(net.to(0), number)).collect();
-    Backend::Msg.select().unwrap();
+    Backend::Msg.make_process_default().unwrap();
     fault::script([KERNEL, REFUSED]);
     assert_eq!(socket.send_batch(&msgs).unwrap(), 1);
     fault::finish();
@@ -85,7 +85,7 @@ fn an_empty_iterator_leaves_the_deferred_error_of_offload() {
 #[test]
 fn a_message_equal_to_a_failed_one_is_sent_whole() {
     let Some((net, data)) = without_gso() else { return };
-    Backend::Msg.select().unwrap();
+    Backend::Msg.make_process_default().unwrap();
     fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(libc::EPERM))]);
     assert_eq!(errno(net.near.send_batch(&[four(&net, &data)])), libc::EPERM);
     fault::finish();
@@ -103,7 +103,7 @@ fn an_error_is_not_returned_for_another_message() {
     far.set_read_timeout(Some(NET)).expect("a timeout");
     let too_long = vec![0; 300_000];
     for backend in BACKENDS {
-        backend.select().unwrap();
+        backend.make_process_default().unwrap();
         fault::script([]);
         let first = near.send_batch(&[SendMsg::new(b"one"), SendMsg::new(&too_long)]);
         assert_eq!(first.unwrap(), 1);

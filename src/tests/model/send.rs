@@ -64,7 +64,7 @@ impl World {
                             MmsgBuf::with_backend(backend).send(socket, sends)
                         }
                         (Sending::Batch | Sending::Arena(_), End::Offload(socket)) => {
-                            crate::BatchSocket::send_batch(socket, sends)
+                            crate::BatchSocket::send_batch(&**socket, sends)
                         }
                         (Sending::Batch, End::Plain(socket)) => {
                             crate::BatchSocket::send_batch(socket, sends)
@@ -109,7 +109,7 @@ impl World {
                 self.judge(socket, clone, &msgs, &(said, Context { log, gso, each: false }));
             if dealt_with > sent {
                 // The front one failed, and is given up.
-                assert!(self.queue.pop_front());
+                assert!(self.queue.discard_front());
             }
             self.queued = msgs[dealt_with..].to_vec();
             self.compare_queue();

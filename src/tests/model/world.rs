@@ -15,7 +15,7 @@ use crate::{Ancillary, Backend, BatchSocket, Offload, RecvBatch, SendQueue};
 /// One handle on a socket.
 pub(super) enum End {
     Plain(UdpSocket),
-    Offload(Offload<UdpSocket>),
+    Offload(Box<Offload<UdpSocket>>),
 }
 
 impl End {
@@ -24,7 +24,7 @@ impl End {
             Kind::Plain => Self::Plain(socket),
             Kind::Offload { gso, gro } => {
                 let builder = Offload::builder().gso(gso).gro(gro);
-                Self::Offload(builder.build(socket).expect("a UDP socket"))
+                Self::Offload(Box::new(builder.build(socket).expect("a UDP socket")))
             }
         }
     }
@@ -32,7 +32,7 @@ impl End {
     pub(super) fn batch_socket(&self) -> &dyn BatchSocket {
         match self {
             Self::Plain(socket) => socket,
-            Self::Offload(socket) => socket,
+            Self::Offload(socket) => &**socket,
         }
     }
 
@@ -99,7 +99,7 @@ impl Served {
         socket.set_nonblocking(true).expect("a UDP socket");
         enlarge_receive_buffer(&socket);
         if errors {
-            Ancillary::ERRORS.enable(&socket).expect("a UDP socket");
+            Ancillary::ERRORS.require(&socket).expect("a UDP socket");
         }
         let addr = addr(&socket);
         let first = Clone { end: End::new(socket, kind), sent: 0, received: 0 };
@@ -205,7 +205,7 @@ impl World {
             Op::Flush { socket, clone, thread } => self.flush(socket, clone, thread),
             Op::Drop(count) => {
                 for _ in 0..count {
-                    assert_eq!(self.queue.pop_front(), !self.queued.is_empty());
+                    assert_eq!(self.queue.discard_front(), !self.queued.is_empty());
                     self.queued.drain(..self.queued.len().min(1));
                 }
                 self.compare_queue();
@@ -284,7 +284,7 @@ pub(super) fn under<R: Send>(
     let (chosen, decider) = (*backend, Arc::clone(kernel));
     let run = move || {
         // The choice is a thread's own in unit tests.
-        chosen.select().expect("both are here");
+        chosen.make_process_default().expect("both are here");
         fault::decide_by(move |call, offered| lock(&decider).decide(call, offered));
         let result = call();
         fault::script([]);

@@ -15,7 +15,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use mmsg::{Ancillary, Event, Report, drain_errors};
+use mmsg::Ancillary;
+use mmsg::error_queue::{Event, Report, drain_errors};
 use socket2::{Domain, Socket, Type};
 
 /// A blocking socket with the net below it.
@@ -111,5 +112,5 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
 
 /// The event, its destination and its reporter.
 pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
-    (report.event, report.dest, report.reporter)
+    (report.event, report.dest, report.reporter.map(|addr| addr.ip()))
 }

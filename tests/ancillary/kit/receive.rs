@@ -3,9 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
-use mmsg::{
-    Backend, BatchSocket, ControlBuf, ControlMessages, MmsgBuf, RecvBatch, RecvMeta, RecvMsg,
-};
+use mmsg::control::{ControlBuf, ControlMessages};
+use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMeta, RecvMsg};
 
 /// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +97,7 @@ fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got>
     // The backend of a `RecvBatch` is the process's: one test at a time may choose it.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    backend.select().expect("Linux has both");
+    backend.make_process_default().expect("Linux has both");
     let mut batch = RecvBatch::new(capacity, 65_535);
     socket.recv_into(&mut batch).expect("a message comes");
     let got = |msg: mmsg::Message<'_>| {

@@ -1,44 +1,37 @@
 //! Headers wired for one system call, and the invariants that make the call sound.
 //!
-//! Only this folder makes them: [`send_storage`] and [`recv_storage`] for the messages of one call,
-//! [`slots`] once and for all, [`gso`] for GSO batches and [`split`] for the datagrams of one.
+//! Only this folder makes them: [`send`] fills those of a send from bytes, and [`split`] those of
+//! the datagrams of a GSO batch; [`recv_storage`] wires a receive's for one call, and [`slots`]
+//! once and for all.
 
 // The lengths in C's structs are wider here and narrower there.
 #![allow(clippy::unnecessary_cast)]
 
-mod gso;
+mod buffers;
 mod recv;
 mod recv_storage;
 mod send;
-mod send_storage;
 mod slots;
 mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use gso::WiredBatches;
-pub(crate) use recv_storage::RecvStorage;
-pub(crate) use send_storage::SendStorage;
-pub(crate) use slots::{Singles, Slots};
+pub(crate) use recv::RecvHeaders;
+pub(crate) use recv_storage::{RecvStorage, Row};
+pub(crate) use send::{OpenHeader, SENDS_CONTROL, SendHeaders, SendStorage};
+pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
-use std::io;
-use std::marker::PhantomData;
-
-use super::fds::ReceivedFds;
 use super::header::Header;
 
-/// Headers wired for a send.
+/// Complete headers, for the system calls.
 ///
 /// Invariant, which makes the system call on them sound: each header's name, buffers and control
-/// data are memory that is readable for `'a`, with the lengths that stand beside the pointers.
-pub(super) struct SendHeaders<'a> {
-    headers: &'a mut [Header],
-    /// Why the message after these is not among them, if there is one that cannot be sent.
-    unsendable: Option<io::ErrorKind>,
-    buffers: PhantomData<&'a [u8]>,
+/// data are memory that is readable for `'h`, with the lengths that stand beside the pointers.
+pub(super) struct WiredSends<'h> {
+    headers: &'h mut [Header],
 }
 
-impl SendHeaders<'_> {
+impl WiredSends<'_> {
     pub(super) fn len(&self) -> usize {
         self.headers.len()
     }
@@ -49,8 +42,8 @@ impl SendHeaders<'_> {
     }
 
     /// Header `i`.
-    pub(super) fn header(&self, i: usize) -> &libc::msghdr {
-        &self.headers[i].msg_hdr
+    pub(super) fn get(&self, i: usize) -> WiredSend<'_> {
+        WiredSend { hdr: &self.headers[i].msg_hdr }
     }
 
     /// For the system call; only its `msg_len` may be written to.
@@ -59,25 +52,15 @@ impl SendHeaders<'_> {
     }
 }
 
-/// Headers wired for a receive.
+/// One complete header.
 ///
-/// Invariant, which makes the system call on them sound: each header's name, buffers and control
-/// data are memory that is writable by nobody else for `'a`, with the lengths that stand beside
-/// the pointers.
-pub(super) struct RecvHeaders<'a> {
-    headers: &'a mut [Header],
-    /// Where descriptors go that come with messages; without it they are closed.
-    fds: Option<&'a mut ReceivedFds>,
-    buffers: PhantomData<&'a mut [u8]>,
+/// Invariant: that of [`WiredSends`].
+pub(super) struct WiredSend<'h> {
+    hdr: &'h libc::msghdr,
 }
 
-impl RecvHeaders<'_> {
-    pub(super) fn len(&self) -> usize {
-        self.headers.len()
-    }
-
-    /// For the system call, after which the descriptors that came are to be owned.
-    pub(super) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
-        (self.headers, self.fds.as_deref_mut())
+impl<'h> WiredSend<'h> {
+    pub(super) fn header(self) -> &'h libc::msghdr {
+        self.hdr
     }
 }

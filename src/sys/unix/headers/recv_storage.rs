@@ -1,11 +1,12 @@
-//! The headers of a batch to be received: contiguous storage, and its wiring to the buffers of one call.
+//! The headers of a batch to be received: contiguous storage, and what a call left in it.
 //!
 //! ```text
 //! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
+//! names    [ name 0    ][ name 1    ] ...   a source address each
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 //!
-//! The messages themselves hold their buffers and their source address.
+//! Buffers are the caller's, and so may be the memory for source and control data.
 //!
 //! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
 //! headers hold. Between calls they are numbers that nobody follows.
@@ -13,29 +14,35 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::RecvHeaders;
-use super::recv::{read_back, read_back_plain, summarize, wire_space};
-use crate::recv::flags::RecvFlags;
-use crate::recv::msg::RecvMsg;
+use super::recv::{self, RecvHeaders};
+use crate::sys::unix::addr::{RawAddrRef, UnixName};
 use crate::sys::unix::call;
 use crate::sys::unix::fds::ReceivedFds;
 use crate::sys::unix::header::{Control, Header};
+use crate::sys::unix::socket::is_inet;
 use crate::sys::unix::zeroed::Zeroed;
-use crate::sys::{Backend, CallResult, MAX_BATCH};
+use crate::sys::{Backend, CallResult, MAX_BATCH, RecvFlags, RecvResult};
 
 /// Storage for the headers of a batch to be received.
 pub(crate) struct RecvStorage {
-    headers: Zeroed<Header>,
-    controls: Zeroed<Control>,
+    pub(super) headers: Zeroed<Header>,
+    pub(super) names: Zeroed<UnixName>,
+    pub(super) controls: Zeroed<Control>,
     /// Descriptors that came with the messages of a receive, until the messages have them.
-    fds: ReceivedFds,
+    pub(super) fds: ReceivedFds,
 }
 
 impl RecvStorage {
     pub(crate) const fn new() -> Self {
-        Self { headers: Zeroed::empty(), controls: Zeroed::empty(), fds: ReceivedFds::new() }
+        Self {
+            headers: Zeroed::empty(),
+            names: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            fds: ReceivedFds::new(),
+        }
     }
 
     /// Capacity in messages.
@@ -65,67 +72,118 @@ impl RecvStorage {
 
     /// Copies nothing: every wiring writes all that it uses.
     #[cold]
-    fn resize(&mut self, n: usize) -> io::Result<()> {
-        let headers = Zeroed::try_new(n)?;
+    pub(super) fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
         self.controls = Zeroed::try_new(n)?;
-        self.headers = headers;
+        (self.headers, self.names) = (headers, names);
         Ok(())
     }
 
-    /// Receives into `msgs`, up to the capacity; see the contract in [`crate::sys`].
+    /// Begins the wiring of a call's headers. Descriptors of the call before are closed.
     #[inline]
-    pub(crate) fn recv(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedFd<'_>,
-        msgs: &mut [RecvMsg<'_>],
-        flags: RecvFlags,
-    ) -> CallResult {
-        let (mut wired, plain_space) = self.wire_recv(msgs);
-        let result = call::recv(backend, socket, &mut wired, flags);
-        let summary = summarize(socket, &self.headers[..result.count]);
-        // Messages in the error queue may have neither payload nor source.
-        let end = summary.end.filter(|_| !flags.contains(RecvFlags::ERROR_QUEUE));
-        let result = result.ended_at(end);
-        if !plain_space {
-            hand_out(&mut self.fds, &mut msgs[..result.count]);
+    pub(crate) fn wire(&mut self) -> RecvHeaders<'_> {
+        self.fds.clear();
+        RecvHeaders {
+            headers: &mut self.headers,
+            count: 0,
+            names: self.names.iter_mut(),
+            controls: self.controls.iter_mut(),
+            fds: self.fds.begin(0),
+            accept_fds: false,
+            buffers: PhantomData,
         }
-        let read = self.headers[..result.count].iter().zip(&*self.controls).zip(msgs);
-        if !plain_space || summary.truncated || summary.control {
-            read.for_each(|((header, control), msg)| read_back(header, control, msg));
-        } else {
-            read.for_each(|((header, _), msg)| read_back_plain(header, msg));
-        }
-        result
     }
 
-    /// Points the first headers at memory for payload, addresses and control data, and sets every field
-    /// that the kernel reads or writes. Also returns whether all messages are plain: one buffer each and
-    /// no memory of their own for control data.
+    /// The headers of `range`, which are wired already.
     #[inline]
-    pub(super) fn wire_recv<'a>(
-        &'a mut self,
-        msgs: &'a mut [RecvMsg<'_>],
-    ) -> (RecvHeaders<'a>, bool) {
-        let count = msgs.len().min(self.capacity());
-        let mut plain = true;
-        for ((header, control), msg) in self.headers.iter_mut().zip(&mut *self.controls).zip(msgs) {
-            if !wire_space(header, msg, control) {
-                plain = false;
-            }
+    pub(super) fn wired(&mut self, range: Range<usize>, accept_fds: bool) -> RecvHeaders<'_> {
+        RecvHeaders {
+            count: range.len(),
+            fds: self.fds.begin(range.start),
+            headers: &mut self.headers[range],
+            names: [].iter_mut(),
+            controls: [].iter_mut(),
+            accept_fds,
+            buffers: PhantomData,
         }
-        let fds = (!plain).then(|| self.fds.begin(0));
-        (RecvHeaders { headers: &mut self.headers[..count], fds, buffers: PhantomData }, plain)
+    }
+
+    /// What the last call reported about message `i`, and the storage's own memory for it.
+    #[inline]
+    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+        Row { header: &self.headers[i], name: &self.names[i], control: &self.controls[i] }
+    }
+
+    /// Takes the descriptors that came, each with the number of its message.
+    pub(crate) fn drain_fds(&mut self) -> impl Iterator<Item = (usize, OwnedFd)> {
+        self.fds.drain()
     }
 }
 
-/// Gives each message its descriptors; a message that accepts none closes them.
-fn hand_out(fds: &mut ReceivedFds, msgs: &mut [RecvMsg<'_>]) {
-    msgs.iter_mut().for_each(RecvMsg::clear_fds);
-    for (i, fd) in fds.drain() {
-        if let Some(msg) = msgs.get_mut(i) {
-            msg.push_fd(fd);
+impl RecvHeaders<'_> {
+    /// Receives; see the contract in [`crate::sys`].
+    #[inline]
+    pub(crate) fn recv(
+        mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        flags: RecvFlags,
+    ) -> CallResult {
+        let result = call::recv(backend, socket, &mut self, flags);
+        // Messages in the error queue may have neither payload nor source.
+        if flags.contains(RecvFlags::ERROR_QUEUE) {
+            return result;
         }
+        let end = end(socket, &self.headers[..result.count]);
+        result.ended_at(end)
+    }
+}
+
+/// The number of messages that came before the end, if the socket was shut down.
+#[inline]
+fn end(socket: BorrowedFd<'_>, headers: &[Header]) -> Option<usize> {
+    // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
+    // so also as the last one.
+    let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
+    if ended && is_inet(socket) { headers.iter().position(is_end) } else { None }
+}
+
+/// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
+/// down: even its empty datagrams have a source.
+#[inline]
+fn is_end(header: &Header) -> bool {
+    header.msg_len == 0 && header.msg_hdr.msg_namelen == 0
+}
+
+/// What a receive left in one header and in the storage's memory for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    header: &'a Header,
+    name: &'a UnixName,
+    control: &'a Control,
+}
+
+impl<'a> Row<'a> {
+    #[inline(always)]
+    pub(super) fn new(header: &'a Header, name: &'a UnixName, control: &'a Control) -> Self {
+        Self { header, name, control }
+    }
+
+    #[inline(always)]
+    pub(crate) fn result(self) -> RecvResult {
+        recv::result(self.header)
+    }
+
+    /// The source address, if it was received into the storage.
+    #[inline(always)]
+    pub(crate) fn source(self) -> RawAddrRef<'a> {
+        RawAddrRef::new(self.name, self.header.msg_hdr.msg_namelen as usize)
+    }
+
+    /// The control data, if it was received into the storage.
+    #[inline(always)]
+    pub(crate) fn control(self) -> &'a [u8] {
+        &self.control.0[..self.result().control_len]
     }
 }
 

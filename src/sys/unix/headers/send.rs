@@ -1,189 +1,396 @@
-//! One message to be sent, into its header.
+//! The headers of a batch to be sent: storage, and a builder that fills it from bytes.
+//!
+//! ```text
+//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovecs, control: pointers
+//! names    [ name 0    ][ name 1    ] ...   copies of the destinations
+//! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
+//! iovecs   [ of header 0 ... ][ of header 1 ... ] ...
+//! ```
+//!
+//! Every pointer is written after any growth, from the borrows that the builder holds. Between
+//! calls they are numbers that nobody follows.
 
-use std::borrow::Borrow;
-use std::io;
-use std::net::SocketAddr;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::marker::PhantomData;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
-use libc::iovec;
-
-use crate::ancillary::{SendMeta, Unencodable};
-use crate::send::msg::{Content, SendBuffers};
-use crate::send::outgoing::{DestRef, Outgoing};
+use super::buffers::{BufferRow, BufferStorage, Tail};
+use super::split::Split;
+use super::{WiredSend, WiredSends};
 use crate::sys::unix::addr::{self, Name};
-use crate::sys::unix::header::{Control, Header, Row};
-use crate::sys::unix::socket::peer_is_v4;
+use crate::sys::unix::header::{Control, Header};
+use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::unix::{call, msg};
+use crate::sys::{
+    Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory, SendFlags,
+};
 
-/// Points a header at a message's destination: at a copy, or at the message's own `sockaddr`.
-#[inline]
-pub(super) fn wire_dest(hdr: &mut libc::msghdr, copy: &mut Name, dest: DestRef<'_, '_>) {
-    let name = match dest {
-        DestRef::Addr(addr) => addr.map(|addr| {
-            let len = addr::encode(addr, copy);
-            (&*copy, len)
-        }),
-        DestRef::Ready(dest) => dest.parts(),
-    };
-    (hdr.msg_name, hdr.msg_namelen) = match name {
-        Some((name, len)) => (ptr::from_ref(name).cast_mut().cast(), len as _),
-        None => (ptr::null_mut(), 0),
-    };
+/// Whether a message can have control messages.
+pub(crate) const SENDS_CONTROL: bool = true;
+
+/// Storage for the headers of a batch to be sent.
+pub(crate) struct SendStorage {
+    headers: Zeroed<Header>,
+    names: Zeroed<Name>,
+    controls: Zeroed<Control>,
+    buffers: BufferStorage,
+    complete: Vec<Complete>,
+    split: Split,
 }
 
-/// Points a header at a message's destination and its one buffer. False if the message is not plain:
-/// then only the destination is wired.
-#[inline]
-pub(super) fn wire_plain<'m>(header: &mut Header, row: &mut Row, msg: &impl Outgoing<'m>) -> bool {
-    let (hdr, iovec) = (&mut header.msg_hdr, &mut row.iovec);
-    wire_dest(hdr, &mut row.name, msg.dest());
-    let Some(data) = msg.plain() else { return false };
-    iovec.iov_base = data.as_ptr().cast_mut().cast();
-    iovec.iov_len = data.len();
-    hdr.msg_iov = iovec;
-    hdr.msg_iovlen = 1;
-    hdr.msg_control = ptr::null_mut();
-    hdr.msg_controllen = 0;
-    true
+/// What a complete header carries, and where.
+#[derive(Clone, Debug)]
+struct Complete {
+    batch: GsoBatch,
+    /// Its buffers, if they are in the row.
+    iovecs: Range<usize>,
+    /// Bytes at the start of its control data that ask for the segmentation.
+    segment_control: usize,
 }
 
-/// Wires messages that are not plain, and encodes their control data.
-pub(super) struct ControlWriter<'a, 's> {
-    socket: BorrowedFd<'s>,
-    controls: &'a mut [Control],
-    /// The address of the first header.
-    first: *const Header,
-    /// The first message that cannot be sent, and why. Those after it are wired in vain, which costs
-    /// plain messages nothing.
-    pub(super) unsendable: Option<(usize, io::ErrorKind)>,
-    /// The control data written last: consecutive messages usually have the same options.
-    last: Option<LastControl>,
-}
-
-/// Encoded options in an earlier header's control data, at which later headers may point, since the
-/// kernel only reads it.
-struct LastControl {
-    meta: SendMeta,
-    family: Option<bool>,
-    control: *mut libc::c_void,
-    len: usize,
-}
-
-impl<'a, 's> ControlWriter<'a, 's> {
-    pub(super) fn new(
-        socket: BorrowedFd<'s>,
-        controls: &'a mut [Control],
-        first: *const Header,
-    ) -> Self {
-        Self { socket, controls, first, unsendable: None, last: None }
+impl SendStorage {
+    pub(crate) const fn new() -> Self {
+        Self {
+            headers: Zeroed::empty(),
+            names: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            buffers: BufferStorage::new(),
+            complete: Vec::new(),
+            split: Split::new(),
+        }
     }
 
-    /// Points a header at the message's buffers and control data.
+    /// Capacity in headers.
+    pub(crate) fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Grows to `n` headers, at most [`MAX_BATCH`].
     ///
-    /// Cold, and by value, so that the loop over plain messages keeps its registers.
+    /// # Errors
+    ///
+    /// `OutOfMemory`; the capacity is unchanged.
+    #[inline]
+    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
+        if n <= self.capacity() {
+            return Ok(());
+        }
+        self.resize(n.next_power_of_two().min(MAX_BATCH))
+    }
+
+    /// Shrinks to `n` headers, if there is memory for the smaller storage.
+    pub(crate) fn shrink_to(&mut self, n: usize) {
+        if n < self.capacity() {
+            let _ = self.resize(n);
+        }
+    }
+
+    /// Copies nothing: every header is written before it is used.
     #[cold]
-    #[inline(never)]
-    pub(super) fn wire<'m>(&mut self, header: &mut Header, row: &mut Row, msg: impl Outgoing<'m>) {
-        let content = msg.content();
-        let Content::Full { buffers, control, meta } = content.borrow() else { return };
-        let hdr = &mut header.msg_hdr;
-        match buffers {
-            SendBuffers::One(data) => {
-                row.iovec.iov_base = data.as_ptr().cast_mut().cast();
-                row.iovec.iov_len = data.len();
-                hdr.msg_iov = &mut row.iovec;
-                hdr.msg_iovlen = 1;
-            }
-            SendBuffers::Many(_) => wire_buffers(hdr, &mut row.iovec, *buffers),
-        }
-        let family = family(msg.dest());
-        match &self.last {
-            Some(last) if last.is(meta, family) && control.is_empty() => {
-                hdr.msg_control = last.control;
-                hdr.msg_controllen = last.len as _;
-            }
-            _ => self.write(header, msg.dest(), control, *meta),
-        }
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        let controls = Zeroed::try_new(n)?;
+        self.buffers.resize(n)?;
+        let mut complete = Vec::new();
+        complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        (self.headers, self.names, self.controls) = (headers, names, controls);
+        self.complete = complete;
+        Ok(())
     }
 
-    /// Encodes a message's options into its header's own control data.
-    #[inline(never)]
-    fn write(&mut self, header: &mut Header, dest: DestRef<'_, '_>, raw: &[u8], meta: SendMeta) {
-        // A counter would cost plain messages, too.
-        let i = (ptr::from_ref(header).addr() - self.first.addr()) / size_of::<Header>();
-        let hdr = &mut header.msg_hdr;
-        let wired = wire_control(hdr, &mut self.controls[i], dest, raw, meta, self.socket);
-        if let Err(kind) = wired {
-            self.unsendable = self.unsendable.or(Some((i, kind)));
-        } else if raw.is_empty() {
-            let (control, len) = (hdr.msg_control, hdr.msg_controllen as usize);
-            self.last = Some(LastControl { meta, family: family(dest), control, len });
+    /// Begins to fill headers; `copies` says whether small buffers of one header are copied together.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    #[inline]
+    pub(crate) fn begin(&mut self, copies: bool) -> io::Result<SendHeaders<'_>> {
+        if copies {
+            self.buffers.reserve_copies(self.capacity())?;
+        }
+        self.complete.clear();
+        Ok(SendHeaders {
+            headers: &mut self.headers,
+            names: &mut self.names,
+            controls: &mut self.controls,
+            buffers: self.buffers.row(),
+            complete: &mut self.complete,
+            split: &mut self.split,
+            data: PhantomData,
+        })
+    }
+}
+
+/// Headers that are being filled, and then sent.
+///
+/// Invariant, which makes the system calls on them sound: the name, the buffers and the control data of
+/// each header in `headers[..complete.len()]` are readable for `'a`, with the lengths that stand
+/// beside the pointers. They are borrowed for `'a`, or in the storage, which is borrowed for as long
+/// and whose rows of complete headers are not written to again.
+pub(crate) struct SendHeaders<'a> {
+    headers: &'a mut [Header],
+    names: &'a mut [Name],
+    controls: &'a mut [Control],
+    buffers: BufferRow<'a>,
+    complete: &'a mut Vec<Complete>,
+    split: &'a mut Split,
+    data: PhantomData<&'a [u8]>,
+}
+
+impl<'a> SendHeaders<'a> {
+    /// Complete headers.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.complete.len()
+    }
+
+    /// Whether one more header with this number of buffers can be begun.
+    #[inline]
+    pub(crate) fn has_capacity(&self, buffers: usize) -> bool {
+        // More than the kernel takes stay where they are.
+        let needed = if buffers <= MAX_BUFFERS { buffers } else { 0 };
+        self.len() < self.headers.len() && needed <= self.buffers.left()
+    }
+
+    /// Begins a header for one buffer, if there is capacity.
+    #[inline]
+    pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
+        let start = self.buffers.used();
+        self.buffers.add(data);
+        self.open(dest, start)
+    }
+
+    /// Begins a header for several buffers, if there is capacity.
+    pub(crate) fn push_gathered(
+        &mut self,
+        dest: DestRef<'_, '_>,
+        data: &'a [IoSlice<'a>],
+    ) -> OpenHeader<'_, 'a> {
+        let start = self.buffers.used();
+        if data.len() <= MAX_BUFFERS {
+            data.iter().for_each(|part| self.buffers.add(part));
+            return self.open(dest, start);
+        }
+        // The kernel rejects it, with the error that is the message's own.
+        let opened = self.open(dest, start);
+        let hdr = &mut opened.headers.headers[opened.i].msg_hdr;
+        // IoSlice is an iovec by its documentation.
+        hdr.msg_iov = data.as_ptr().cast_mut().cast();
+        hdr.msg_iovlen = data.len() as _;
+        opened
+    }
+
+    /// Begins a header of the iovecs from `start` on.
+    #[inline]
+    fn open(&mut self, dest: DestRef<'_, '_>, start: usize) -> OpenHeader<'_, 'a> {
+        let i = self.len();
+        let hdr = &mut self.headers[i].msg_hdr;
+        let name = &mut self.names[i];
+        let name_len = match dest {
+            DestRef::Addr(addr) => addr.map_or(0, |addr| addr::encode(addr, name)),
+            DestRef::Raw(raw) => raw.copy_to(name),
+        };
+        hdr.msg_name = if name_len == 0 { ptr::null_mut() } else { ptr::from_mut(name).cast() };
+        hdr.msg_namelen = name_len as _;
+        hdr.msg_iov = self.buffers.pointer(start);
+        hdr.msg_iovlen = (self.buffers.used() - start) as _;
+        hdr.msg_control = ptr::null_mut();
+        hdr.msg_controllen = 0;
+        hdr.msg_flags = 0;
+        OpenHeader { headers: self, i, start }
+    }
+
+    /// What header `i` carries.
+    #[inline]
+    pub(crate) fn batch(&self, i: usize) -> &GsoBatch {
+        &self.complete[i].batch
+    }
+
+    /// Sends headers as they are. The result counts headers.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        range: Range<usize>,
+        flags: SendFlags,
+    ) -> CallResult {
+        self.check(range.clone());
+        let end = range.end.min(self.len());
+        let mut wired = WiredSends { headers: &mut self.headers[..end][range.start..] };
+        call::send(backend, socket, &mut wired, flags)
+    }
+
+    /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
+        self.split.reserve()
+    }
+
+    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as the capacity
+    /// allows. Returns how many were offered; the result counts datagrams.
+    pub(crate) fn send_segments(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedFd<'_>,
+        i: usize,
+        first: usize,
+        flags: SendFlags,
+    ) -> (usize, CallResult) {
+        let Complete { batch, iovecs, segment_control } = &self.complete[i];
+        let hdr = &self.headers[i].msg_hdr;
+        let buffers = self.buffers.get(iovecs.clone());
+        let mut wired = self.split.wire(hdr, *segment_control, buffers, batch, first);
+        (wired.len(), call::send(backend, socket, &mut wired, flags))
+    }
+
+    /// The address, control data without the segment size, and payload of header `i`.
+    pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
+        let segment_control = self.complete[i].segment_control;
+        let (name, control, payload) = msg::memory(WiredSend { hdr: &self.headers[i].msg_hdr });
+        Memory { name, control: &control[segment_control..], payload }
+    }
+
+    /// Checks what of the invariant can be seen.
+    #[inline]
+    fn check(&self, range: Range<usize>) {
+        if cfg!(debug_assertions) {
+            for (header, complete) in self.headers[range.clone()].iter().zip(&self.complete[range])
+            {
+                let hdr = &header.msg_hdr;
+                debug_assert_eq!(hdr.msg_name.is_null(), hdr.msg_namelen == 0);
+                debug_assert_eq!(hdr.msg_control.is_null(), hdr.msg_controllen as usize == 0);
+                debug_assert!(complete.segment_control <= hdr.msg_controllen as usize);
+                let iovecs = complete.iovecs.len();
+                debug_assert!(iovecs == 0 || iovecs == hdr.msg_iovlen as usize);
+                debug_assert!(complete.iovecs.end <= self.buffers.used());
+            }
         }
     }
 }
 
-impl LastControl {
+/// A header that is not complete, and so is not sent.
+///
+/// Invariant: all of its fields are set, and hold the invariant of [`SendHeaders`].
+pub(crate) struct OpenHeader<'h, 'a> {
+    headers: &'h mut SendHeaders<'a>,
+    i: usize,
+    /// Where its buffers begin in the row.
+    start: usize,
+}
+
+impl<'a> OpenHeader<'_, 'a> {
+    fn hdr(&mut self) -> &mut libc::msghdr {
+        &mut self.headers.headers[self.i].msg_hdr
+    }
+
+    /// Its number.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        self.i
+    }
+
+    /// Its buffers in the row.
+    #[inline]
+    pub(crate) fn buffers(&self) -> usize {
+        self.headers.buffers.used() - self.start
+    }
+
+    /// How many further buffers fit. 0 if it has none in the row that they could follow.
+    #[inline]
+    pub(crate) fn capacity_left(&self) -> usize {
+        match self.buffers() {
+            0 => 0,
+            used => self.headers.buffers.left().min(MAX_BUFFERS - used),
+        }
+    }
+
+    /// Adds the buffers that `fill` passes on, at most [`capacity_left`](Self::capacity_left).
     #[inline(always)]
-    fn is(&self, meta: &SendMeta, family: Option<bool>) -> bool {
-        self.family == family && self.meta == *meta
+    pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
+        debug_assert!(self.capacity_left() > 0, "no buffer to go on from");
+        let row = &mut self.headers.buffers;
+        let tail = row.tail();
+        let mut extension = Extension { row, tail, data: PhantomData };
+        let result = fill(&mut extension);
+        let tail = extension.tail;
+        self.headers.buffers.close(tail);
+        let used = self.headers.buffers.used() - self.start;
+        self.hdr().msg_iovlen = used as _;
+        result
+    }
+
+    /// Points the header at encoded control messages.
+    pub(crate) fn set_control(&mut self, control: &'a [u8]) {
+        self.point_at(control.as_ptr().cast_mut(), control.len());
+    }
+
+    /// Encodes control messages into the header's own space: `encode` returns how many bytes it wrote.
+    ///
+    /// # Errors
+    ///
+    /// That of `encode`.
+    #[inline]
+    pub(crate) fn encode_control<E>(
+        &mut self,
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let space = &mut self.headers.controls[self.i].0;
+        let len = encode(space)?.min(space.len());
+        let start = space.as_mut_ptr();
+        self.point_at(start, len);
+        Ok(())
+    }
+
+    /// Points the header at the control data of complete header `other`: the kernel only reads it.
+    #[inline]
+    pub(crate) fn share_control(&mut self, other: usize) {
+        let other = &self.headers.headers[..self.i][other].msg_hdr;
+        let (control, len) = (other.msg_control, other.msg_controllen);
+        let hdr = self.hdr();
+        (hdr.msg_control, hdr.msg_controllen) = (control, len);
+    }
+
+    fn point_at(&mut self, start: *mut u8, len: usize) {
+        let hdr = self.hdr();
+        // Some systems check the pointer alone, and an empty slice's pointer is arbitrary.
+        hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
+        hdr.msg_controllen = len as _;
+    }
+
+    /// Completes the header: `batch` is what it carries, and `asks` whether its control data begins with
+    /// the segment size.
+    #[inline]
+    pub(crate) fn complete(mut self, batch: GsoBatch, asks: bool) {
+        let iovecs = self.start..self.headers.buffers.used();
+        let segment = if asks { Layout::NATIVE.space(size_of::<u16>()) } else { 0 };
+        let segment_control = segment.min(self.hdr().msg_controllen as usize);
+        self.headers.complete.push(Complete { batch, iovecs, segment_control });
     }
 }
 
-/// Whether a destination takes IPv4's control messages; `None` for a connected socket's peer.
-#[inline(always)]
-fn family(dest: DestRef<'_, '_>) -> Option<bool> {
-    match dest {
-        DestRef::Addr(None) => None,
-        DestRef::Addr(Some(SocketAddr::V4(_))) => Some(true),
-        _ => dest.get().map(|dest| dest.ip().to_canonical().is_ipv4()),
+/// Adds buffers to an open header.
+pub(crate) struct Extension<'e, 'a> {
+    row: &'e mut BufferRow<'a>,
+    tail: Tail,
+    data: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Extension<'_, 'a> {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, data: &'a [u8]) {
+        self.row.push(&mut self.tail, data);
     }
 }
 
-/// Points a header at one buffer or several. Cold, so that the loop over plain messages keeps its
-/// registers.
-#[cold]
-#[inline(never)]
-pub(super) fn wire_buffers(hdr: &mut libc::msghdr, iovec: &mut iovec, buffers: SendBuffers<'_>) {
-    match buffers {
-        SendBuffers::One(data) => {
-            iovec.iov_base = data.as_ptr().cast_mut().cast();
-            iovec.iov_len = data.len();
-            hdr.msg_iov = iovec;
-            hdr.msg_iovlen = 1;
-        }
-        SendBuffers::Many(data) => {
-            // IoSlice is an iovec by its documentation.
-            hdr.msg_iov = data.as_ptr().cast_mut().cast();
-            hdr.msg_iovlen = data.len() as _;
-        }
+impl fmt::Debug for SendStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
     }
-}
-
-/// Points a header at a message's control messages: the caller's, or if the message has options, those
-/// and the caller's together in the header's own control data.
-#[cold]
-#[inline(never)]
-pub(super) fn wire_control(
-    hdr: &mut libc::msghdr,
-    own: &mut Control,
-    dest: DestRef<'_, '_>,
-    control: &[u8],
-    meta: SendMeta,
-    socket: BorrowedFd<'_>,
-) -> Result<(), io::ErrorKind> {
-    let (start, len) = if meta == SendMeta::new() {
-        (control.as_ptr().cast_mut(), control.len())
-    } else {
-        let written = meta.encode(is_v4(dest, socket), control, &mut own.0);
-        (own.0.as_mut_ptr(), written.map_err(Unencodable::kind)?)
-    };
-    // Some systems check the pointer alone, and an empty slice's pointer is arbitrary.
-    hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
-    hdr.msg_controllen = len as _;
-    Ok(())
-}
-
-/// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
-fn is_v4(dest: DestRef<'_, '_>, socket: BorrowedFd<'_>) -> bool {
-    family(dest).unwrap_or_else(|| peer_is_v4(socket))
 }

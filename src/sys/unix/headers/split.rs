@@ -1,16 +1,14 @@
 //! The datagrams of a GSO batch, wired one by one from its header.
 
 use std::io;
-use std::marker::PhantomData;
 use std::ptr;
 
 use libc::iovec;
 
-use super::SendHeaders;
-use crate::offload::coalesce::MAX_SEGMENTS;
+use super::WiredSends;
 use crate::sys::unix::header::Header;
 use crate::sys::unix::zeroed::Zeroed;
-use crate::sys::{GsoBatch, MAX_BUFFERS};
+use crate::sys::{GsoBatch, MAX_BUFFERS, MAX_SEGMENTS};
 
 /// Memory for the datagrams of one batch of up to [`MAX_SEGMENTS`], allocated when the first is
 /// rejected. A message with a segment size may have more, and takes several calls.
@@ -50,7 +48,7 @@ impl Split {
         buffers: &[iovec],
         batch: &GsoBatch,
         first: usize,
-    ) -> SendHeaders<'a> {
+    ) -> WiredSends<'a> {
         let row = self.iovecs.as_mut_ptr();
         let mut rest = Rest::new(buffers, batch.offset(first));
         let (mut count, mut used) = (0, 0);
@@ -71,7 +69,7 @@ impl Split {
             count += 1;
             used += iovecs;
         }
-        SendHeaders { headers: &mut self.headers[..count], unsendable: None, buffers: PhantomData }
+        WiredSends { headers: &mut self.headers[..count] }
     }
 }
 

@@ -56,8 +56,9 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
         (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
     };
     // The cheap checks come first: most prefixes are no GSO batch.
-    msgs.len() <= 64
+    msgs.len() <= limits.max_segments
         && first.meta().segment_size.is_none()
+        && first.meta().timestamp_id.is_none()
         && first.len() < limits.rejected_len
         && last.len() <= first.len()
         && others.iter().all(|msg| msg.len() == first.len())
@@ -76,7 +77,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
     // A stretch of equal messages now and then, so that the caps are met.
     let count = prop_oneof![4 => 1usize..8, 1 => 60usize..70, 1 => Just(90)];
-    let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..5], count);
+    let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..6], count);
     prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
         let each = stretches.into_iter().flat_map(|(dest, len, kind, count)| {
             std::iter::repeat_n(Spec { dest, len, kind }, count)
@@ -87,7 +88,11 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
 
 proptest! {
     #[test]
-    fn runs_are_those_of_the_naive_twin(specs in specs(), refused in prop_oneof![Just(usize::MAX), Just(100)]) {
+    fn runs_are_those_of_the_naive_twin(
+        specs in specs(),
+        refused in prop_oneof![Just(usize::MAX), Just(100)],
+        max_segments in prop_oneof![Just(MAX_SEGMENTS), 1..=MAX_SEGMENTS],
+    ) {
         static MEMORY: [u8; 40_000] = [0; 40_000];
         let memory = &MEMORY;
         let dests = [None, "127.0.0.1:1".parse().ok(), "[::1]:1".parse().ok(), "[::ffff:127.0.0.1]:1".parse().ok()];
@@ -108,10 +113,11 @@ proptest! {
                 1 => msg.with_meta(SendMeta::new().with_tos(1)),
                 2 => msg.with_control(&control),
                 4 => msg.with_meta(SendMeta::new().with_segment_size(7)),
+                5 => msg.with_meta(SendMeta::new().with_timestamp_id(7)),
                 _ => msg,
             }
         }).collect();
-        let limits = Limits { rejected_len: refused };
+        let limits = Limits { rejected_len: refused, max_segments, ..Limits::NONE };
         prop_assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
     }
 }

@@ -9,33 +9,37 @@ use std::borrow::Borrow;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
+use super::msg::{Content, SendBuffers};
+use super::outgoing::Outgoing;
 use crate::ancillary::{ControlMessages, SendMeta};
-use crate::send::msg::{Content, SendBuffers};
-use crate::send::outgoing::{DestRef, Outgoing};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, RawAddrRef};
+use crate::sys::{CONTROL_SPACE, DestRef, MAX_SEGMENTS, RawAddrRef};
 
-/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
-/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
-pub(crate) const MAX_SEGMENTS: usize = 64;
 /// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the
 /// UDP header (RFC 791, RFC 768).
 const MAX_BYTES_V4: usize = 65_535 - 20 - 8;
 /// The same of IPv6, whose length field does not count its own header (RFC 8200).
 const MAX_BYTES_V6: usize = 65_535 - 8;
 
-/// Limits of the GSO batches of one call.
+/// Which messages of a call are joined, and which segment sizes are offered to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Segments of this length and longer are not offered to the kernel, which has rejected some.
     pub(crate) rejected_len: usize,
+    /// The most segments of a GSO batch.
+    pub(crate) max_segments: usize,
+    /// Whether a message's own segment size goes to the kernel as it is, whatever it is.
+    pub(crate) plain: bool,
 }
 
 impl Limits {
     /// No limits beyond the protocol's.
-    pub(crate) const NONE: Self = Self { rejected_len: usize::MAX };
+    pub(crate) const NONE: Self =
+        Self { rejected_len: usize::MAX, max_segments: MAX_SEGMENTS, plain: false };
     /// No GSO at all: a message with a segment size is segmented in user space.
-    pub(crate) const NO_GSO: Self = Self { rejected_len: 0 };
+    pub(crate) const NO_GSO: Self = Self { rejected_len: 0, max_segments: 1, plain: false };
+    /// A plain socket: each message has a header of its own, with the options that it asks for.
+    pub(crate) const PLAIN: Self = Self { plain: true, ..Self::NO_GSO };
 
     /// Whether segments of this length are not to be offered to the kernel.
     #[inline]
@@ -108,7 +112,7 @@ pub(crate) struct Run<'m> {
 #[derive(Clone, Copy, Debug)]
 enum Dest<'m> {
     Addr(Option<SocketAddr>),
-    Ready(RawAddrRef<'m>),
+    Raw(RawAddrRef<'m>),
 }
 
 impl<'m> Dest<'m> {
@@ -116,7 +120,7 @@ impl<'m> Dest<'m> {
     fn new(dest: DestRef<'_, 'm>) -> Self {
         match dest {
             DestRef::Addr(dest) => Self::Addr(dest.copied()),
-            DestRef::Ready(dest) => Self::Ready(dest),
+            DestRef::Raw(dest) => Self::Raw(dest),
         }
     }
 
@@ -125,7 +129,7 @@ impl<'m> Dest<'m> {
     fn is(&self, other: DestRef<'_, '_>) -> bool {
         match (self, other) {
             (Self::Addr(one), DestRef::Addr(other)) => one.as_ref() == other,
-            (Self::Ready(one), DestRef::Ready(other)) => one.same(other),
+            (Self::Raw(one), DestRef::Raw(other)) => one.same(other),
             _ => false,
         }
     }
@@ -133,7 +137,7 @@ impl<'m> Dest<'m> {
     fn get(&self) -> Option<SocketAddr> {
         match self {
             Self::Addr(dest) => *dest,
-            Self::Ready(dest) => dest.get(),
+            Self::Raw(dest) => dest.get(),
         }
     }
 }
@@ -150,6 +154,7 @@ impl<'m> Run<'m> {
                 let bytes = content.borrow().len();
                 // The segment size's control message must fit beside the others.
                 let joins = meta.segment_size.is_none()
+                    && meta.timestamp_id.is_none()
                     && control.len() <= CONTROL_SPACE / 2
                     && !is_for_one_datagram(control);
                 let options = (meta, control);
@@ -158,7 +163,10 @@ impl<'m> Run<'m> {
         };
         let joins = joins && bytes > 0 && !limits.reject(bytes);
         let dest = Dest::new(msg.dest());
-        let bytes_left = if joins { max_bytes(dest.get()).saturating_sub(bytes) } else { 0 };
+        // No segment is longer than the first, so that the bytes limit their number, too.
+        let segments_left = limits.max_segments.saturating_sub(1);
+        let most = max_bytes(dest.get()).saturating_sub(bytes).min(segments_left * bytes);
+        let bytes_left = if joins { most } else { 0 };
         Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 
@@ -211,11 +219,11 @@ impl<'m> Run<'m> {
                 data_of,
                 |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
             ),
-            Dest::Ready(to) => self.join_equal(
+            Dest::Raw(to) => self.join_equal(
                 msgs,
                 each,
                 data_of,
-                |dest| matches!(dest, DestRef::Ready(dest) if dest.same(to)),
+                |dest| matches!(dest, DestRef::Raw(dest) if dest.same(to)),
             ),
             to @ Dest::Addr(None) => self.join_equal(msgs, each, data_of, |dest| to.is(dest)),
         }
@@ -292,22 +300,10 @@ impl<'m> Run<'m> {
         self.bytes
     }
 
-    /// The destination.
-    pub(crate) fn dest(&self) -> Option<SocketAddr> {
-        self.dest.get()
-    }
-
-    /// Whether its messages have neither options nor control messages.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.options.is_none()
-    }
-
-    /// The options of the batch, with the segment size, and its control messages.
+    /// The options and control messages that its messages have in common.
+    #[inline]
     pub(crate) fn options(&self) -> (SendMeta, &'m [u8]) {
-        let (mut meta, control) = self.options.unwrap_or(NO_OPTIONS);
-        // A run of two or more has segments that fit a datagram.
-        meta.segment_size = u16::try_from(self.segment).ok();
-        (meta, control)
+        self.options.unwrap_or(NO_OPTIONS)
     }
 }
 

@@ -1,0 +1,146 @@
+//! The sizes of a socket's buffers.
+
+use std::io;
+
+use socket2::SockRef;
+
+use crate::events;
+use crate::sys::numbers::{self, OptionName};
+use crate::sys::{self, AsSocket, BorrowedSocket};
+
+/// Sets the receive buffer to the largest size that the system accepts, up to `bytes`, and returns the size
+/// that is in force.
+///
+/// The size counts the kernel's own structures as well: a small datagram takes some 768 bytes on Linux.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let wanted = 4 << 20;
+/// let size = mmsg::options::set_recv_buffer(&socket, wanted)?;
+/// if size < wanted {
+///     eprintln!("the receive buffer has {size} bytes: raise net.core.rmem_max");
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Platforms
+///
+/// - Linux, Android: beyond `net.core.rmem_max` with `CAP_NET_ADMIN` (`SO_RCVBUFFORCE`); otherwise the system
+///   silently takes that limit. The kernel doubles the size for its own structures and reports twice as much by
+///   `SO_RCVBUF`; the result here is in the terms of the request.
+/// - macOS, the BSDs: these reject a size beyond `kern.ipc.maxsockbuf`, so smaller ones are tried.
+///
+/// # Errors
+///
+/// The system's, if it accepts no size.
+#[doc(alias = "SO_RCVBUF")]
+#[doc(alias = "SO_RCVBUFFORCE")]
+pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
+    let buffer = Buffer {
+        name: "receive",
+        forced: numbers::RECV_BUFFER_FORCED,
+        set: |socket, bytes| SockRef::from(&socket).set_recv_buffer_size(bytes),
+        get: |socket| SockRef::from(&socket).recv_buffer_size(),
+    };
+    buffer.set_largest(sys::borrow(socket), bytes)
+}
+
+/// Sets the send buffer to the largest size that the system accepts, up to `bytes`, and returns the size that
+/// is in force.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let size = mmsg::options::set_send_buffer(&socket, 1 << 20)?;
+/// println!("{size} bytes may wait to be sent");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Platforms
+///
+/// As for [`set_recv_buffer`], with `net.core.wmem_max` and `SO_SNDBUFFORCE`.
+///
+/// On macOS the buffer limits the length of a datagram (9,216 bytes by default), and a send may report
+/// `WouldBlock` for ever if payload, address and control messages together come near it. There, make it
+/// at least 2 KiB longer than the longest datagram: 65,527 + 2,048 bytes serve every one.
+///
+/// # Errors
+///
+/// The system's, if it accepts no size.
+#[doc(alias = "SO_SNDBUF")]
+#[doc(alias = "SO_SNDBUFFORCE")]
+pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
+    let buffer = Buffer {
+        name: "send",
+        forced: numbers::SEND_BUFFER_FORCED,
+        set: |socket, bytes| SockRef::from(&socket).set_send_buffer_size(bytes),
+        get: |socket| SockRef::from(&socket).send_buffer_size(),
+    };
+    buffer.set_largest(sys::borrow(socket), bytes)
+}
+
+/// One of the two buffers.
+struct Buffer {
+    name: &'static str,
+    /// The option that goes beyond the system's limit.
+    forced: Option<OptionName>,
+    set: fn(BorrowedSocket<'_>, usize) -> io::Result<()>,
+    get: fn(BorrowedSocket<'_>) -> io::Result<usize>,
+}
+
+impl Buffer {
+    fn set_largest(self, socket: BorrowedSocket<'_>, bytes: usize) -> io::Result<usize> {
+        // The option is a C int, of which Linux takes the half.
+        let bytes = bytes.min(i32::MAX as usize / 2);
+        let forced = sys::set_option(socket, self.forced, bytes as i32);
+        if forced.is_err() {
+            largest(bytes, |bytes| (self.set)(socket, bytes))?;
+        }
+        let in_force = (self.get)(socket)? / numbers::BUFFER_FACTOR;
+        if in_force < bytes {
+            events::small_buffer(self.name, bytes, in_force);
+        }
+        Ok(in_force)
+    }
+}
+
+/// Sets the largest size that is accepted, up to `wanted`, given that smaller ones are if it is.
+fn largest(wanted: usize, mut set: impl FnMut(usize) -> io::Result<()>) -> io::Result<()> {
+    let Err(error) = set(wanted) else { return Ok(()) };
+    let (mut accepted, mut rejected) = (0, wanted);
+    while rejected - accepted > 1 {
+        let middle = accepted + (rejected - accepted) / 2;
+        match set(middle) {
+            Ok(()) => accepted = middle,
+            Err(_) => rejected = middle,
+        }
+    }
+    // The size accepted last is the largest.
+    if accepted > 0 { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The twin tries each size.
+        #[test]
+        fn n6_the_largest_accepted_size_is_set(wanted in 0usize..5_000, limit in 0usize..5_000) {
+            let (mut in_force, mut tries) = (None, 0);
+            let result = largest(wanted, |size| {
+                tries += 1;
+                if size > limit {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                in_force = Some(size);
+                Ok(())
+            });
+            let expected = (0..=wanted).rev().find(|size| *size <= limit);
+            prop_assert_eq!(in_force, expected.filter(|size| *size > 0 || wanted == 0));
+            prop_assert_eq!(result.is_ok(), in_force.is_some());
+            prop_assert!(tries <= 15);
+        }
+    }
+}

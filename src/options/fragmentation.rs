@@ -1,0 +1,139 @@
+//! Fragmentation, and the MTU of the path.
+
+use std::io;
+
+use crate::sys::numbers::{self, OptionName};
+use crate::sys::{self, AsSocket, BorrowedSocket};
+
+/// What may be done with a datagram that is longer than an MTU on its path.
+///
+/// | setting | IPv4's don't-fragment bit | longer than the path MTU known here | longer than this host's link |
+/// |---|---|---|---|
+/// | `Allow` | clear | fragmented by this host | fragmented by this host |
+/// | `Local` | set, unless fragmented | fragmented by this host | fragmented by this host |
+/// | `Never` | set | `EMSGSIZE` | `EMSGSIZE` |
+/// | `Probe` | set | sent as it is | `EMSGSIZE` |
+///
+/// IPv6 has no such bit, since routers never fragment it; the other columns hold. [`path_mtu`] is the MTU
+/// known here; [`Event::TooBig`](crate::error_queue::Event::TooBig) reports a new one.
+///
+/// ```
+/// use mmsg::options::Fragmentation;
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// // As QUIC needs it (RFC 9000, section 14).
+/// let may_fragment = Fragmentation::Probe.set(&socket).is_err();
+/// # assert!(!may_fragment || !cfg!(target_os = "linux"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Platforms
+///
+/// - Linux, Android: all four (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). `Local` is the system's default.
+/// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings.
+///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
+///   `Allow`. An IPv4 destination of a dual-stack socket may stay as it was.
+/// - Windows: not yet.
+#[doc(alias = "IP_MTU_DISCOVER")]
+#[doc(alias = "IPV6_MTU_DISCOVER")]
+#[doc(alias = "IP_DONTFRAG")]
+#[doc(alias = "IPV6_DONTFRAG")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fragmentation {
+    /// Routers and this host may fragment (`IP_PMTUDISC_DONT`).
+    #[doc(alias = "IP_PMTUDISC_DONT")]
+    Allow,
+    /// This host may fragment, routers may not: they report their MTU (`IP_PMTUDISC_WANT`).
+    #[doc(alias = "IP_PMTUDISC_WANT")]
+    Local,
+    /// Nobody may fragment (`IP_PMTUDISC_DO`).
+    #[doc(alias = "IP_PMTUDISC_DO")]
+    Never,
+    /// Nobody may fragment, and the path MTU known here is ignored, so that the program finds out what the
+    /// path carries (`IP_PMTUDISC_PROBE`).
+    #[doc(alias = "IP_PMTUDISC_PROBE")]
+    Probe,
+}
+
+impl Fragmentation {
+    /// In the order of [`numbers::FRAGMENTATION`].
+    const ALL: [Self; 4] = [Self::Allow, Self::Local, Self::Never, Self::Probe];
+
+    /// Makes this the setting of the socket, for both families if it carries both.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the platform has no such option for the socket's family; else the system's error.
+    pub fn set(self, socket: &impl AsSocket) -> io::Result<()> {
+        let socket = sys::borrow(socket);
+        let value = numbers::FRAGMENTATION[self as usize];
+        sys::set_option(socket, option_of(socket)?, value)?;
+        let families = sys::families(socket)?;
+        if families.v4 && families.v6 {
+            match sys::set_option(socket, numbers::FRAGMENTATION_V4, value) {
+                Err(error) if !sys::is_about_the_option(&error) => return Err(error),
+                // A system whose IPv6 sockets have no options of IPv4, or that has no such option.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The setting of the socket: of its IPv6 datagrams, if it carries both families.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the platform has no such option for the socket's family, or if its value is none of
+    /// these (`IP_PMTUDISC_INTERFACE`, `IP_PMTUDISC_OMIT`); else the system's error.
+    pub fn of(socket: &impl AsSocket) -> io::Result<Self> {
+        let socket = sys::borrow(socket);
+        let value = sys::option(socket, option_of(socket)?)?;
+        let found = numbers::FRAGMENTATION.iter().position(|known| *known == value);
+        found.map(|at| Self::ALL[at]).ok_or_else(|| {
+            let reason = format!("the socket has another setting: {value}");
+            io::Error::new(io::ErrorKind::Unsupported, reason)
+        })
+    }
+}
+
+/// The option of the socket's own family.
+fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
+    let families = sys::families(socket)?;
+    Ok(match (families.v4, families.v6) {
+        (_, true) => numbers::FRAGMENTATION_V6,
+        (true, false) => numbers::FRAGMENTATION_V4,
+        (false, false) => None,
+    })
+}
+
+/// The path MTU to the peer of a connected socket, as far as this host knows it, in bytes with the IP header
+/// (`IP_MTU`, `IPV6_MTU`). A UDP payload that is not to be fragmented has up to 28 bytes less over IPv4 and
+/// 48 less over IPv6.
+///
+/// It is the link's MTU until a router reports a smaller one, which counts for some minutes. With
+/// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an
+/// unconnected socket, read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// socket.connect(socket.local_addr()?)?;
+/// if let Ok(mtu) = mmsg::options::path_mtu(&socket) {
+///     println!("up to {} bytes leave unfragmented", mtu - 28);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `NotConnected`; `Unsupported` if the platform does not tell: only Linux and Android do; else the system's
+/// error.
+#[doc(alias = "IP_MTU")]
+#[doc(alias = "IPV6_MTU")]
+pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
+    let socket = sys::borrow(socket);
+    let peer = sys::peer(socket).and_then(|peer| peer.as_socket());
+    let Some(peer) = peer else { return Err(io::ErrorKind::NotConnected.into()) };
+    let name = if peer.ip().to_canonical().is_ipv4() { numbers::MTU_V4 } else { numbers::MTU_V6 };
+    let mtu = sys::option(socket, name)?;
+    Ok(usize::try_from(mtu).unwrap_or(0))
+}

@@ -1,0 +1,370 @@
+//! Received messages and datagrams whose bytes may be changed in place.
+
+use std::io::IoSliceMut;
+use std::iter::FusedIterator;
+use std::mem;
+use std::net::SocketAddr;
+
+use crate::ancillary::RecvMeta;
+use crate::recv::datagram::{Datagram, Message, Meta, Missing, Received, Split};
+use crate::recv::scattered::Parts;
+use crate::send::msg::SendMsg;
+use crate::sys::RawAddrRef;
+
+/// A message in a [`RecvBatch`](crate::RecvBatch), whose bytes may be changed in place.
+///
+/// [`as_message`](Self::as_message) has the rest of what there is to know of it.
+#[derive(Debug)]
+pub struct MessageMut<'a> {
+    data: &'a mut [u8],
+    source: RawAddrRef<'a>,
+    received: Received,
+    meta: Meta<'a>,
+}
+
+impl<'a> MessageMut<'a> {
+    #[inline]
+    pub(crate) fn new(
+        data: &'a mut [u8],
+        source: RawAddrRef<'a>,
+        received: Received,
+        meta: Meta<'a>,
+    ) -> Self {
+        Self { data, source, received, meta }
+    }
+
+    /// The bytes received.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.data
+    }
+
+    /// The bytes received, mutable.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.data
+    }
+
+    /// The source address (see [`Message::addr`]).
+    #[must_use]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.source.get()
+    }
+
+    /// The message's metadata.
+    #[must_use]
+    pub fn meta(&self) -> RecvMeta {
+        self.meta.get()
+    }
+
+    /// Whether bytes or datagram boundaries are missing (see [`Message::truncated`]).
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.received.truncated()
+    }
+
+    /// The message, to be read.
+    #[must_use]
+    pub fn as_message(&self) -> Message<'_> {
+        Message::new(Parts::one(self.data), self.source, self.received, self.meta)
+    }
+
+    /// The message, which is not changed any more.
+    #[must_use]
+    pub fn into_message(self) -> Message<'a> {
+        Message::new(Parts::one(self.data), self.source, self.received, self.meta)
+    }
+
+    /// The datagrams in the message: one, or the segments of a coalesced message (see
+    /// [`Datagrams`](crate::iter::Datagrams)).
+    #[must_use]
+    pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
+        DatagramsMut::new(self.data, self.source, &self.received, self.meta)
+    }
+
+    #[inline]
+    pub(crate) fn into_datagrams_mut(self) -> DatagramsMut<'a> {
+        DatagramsMut::new(self.data, self.source, &self.received, self.meta)
+    }
+}
+
+/// One received datagram, whose bytes may be changed in place: to decrypt it, or to rewrite its header.
+///
+/// [`RecvBatch::iter_mut`](crate::RecvBatch::iter_mut) yields them.
+/// [`into_datagram`](Self::into_datagram) makes one that can be sent on from where it is.
+#[derive(Debug)]
+pub struct DatagramMut<'a> {
+    data: &'a mut [u8],
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    missing: Missing,
+}
+
+impl<'a> DatagramMut<'a> {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether it has no bytes; an empty datagram is delivered like any other.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The bytes received.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.data
+    }
+
+    /// The bytes received, mutable.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.data
+    }
+
+    /// The source address (see [`Datagram::addr`]).
+    #[must_use]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.source.get()
+    }
+
+    /// The datagram's metadata; the segments of a coalesced message share it.
+    #[must_use]
+    pub fn meta(&self) -> RecvMeta {
+        self.meta.get()
+    }
+
+    /// Whether its end is missing.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.as_datagram().truncated()
+    }
+
+    /// The datagram, to be read.
+    #[must_use]
+    pub fn as_datagram(&self) -> Datagram<'_> {
+        Datagram::new(self.data, self.source, self.meta, self.missing)
+    }
+
+    /// The datagram, which is not changed any more. Its bytes can be sent from where they are:
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let server = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # client.send_to(b"hello", server.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// server.recv_into(&mut batch)?;
+    /// let replies = batch.iter_mut().filter_map(|mut datagram| {
+    ///     datagram.data_mut().make_ascii_uppercase();
+    ///     let datagram = datagram.into_datagram();
+    ///     datagram.reply(datagram.data())
+    /// });
+    /// server.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # let mut reply = [0; 8];
+    /// # assert_eq!((client.recv(&mut reply)?, &reply[..5]), (5, &b"HELLO"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn into_datagram(self) -> Datagram<'a> {
+        Datagram::new(self.data, self.source, self.meta, self.missing)
+    }
+
+    /// A datagram with `data` to this datagram's source (see [`Datagram::reply`]).
+    #[must_use]
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        Datagram::new(&[], self.source, self.meta, self.missing).reply(data)
+    }
+}
+
+/// Iterates over the datagrams of one message, whose bytes may be changed in place.
+///
+/// Like [`Datagrams`](crate::iter::Datagrams) it yields a [`truncated`](DatagramMut::truncated) datagram where
+/// bytes are missing.
+#[derive(Debug)]
+pub struct DatagramsMut<'a> {
+    /// The bytes not yielded yet.
+    rest: &'a mut [u8],
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    split: Split,
+}
+
+impl<'a> DatagramsMut<'a> {
+    #[inline]
+    fn new(
+        data: &'a mut [u8],
+        source: RawAddrRef<'a>,
+        received: &Received,
+        meta: Meta<'a>,
+    ) -> Self {
+        let (split, len) = Split::new(received, data.len());
+        Self { rest: &mut data[..len], source, meta, split }
+    }
+}
+
+impl<'a> Iterator for DatagramsMut<'a> {
+    type Item = DatagramMut<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<DatagramMut<'a>> {
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let (data, rest) = mem::take(&mut self.rest).split_at_mut(len);
+        self.rest = rest;
+        Some(DatagramMut { data, source: self.source, meta: self.meta, missing })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.split.count(self.rest.len());
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for DatagramsMut<'_> {}
+impl FusedIterator for DatagramsMut<'_> {}
+
+/// The datagrams of a message whose first `len` bytes lie in several buffers. Each has its bytes in the
+/// first buffer that holds any.
+pub(crate) fn split_scattered<'a>(
+    buffers: &'a mut [IoSliceMut<'_>],
+    len: usize,
+    source: RawAddrRef<'a>,
+    received: Received,
+    meta: Meta<'a>,
+) -> impl Iterator<Item = DatagramMut<'a>> {
+    let (mut split, mut left) = Split::new(&received, len);
+    let mut buffers = buffers.iter_mut();
+    let mut head: &mut [u8] = &mut [];
+    std::iter::from_fn(move || {
+        let (len, missing) = split.next(left)?;
+        left -= len;
+        let mut data: &mut [u8] = &mut [];
+        let mut wanted = len;
+        while wanted > 0 {
+            if head.is_empty() {
+                head = &mut *buffers.next()?;
+                continue;
+            }
+            let here = wanted.min(head.len());
+            let (now, rest) = mem::take(&mut head).split_at_mut(here);
+            wanted -= here;
+            head = rest;
+            if data.is_empty() {
+                data = now;
+            }
+        }
+        Some(DatagramMut { data, source, meta, missing })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recv::datagram::{Datagrams, Truncation};
+    use crate::sys::RawAddr;
+    use proptest::prelude::*;
+
+    static NOWHERE: RawAddr = RawAddr::NONE;
+
+    /// Bytes, whether they are truncated, the full length.
+    type Plain = (Vec<u8>, bool, Option<usize>);
+
+    fn plain(datagram: &Datagram<'_>) -> Plain {
+        (datagram.data().to_vec(), datagram.truncated(), datagram.full_len())
+    }
+
+    /// A message of which `lost` bytes are missing, if any; the system may not report how many.
+    fn received(len: usize, segment: Option<u16>, lost: Option<usize>, known: bool) -> Received {
+        let reported = if known { len + lost.unwrap_or(0) } else { len };
+        let truncation = Truncation { data: lost.is_some(), ..Truncation::NONE };
+        Received { reported, segment_size: segment, truncation, has_meta: false }
+    }
+
+    /// The datagrams, found byte by byte.
+    fn naive(bytes: &[u8], segment: Option<u16>, lost: Option<usize>, known: bool) -> Vec<Plain> {
+        let segment = segment.map_or(usize::MAX, usize::from);
+        let mut all = vec![(Vec::new(), false, Some(0))];
+        for byte in bytes {
+            if all.last().is_some_and(|(data, ..)| data.len() == segment) {
+                all.push((Vec::new(), false, Some(0)));
+            }
+            let (data, _, full_len) = all.last_mut().expect("never empty");
+            data.push(*byte);
+            *full_len = Some(data.len());
+        }
+        let Some(lost) = lost else { return all };
+        if all.last().is_some_and(|(data, ..)| data.len() == segment) {
+            all.push((Vec::new(), false, None));
+        }
+        let (data, truncated, full_len) = all.last_mut().expect("never empty");
+        *truncated = true;
+        let all_of_it = data.len() + lost.min(segment - data.len());
+        *full_len = (known && lost > 0).then_some(all_of_it);
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_in_place_is_splitting_a_copy(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            segment in prop::option::of(1u16..50),
+            lost in prop::option::of(0usize..70),
+            known in any::<bool>(),
+            buffer in 1usize..70,
+        ) {
+            let received = received(bytes.len(), segment, lost, known);
+            let naive = naive(&bytes, segment, lost, known);
+            let meta = Meta::new(None, &[]);
+            let shared = Datagrams::new(Parts::one(&bytes), NOWHERE.lend(), &received, meta);
+            prop_assert_eq!(shared.map(|d| plain(&d)).collect::<Vec<_>>(), naive.clone());
+
+            // Each datagram is marked by its number, and each byte belongs to one.
+            let marked: Vec<u8> = naive
+                .iter()
+                .enumerate()
+                .flat_map(|(i, (data, ..))| data.iter().map(move |byte| byte ^ (i as u8 + 1)))
+                .collect();
+            let mut message = MessageMut::new(&mut bytes, NOWHERE.lend(), received, meta);
+            let mut datagrams = message.datagrams_mut();
+            for (i, expected) in naive.iter().enumerate() {
+                prop_assert_eq!(datagrams.len(), naive.len() - i);
+                let mut datagram = datagrams.next().expect("as many as were found");
+                prop_assert_eq!(&plain(&datagram.as_datagram()), expected);
+                datagram.data_mut().iter_mut().for_each(|byte| *byte ^= i as u8 + 1);
+                prop_assert_eq!(datagram.data(), datagram.as_datagram().data());
+            }
+            prop_assert!(datagrams.next().is_none());
+            prop_assert_eq!(message.data(), &marked);
+
+            // Over several buffers a datagram has its bytes in the first of them.
+            let mut buffers: Vec<_> = bytes.chunks_mut(buffer).map(IoSliceMut::new).collect();
+            let all = naive.iter().map(|(data, ..)| data.len()).sum();
+            let heads: Vec<_> =
+                split_scattered(&mut buffers, all, NOWHERE.lend(), received, meta)
+                    .map(|datagram| (datagram.data().to_vec(), datagram.truncated()))
+                    .collect();
+            let parts = Parts::many(&buffers, received.reported);
+            let twin = Datagrams::new(parts, NOWHERE.lend(), &received, meta);
+            let twin: Vec<_> = twin.map(|d| (d.data().to_vec(), d.truncated())).collect();
+            prop_assert_eq!(heads, twin);
+        }
+    }
+
+    #[test]
+    fn d19_a_message_without_its_segment_size_has_nothing_to_change() {
+        let truncation = Truncation { control: true, segment_size: true, ..Truncation::NONE };
+        let received = Received { truncation, ..received(4, None, None, true) };
+        let mut bytes = *b"abcd";
+        let meta = Meta::new(None, &[]);
+        let mut message = MessageMut::new(&mut bytes, NOWHERE.lend(), received, meta);
+        assert_eq!((message.data(), message.truncated()), (&b"abcd"[..], true));
+        assert_eq!(message.as_message().full_len(), Some(4));
+        let datagrams: Vec<_> = message.datagrams_mut().collect();
+        assert_eq!(datagrams.len(), 1);
+        assert_eq!(plain(&datagrams[0].as_datagram()), (Vec::new(), true, None));
+    }
+}

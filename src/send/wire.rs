@@ -1,0 +1,247 @@
+//! Turns messages into headers: the one way for slices, iterators and queues, through plain sockets and
+//! with GSO.
+
+use std::borrow::Borrow;
+use std::io;
+use std::ops::Range;
+
+use super::coalesce::{Limits, Run, Source, segment_size};
+use super::msg::{Content, SendBuffers};
+use super::outgoing::Outgoing;
+use crate::ancillary::{SendMeta, Unencodable};
+use crate::sys::{
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader,
+    SENDS_CONTROL, SendFlags, SendHeaders, SendStorage,
+};
+
+/// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
+/// GSO batch within the limits.
+///
+/// # Errors
+///
+/// `OutOfMemory`; no message has been taken then.
+#[inline]
+pub(crate) fn wire<'a, 'm: 'a, M: Outgoing<'m>>(
+    storage: &'a mut SendStorage,
+    socket: BorrowedSocket<'_>,
+    msgs: &mut Source<impl Iterator<Item = M>>,
+    limits: Limits,
+) -> io::Result<WiredBatches<'a>> {
+    let mut headers = storage.begin(limits.rejected_len > 0)?;
+    let mut options = OptionsEncoder { socket, peer_is_v4: None, last: None };
+    let mut unsendable = None;
+    while !msgs.is_empty() {
+        let Some(msg) = msgs.take() else {
+            msgs.put_back(None);
+            break;
+        };
+        if !headers.has_capacity(buffers_of(&msg)) {
+            msgs.put_back(Some(msg));
+            break;
+        }
+        match wire_run(&mut headers, &mut options, &msg, msgs.rest(), limits) {
+            Ok(next) => msgs.put_back(next),
+            Err(error) => {
+                unsendable = Some(error);
+                break;
+            }
+        }
+    }
+    Ok(WiredBatches { headers, unsendable })
+}
+
+fn buffers_of<'m>(msg: &impl Outgoing<'m>) -> usize {
+    match *msg.content().borrow() {
+        Content::Full { buffers: SendBuffers::Many(many), .. } => many.len(),
+        _ => 1,
+    }
+}
+
+/// Wires a message and those of `msgs` that join it. Returns the message after them.
+#[inline(always)]
+fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
+    headers: &mut SendHeaders<'a>,
+    options: &mut OptionsEncoder<'_, 'm>,
+    msg: &M,
+    msgs: &mut impl Iterator<Item = M>,
+    limits: Limits,
+) -> Result<Option<M>, Unencodable> {
+    let content = msg.content();
+    let content = content.borrow();
+    let mut header = match *content {
+        Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
+            headers.push(msg.dest(), data)
+        }
+        Content::Full { buffers: SendBuffers::Many(many), .. } => {
+            headers.push_gathered(msg.dest(), many)
+        }
+    };
+    let capacity = header.capacity_left();
+    let mut run = Run::start(msg, limits, capacity);
+    let next = if capacity == 0 {
+        msgs.next()
+    } else {
+        header.extend(|buffers| run.join(msgs, |data| buffers.push(data)))
+    };
+
+    // A message of more buffers than the kernel takes is not segmented here: it fails.
+    let callers = segment_size(content).filter(|_| !limits.plain && header.buffers() > 0);
+    let (mut meta, control) = run.options();
+    let asks = if limits.plain {
+        false
+    } else {
+        // Segments of two or more messages, or of one longer than they are, fit a datagram.
+        let joined = if run.count() > 1 { u16::try_from(run.segment()).ok() } else { None };
+        meta.segment_size = joined
+            .or(meta.segment_size.filter(|_| callers.is_some_and(|size| !limits.reject(size))));
+        meta.segment_size.is_some()
+    };
+    options.write(&mut header, msg.dest(), meta, control)?;
+    let segment = callers.unwrap_or(run.segment());
+    header.complete(GsoBatch { messages: run.count(), bytes: run.bytes(), segment }, asks);
+    Ok(next)
+}
+
+/// Writes messages' options as control messages, and shares them: consecutive messages usually have the
+/// same options.
+struct OptionsEncoder<'s, 'm> {
+    socket: BorrowedSocket<'s>,
+    /// Whether a connected socket's peer takes IPv4's control messages, once known.
+    peer_is_v4: Option<bool>,
+    last: Option<Encoded<'m>>,
+}
+
+/// Options that are encoded in a complete header.
+struct Encoded<'m> {
+    meta: SendMeta,
+    control: &'m [u8],
+    v4: bool,
+    header: usize,
+}
+
+impl<'m> OptionsEncoder<'_, 'm> {
+    /// Gives a header its control data: the caller's control messages as they are, or options and those
+    /// together.
+    #[inline]
+    fn write<'a>(
+        &mut self,
+        header: &mut OpenHeader<'_, 'a>,
+        dest: DestRef<'_, '_>,
+        meta: SendMeta,
+        control: &'m [u8],
+    ) -> Result<(), Unencodable>
+    where
+        'm: 'a,
+    {
+        if !control.is_empty() && !SENDS_CONTROL {
+            return Err(Unencodable::Control);
+        }
+        if meta == SendMeta::new() {
+            if !control.is_empty() {
+                header.set_control(control);
+            }
+            return Ok(());
+        }
+        // The segment size does not depend on the family.
+        let v4 = SendMeta { segment_size: None, ..meta } == SendMeta::new() || self.is_v4(dest);
+        if let Some(last) = &self.last {
+            if last.v4 == v4 && last.meta == meta && last.control == control {
+                header.share_control(last.header);
+                return Ok(());
+            }
+        }
+        header.encode_control(|space| meta.encode(v4, control, space))?;
+        self.last = Some(Encoded { meta, control, v4, header: header.index() });
+        Ok(())
+    }
+
+    /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
+    fn is_v4(&mut self, dest: DestRef<'_, '_>) -> bool {
+        match dest.get() {
+            Some(dest) => dest.ip().to_canonical().is_ipv4(),
+            None => *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket)),
+        }
+    }
+}
+
+/// Headers wired for a send, each a message or a GSO batch.
+pub(crate) struct WiredBatches<'a> {
+    headers: SendHeaders<'a>,
+    unsendable: Option<Unencodable>,
+}
+
+impl WiredBatches<'_> {
+    pub(crate) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// What header `i` carries.
+    #[inline]
+    pub(crate) fn batch(&self, i: usize) -> &GsoBatch {
+        self.headers.batch(i)
+    }
+
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
+        self.unsendable
+    }
+
+    /// Sends all headers. Returns how many were offered, including one that cannot be sent, which returns
+    /// its error once it is first; the result counts headers.
+    #[inline]
+    pub(crate) fn send_all(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        flags: SendFlags,
+    ) -> (usize, CallResult) {
+        let len = self.len();
+        let mut result = match len {
+            0 => CallResult::moved(0).after(0),
+            _ => self.headers.send(backend, socket, 0..len, flags),
+        };
+        let Some(error) = self.unsendable else { return (len, result) };
+        if result.count == len && result.error.is_none() {
+            result.error = Some(error.after(result.count));
+        }
+        (len + 1, result)
+    }
+
+    /// Sends headers as they are. The result counts headers.
+    pub(crate) fn send(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        range: Range<usize>,
+        flags: SendFlags,
+    ) -> CallResult {
+        self.headers.send(backend, socket, range, flags)
+    }
+
+    /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
+        self.headers.reserve_segments()
+    }
+
+    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as the capacity
+    /// allows. Returns how many were offered; the result counts datagrams.
+    pub(crate) fn send_segments(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        i: usize,
+        first: usize,
+        flags: SendFlags,
+    ) -> (usize, CallResult) {
+        self.headers.send_segments(backend, socket, i, first, flags)
+    }
+
+    /// The address, control data without the segment size, and payload of header `i`.
+    pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
+        self.headers.memory(i)
+    }
+}

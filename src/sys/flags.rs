@@ -1,0 +1,160 @@
+//! Flags of one call.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// Flags of one receive call, in addition to the socket's own settings.
+///
+/// ```
+/// use mmsg::RecvFlags;
+/// let flags = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
+/// assert!(flags.contains(RecvFlags::PEEK));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RecvFlags(u8);
+
+impl RecvFlags {
+    /// No flags: wait as the socket is set to, and take the datagrams.
+    pub const NONE: Self = Self(0);
+
+    /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
+    ///
+    /// A peek fills at most one message, since each further one would show the same datagram.
+    #[doc(alias = "MSG_PEEK")]
+    pub const PEEK: Self = Self(1);
+
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    ///
+    /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
+    #[doc(alias = "MSG_DONTWAIT")]
+    pub const DONT_WAIT: Self = Self(1 << 1);
+
+    /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
+    /// [`RecvMsg::full_len`](crate::RecvMsg::full_len).
+    ///
+    /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
+    #[doc(alias = "MSG_TRUNC")]
+    pub const FULL_LEN: Self = Self(1 << 2);
+
+    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.
+    pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
+
+    /// Whether all flags of `other` are in `self`.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// How many of `messages` a receive may fill: a peek fills one.
+    pub(crate) fn most(self, messages: usize) -> usize {
+        if self.contains(Self::PEEK) { messages.min(1) } else { messages }
+    }
+
+    /// Whether no flag is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for RecvFlags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for RecvFlags {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for RecvFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names =
+            [(Self::PEEK, "PEEK"), (Self::DONT_WAIT, "DONT_WAIT"), (Self::FULL_LEN, "FULL_LEN")];
+        let mut set = f.debug_set();
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            set.entry(&format_args!("{name}"));
+        }
+        set.finish()
+    }
+}
+
+/// Flags of one send call, in addition to the socket's own settings.
+///
+/// ```
+/// use mmsg::SendFlags;
+/// let flags = SendFlags::DONT_WAIT | SendFlags::CONFIRM;
+/// assert!(flags.contains(SendFlags::CONFIRM));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SendFlags(u8);
+
+impl SendFlags {
+    /// No flags: wait as the socket is set to.
+    pub const NONE: Self = Self(0);
+
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    ///
+    /// If the socket accepts none now, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
+    #[doc(alias = "MSG_DONTWAIT")]
+    pub const DONT_WAIT: Self = Self(1);
+
+    /// Sends to hosts on directly connected networks only, past the routing table (`MSG_DONTROUTE`).
+    ///
+    /// A destination on no such network fails with
+    /// [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable).
+    #[doc(alias = "MSG_DONTROUTE")]
+    pub const DONT_ROUTE: Self = Self(1 << 1);
+
+    /// Tells the kernel that the peer has answered, so that it need not look for the neighbor again
+    /// (`MSG_CONFIRM`).
+    ///
+    /// Linux and Android; elsewhere the flag has no effect.
+    #[doc(alias = "MSG_CONFIRM")]
+    pub const CONFIRM: Self = Self(1 << 2);
+
+    /// Whether all flags of `other` are in `self`.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether no flag is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for SendFlags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for SendFlags {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for SendFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::DONT_WAIT, "DONT_WAIT"),
+            (Self::DONT_ROUTE, "DONT_ROUTE"),
+            (Self::CONFIRM, "CONFIRM"),
+        ];
+        let mut set = f.debug_set();
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            set.entry(&format_args!("{name}"));
+        }
+        set.finish()
+    }
+}

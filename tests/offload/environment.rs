@@ -1,0 +1,66 @@
+//! The environment variables that turn the offloads off: each run is a process of its own.
+
+use std::env;
+use std::net::UdpSocket;
+use std::process::Command;
+
+use mmsg::offload::GsoStatus;
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+
+/// What `n1_the_environment_turns_offloads_off` is called with, as a child.
+const CHILD: &str = "MMSG_TEST_CHILD";
+
+/// The state of a socket in this process: GSO, GSO after it was asked for again, GRO.
+fn state() -> String {
+    let socket = || UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    let offload = Offload::new(socket()).expect("a UDP socket");
+    let first = offload.gso_status();
+    offload.set_gso(true);
+    let gro = (offload.gro(), offload.set_gro(true).expect("a UDP socket"));
+    assert_eq!(gro.0, gro.1);
+    // It sends and receives all the same.
+    let to = offload.get_ref().local_addr().expect("it is bound");
+    assert_eq!(
+        offload.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")]).ok(),
+        Some(2)
+    );
+    let (mut batch, mut datagrams) = (RecvBatch::for_gro(2), 0);
+    while datagrams < 2 {
+        offload.recv_into(&mut batch).expect("both arrive");
+        datagrams += batch.iter().count();
+    }
+    format!("{first:?} {:?} {}", offload.gso_status(), gro.1)
+}
+
+/// What [`state`] says in a process with these variables.
+fn in_child(gso: Option<&str>, gro: Option<&str>) -> String {
+    let mut child = Command::new(env::current_exe().expect("this program"));
+    child.args(["--exact", "environment::n1_the_environment_turns_offloads_off", "--nocapture"]);
+    child.env(CHILD, "1").env_remove("MMSG_GSO").env_remove("MMSG_GRO");
+    child.envs(gso.map(|value| ("MMSG_GSO", value)));
+    child.envs(gro.map(|value| ("MMSG_GRO", value)));
+    let output = child.output().expect("this program runs again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let line = text.lines().find_map(|line| line.split_once("state: "));
+    line.unwrap_or_else(|| panic!("no state in {text}")).1.to_owned()
+}
+
+#[test]
+fn n1_the_environment_turns_offloads_off() {
+    if env::var_os(CHILD).is_some() {
+        println!("state: {}", state());
+        return;
+    }
+    let plain = in_child(None, None);
+    for (gso, gro) in [(Some(""), None), (Some("yes"), Some("default")), (None, Some("1"))] {
+        assert_eq!(in_child(gso, gro), plain);
+    }
+    let [gso, _, gro] = plain.split(' ').collect::<Vec<_>>()[..] else { panic!("{plain}") };
+    let off = GsoStatus::OffByEnvironment;
+    assert_eq!(in_child(Some("0"), None), format!("{off:?} {off:?} {gro}"));
+    assert_eq!(in_child(None, Some("0")), format!("{gso} {gso} false"));
+    assert_eq!(in_child(Some("0"), Some("0")), format!("{off:?} {off:?} false"));
+    let on = in_child(Some("1"), None);
+    assert!(on == plain || gso == "OffByKernelRelease", "{on}, {plain}");
+}

@@ -1,0 +1,76 @@
+//! The sizes of buffers, and what the kernel drops where one is full.
+
+use mmsg::options::{Drops, set_recv_buffer, set_send_buffer};
+use mmsg::{Ancillary, BatchSocket, RecvBatch};
+use socket2::SockRef;
+
+use crate::common::linux::in_namespace;
+use crate::common::sockets::{addr, udp4};
+
+#[test]
+fn n6_the_size_in_force_is_returned() {
+    for wanted in [64 << 10, 200 << 10, 100 << 10] {
+        let socket = udp4();
+        let handle = SockRef::from(&socket);
+        // Within every system's limit; the kernel reports twice as much.
+        assert_eq!(set_recv_buffer(&socket, wanted).expect("a UDP socket"), wanted);
+        assert_eq!(handle.recv_buffer_size().expect("a UDP socket"), 2 * wanted);
+        assert_eq!(set_send_buffer(&socket, wanted).expect("a UDP socket"), wanted);
+        assert_eq!(handle.send_buffer_size().expect("a UDP socket"), 2 * wanted);
+    }
+}
+
+#[test]
+fn n6_a_size_beyond_the_limit_is_no_error() {
+    let limit = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
+        text.trim().parse::<usize>().ok()
+    };
+    for wanted in [64 << 20, usize::MAX] {
+        let socket = udp4();
+        let sizes = [
+            (set_recv_buffer(&socket, wanted).expect("a UDP socket"), limit("rmem_max")),
+            (set_send_buffer(&socket, wanted).expect("a UDP socket"), limit("wmem_max")),
+        ];
+        for (size, limit) in sizes {
+            // What was asked for with the right to it, the limit without.
+            let most = wanted.min(i32::MAX as usize / 2);
+            assert!(size == most || limit.is_none_or(|limit| size == limit), "{size}, {limit:?}");
+        }
+    }
+    // Any size is possible, the kernel has a least one.
+    assert!(set_recv_buffer(&udp4(), 0).expect("a UDP socket") > 0);
+}
+
+/// In a namespace, so that nothing else on loopback gets in between.
+#[test]
+fn what_a_full_buffer_drops_is_counted() {
+    in_namespace("what_a_full_buffer_drops_is_counted", || {
+        let (from, to) = (udp4(), udp4());
+        assert!(Ancillary::DROPPED.enable(&to).expect("a UDP socket").contains(Ancillary::DROPPED));
+        set_recv_buffer(&to, 8 << 10).expect("a UDP socket");
+        to.set_nonblocking(true).expect("a UDP socket");
+        let (mut drops, mut batch) = (Drops::new(), RecvBatch::new(64, 2_000));
+        let (mut sent, mut received) = (0, 0);
+        for _ in 0..5 {
+            for _ in 0..100 {
+                from.send_to(&[7; 1_000], addr(&to)).expect("loopback takes a datagram");
+                sent += 1;
+            }
+            crate::common::sockets::settle();
+            while to.recv_into(&mut batch).is_ok() {
+                received += batch.iter().count() as u64;
+                if let Some(last) = batch.iter().last() {
+                    drops.note(last.meta().dropped);
+                }
+            }
+        }
+        // One more brings the count of those dropped after the last that was received.
+        from.send_to(b"last", addr(&to)).expect("loopback takes a datagram");
+        crate::common::sockets::settle();
+        to.recv_into(&mut batch).expect("there is space for it");
+        drops.note(batch.iter().last().and_then(|datagram| datagram.meta().dropped));
+        assert_eq!(drops.total(), sent - received);
+        assert!(drops.total() > 0 && drops.rate() > 0.0);
+    });
+}

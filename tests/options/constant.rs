@@ -1,0 +1,24 @@
+//! What is constant, as a socket option, and what changes, as a control message.
+
+use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMeta, SendMsg};
+use socket2::SockRef;
+
+use crate::common::sockets::{addr, connected};
+
+/// The option serves every message, and a message's own bits go before it.
+#[test]
+fn n7_constant_ecn_needs_no_control_message() {
+    let (from, to) = connected();
+    assert!(Ancillary::TOS.enable(&to).expect("a UDP socket").contains(Ancillary::TOS));
+    SockRef::from(&from).set_tos_v4(46 << 2 | Ecn::Ect0 as u32).expect("a UDP socket");
+    let plain = SendMsg::new(b"plain");
+    let own = plain.with_meta(SendMeta::new().with_ecn(Ecn::Ce));
+    assert_eq!(from.send_batch(&[plain, own, plain]).expect("loopback"), 3);
+    let (mut batch, mut received) = (RecvBatch::new(4, 16), Vec::new());
+    while received.len() < 3 {
+        to.recv_into(&mut batch).expect("it was sent");
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+        received.extend(batch.iter().map(|datagram| datagram.meta().tos));
+    }
+    assert_eq!(received, [Some(186), Some(3), Some(186)]);
+}

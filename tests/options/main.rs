@@ -1,0 +1,13 @@
+//! Typed socket options on real sockets.
+#![cfg(target_os = "linux")]
+
+mod buffers;
+#[path = "../common/mod.rs"]
+mod common;
+mod constant;
+mod fragmentation;
+mod pacing;
+mod ports;
+
+/// No test here depends on it.
+const BACKEND: Option<mmsg::Backend> = None;

@@ -1,0 +1,164 @@
+//! `recv_slices`: buffers alone are lent.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+
+use mmsg::{BatchSocket, BatchSocketExt, RecvFlags, RecvMeta, RecvMsg, SendMsg};
+
+use crate::common::recv::memory;
+use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+use crate::common::{numbered, would_block};
+
+/// What a closure saw: buffer, payload, source, whether it is truncated, full length.
+type Seen = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
+
+/// Receives into as many buffers of `len` bytes, and what was said of each message.
+fn recv(
+    socket: &dyn BatchSocket,
+    memory: &mut [Vec<u8>],
+    flags: RecvFlags,
+) -> io::Result<Vec<Seen>> {
+    let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+    let mut seen = Vec::new();
+    let count = socket.recv_slices_with(&mut buffers, flags, |i, message| {
+        assert_eq!(message.datagrams().len(), 1);
+        let (data, from) = (message.data().to_vec(), message.addr());
+        seen.push((i, data, from, message.truncated(), message.full_len()));
+    })?;
+    assert_eq!(seen.len(), count);
+    Ok(seen)
+}
+
+#[test]
+fn each_message_is_in_its_buffer() {
+    for (from, to) in [Some((udp4(), udp4())), udp6().zip(udp6())].into_iter().flatten() {
+        for (count, buffers) in [(1, 1), (5, 8), (40, 40), (200, 300), (60, 40)] {
+            let data = numbered(count, 24);
+            let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
+            assert_eq!(from.send_batch(&msgs).expect("they are taken"), count);
+            settle();
+            let mut left = &data[..];
+            while !left.is_empty() {
+                let mut memory = memory(buffers, 32);
+                let seen = recv(&to, &mut memory, RecvFlags::NONE).expect("they are there");
+                assert_eq!(seen.len(), left.len().min(buffers));
+                let (now, later) = left.split_at(seen.len());
+                for (i, (seen, data)) in seen.iter().zip(now).enumerate() {
+                    let whole = (i, data.clone(), Some(addr(&from)), false, Some(data.len()));
+                    assert_eq!(seen, &whole);
+                    assert_eq!(memory[i][..data.len()], data[..]);
+                }
+                assert!(memory[seen.len()..].iter().flatten().all(|byte| *byte == 0xEE));
+                left = later;
+            }
+        }
+    }
+}
+
+#[test]
+fn r7_a_message_longer_than_its_buffer_says_so() {
+    let (from, to) = (udp4(), udp4());
+    for flags in [RecvFlags::PEEK | RecvFlags::FULL_LEN, RecvFlags::FULL_LEN, RecvFlags::NONE] {
+        for data in [&b"0123456789"[..], b"01234567", b""] {
+            from.send_to(data, addr(&to)).expect("it is taken");
+        }
+        settle();
+        let mut memory = memory(4, 8);
+        let seen = recv(&to, &mut memory, flags).expect("they are there");
+        let full = if flags.contains(RecvFlags::FULL_LEN) && cfg!(target_os = "linux") {
+            Some(10)
+        } else {
+            None
+        };
+        let from = Some(addr(&from));
+        let all = [
+            (0, b"01234567".to_vec(), from, true, full),
+            (1, b"01234567".to_vec(), from, false, Some(8)),
+            (2, Vec::new(), from, false, Some(0)),
+        ];
+        if flags.contains(RecvFlags::PEEK) {
+            assert_eq!(seen, all[..1], "a peek fills one");
+            assert_eq!(recv(&to, &mut memory, RecvFlags::NONE).expect("still there").len(), 3);
+        } else {
+            assert_eq!(seen, all);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_called_without_a_message() {
+    let socket = udp4();
+    let mut no_buffers = memory(0, 0);
+    assert_eq!(recv(&socket, &mut no_buffers, RecvFlags::NONE).expect("nothing to do"), []);
+    let mut memory = memory(3, 8);
+    assert!(would_block(recv(&socket, &mut memory, RecvFlags::DONT_WAIT)));
+    socket.set_nonblocking(true).expect("it can be");
+    assert!(would_block(recv(&socket, &mut memory, RecvFlags::NONE)));
+}
+
+#[test]
+fn the_closure_may_call_the_socket() {
+    let (client, server) = (udp4(), udp4());
+    for data in [b"one", b"two"] {
+        client.send_to(data, addr(&server)).expect("it is taken");
+    }
+    settle();
+    let mut memory = memory(4, 8);
+    let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+    let count = server.recv_slices(&mut buffers, |_, message| {
+        let reply = message.reply(message.data()).expect("it has a source");
+        assert_eq!(server.send_batch(&[reply]).expect("it is taken"), 1);
+    });
+    assert_eq!(count.expect("two are there"), 2);
+    let mut buffer = [0; 8];
+    for data in [b"one", b"two"] {
+        assert_eq!(client.recv(&mut buffer).expect("the reply"), 3);
+        assert_eq!(&buffer[..3], data);
+    }
+}
+
+#[test]
+fn a_unix_socket_is_received_from_as_well() {
+    let (a, b) = unix_pair();
+    assert_eq!(a.send_batch(&[b"one", b"two"].map(|d| SendMsg::new(d))).expect("taken"), 2);
+    let seen = recv(&b, &mut memory(2, 8), RecvFlags::NONE).expect("they are there");
+    let all =
+        [(0, b"one".to_vec(), None, false, Some(3)), (1, b"two".to_vec(), None, false, Some(3))];
+    assert_eq!(seen, all);
+}
+
+/// A stand-in that gives its messages in reverse order of their buffers.
+struct Reversed(Vec<Vec<u8>>);
+
+impl BatchSocket for Reversed {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        let count = msgs.len().min(self.0.len());
+        for (msg, data) in msgs[..count].iter_mut().rev().zip(&self.0) {
+            msg.fill(data, None, RecvMeta::default());
+        }
+        msgs[..count].reverse();
+        Ok(count)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn a_double_may_fill_the_buffers_in_any_order() {
+    let data = numbered(40, 16);
+    let double = Reversed(data.clone());
+    for buffers in [0, 1, 5, 32, 40] {
+        let most = buffers.min(32);
+        let mut memory = memory(buffers, 16);
+        let seen = recv(&double, &mut memory, RecvFlags::NONE).expect("they are there");
+        assert_eq!(seen.len(), most);
+        for (i, (index, bytes, ..)) in seen.iter().enumerate() {
+            assert_eq!((*index, bytes), (most - 1 - i, &data[i]));
+            assert_eq!(&memory[*index], bytes);
+        }
+    }
+    let error = recv(&double, &mut memory(2, 8), RecvFlags::PEEK).expect_err("it has no flags");
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+}
