@@ -99,7 +99,7 @@ impl Spread {
 /// Bytes of a datagram's payload, as an unsigned number in network byte order (big-endian).
 ///
 /// ```
-/// use mmsg::{Field, Spread};
+/// use mmsg::group::{Field, Spread};
 /// // The first byte of a QUIC connection ID in a packet with a short header (RFC 9000, section 17.3.1).
 /// let by_connection = Spread::by(Field::u8(1));
 /// # let _ = by_connection;
