@@ -50,6 +50,17 @@ fn socket_per_core() {
 }
 
 #[test]
+fn statsd() {
+    assert_prints("statsd", &["requests: 20000\n", "bytes: 30000000"]);
+}
+
+#[test]
+fn hand_over() {
+    // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take what 8 calls give.
+    assert_prints("hand_over", &["dropped before there were workers: 1", " dropped = 21984"]);
+}
+
+#[test]
 fn test_double() {
     assert_prints("test_double", &["five sent, one failed: [192.0.2.1:4]"]);
 }
