@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Sends have ECN bits and a source of their own, GSO segments them and GRO coalesces them. A probe that the path
-//! does not carry is no error. Here a client probes the path and sends 100 datagrams; the server acknowledges.
+//! does not carry is no error. Here a client probes the path and sends 50 datagrams; the server acknowledges.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -59,28 +59,22 @@ fn main() -> io::Result<()> {
     let mut memory = vec![0; 8 * 65_535];
     let mut buffers: Vec<_> = memory.chunks_mut(65_535).map(IoSliceMut::new).collect();
 
-    let payload = vec![7; 120_000];
-    let probe = |size| Transmit {
-        dest,
-        source: None,
-        ecn: Ecn::NotEct,
-        segment: size,
-        contents: &payload[..size],
-    };
+    let payload = [7; 60_000];
+    let data = Transmit { dest, source: None, ecn: Ecn::Ect0, segment: 1200, contents: &payload };
     let (mut carried, mut too_big) = (0, 0);
     for size in [1200, 1452, 9000, 70_000] {
-        match transmit(&client, &client_state, &probe(size))? {
+        let probe = Transmit { segment: size, contents: &[7; 70_000][..size], ..data };
+        match transmit(&client, &client_state, &probe)? {
             true => carried += 1,
             false => too_big = size,
         }
     }
     println!("{carried} probes sent, {too_big} bytes are too many");
-    let data = Transmit { dest, source: None, ecn: Ecn::Ect0, segment: 1200, contents: &payload };
     transmit(&client, &client_state, &data)?;
 
     // Acknowledge with the count of datagrams by ECN bits (RFC 9000, section 13.4).
     let (mut counts, mut last) = ([0u8; 4], None);
-    while counts.iter().sum::<u8>() < 100 + carried {
+    while counts.iter().sum::<u8>() < 50 + carried {
         receive(&server, &server_state, &mut buffers, |datagram| {
             counts[datagram.meta().ecn().unwrap_or_default() as usize] += 1;
             last = datagram.addr().zip(Some(datagram.meta().reply().source));

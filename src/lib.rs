@@ -41,7 +41,8 @@
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
-//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
+//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
+//! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
@@ -50,7 +51,8 @@
 //! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
+//! `examples/` has a program of each kind: a DNS forwarder, a game server, a tunnel, a selective forwarding unit and
+//! more. The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!

@@ -414,6 +414,8 @@ impl<'a> Datagram<'a> {
     /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
     /// 0, which means that the sender expects no reply (RFC 768).
     ///
+    /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and [`RecvMeta::reply`].
+    ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

@@ -260,7 +260,8 @@ pub trait AsyncBatchSocket: Sync {
     /// number of messages.
     ///
     /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
-    /// as the future waits.
+    /// as the future waits. A future that was never polled, as `select!` may leave one, has not emptied it: work on
+    /// each batch in the branch of its own receive.
     ///
     /// # Errors
     ///
