@@ -77,7 +77,7 @@ use crate::sys::{self, numbers};
 /// for socket in group.leave_all()? {
 ///     while socket.recv_into(&mut batch).is_ok() {
 ///         // Work on the batch.
-///         # received += batch.len();
+///         # received += batch.iter().count();
 ///     }
 /// }
 /// # assert_eq!(received, 1);
