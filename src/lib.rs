@@ -183,8 +183,8 @@ pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
 pub mod control {
-    pub use crate::ancillary::{ControlBuf, ControlMessage, ControlMessages};
-    pub use crate::sys::CONTROL_SPACE;
+    pub use crate::ancillary::ControlBuf;
+    pub use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages};
 }
 
 /// Iterators over received messages, their datagrams and their bytes.

@@ -263,7 +263,7 @@ impl Traffic {
             let twice = self.seen[number as usize].swap(true, Ordering::Relaxed);
             assert!(!twice, "{number} came twice");
         }
-        self.received.fetch_add(batch.iter().count(), Ordering::Release);
+        self.received.fetch_add(batch.message_count(), Ordering::Release);
     }
 }
 

@@ -8,6 +8,17 @@ use crate::sys::{Rejection, Transferred};
 /// What an [`Offload`](crate::Offload) has sent and received so far.
 ///
 /// A snapshot of each counter, not of all of them at one moment.
+///
+/// ```
+/// use mmsg::{BatchSocket, Offload, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// let socket = Offload::new(socket)?;
+/// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let counters = socket.counters();
+/// assert_eq!((counters.sent, counters.sent_bytes), (2, 6));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -49,6 +49,8 @@
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
 
 mod backend;
+#[cfg_attr(single_message, allow(dead_code))] // No control messages there.
+pub(crate) mod control_message;
 #[cfg(test)]
 pub(crate) mod fault;
 mod flags;
@@ -57,6 +59,7 @@ pub(crate) mod numbers;
 mod unix_addr;
 
 pub use backend::Backend;
+pub use control_message::{ControlMessage, ControlMessages};
 pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;

@@ -34,6 +34,16 @@ use step::Step;
 /// datagram socket, socket2's for example.
 ///
 /// Their calls are in [`AsyncBatchSocket`]. No other type can implement this trait.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
+///
+/// /// Takes any of them.
+/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
+///     socket.recv_into(batch).await
+/// }
+/// # let _ = receive::<tokio::net::UdpSocket>;
+/// ```
 pub trait TokioSocket: Readiness {}
 
 impl<S: Readiness> TokioSocket for S {}
