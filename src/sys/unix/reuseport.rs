@@ -26,7 +26,10 @@ pub(crate) fn spread_by(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::
             k,
         })
         .collect();
-    let value = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
+    // Zeroed, since the kernel reads the padding as well.
+    // SAFETY: a C struct of a number and a raw pointer: zero is a value of it.
+    let mut value: libc::sock_fprog = unsafe { mem::zeroed() };
+    (value.len, value.filter) = (len, filter.as_mut_ptr());
     let size = size_of_val(&value) as libc::socklen_t;
     let (level, name) = numbers::ATTACH_PROGRAM.ok_or(io::ErrorKind::Unsupported)?;
     // SAFETY: `value` is a `sock_fprog` of `size` bytes whose pointer is that of `filter`, which has
