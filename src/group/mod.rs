@@ -77,7 +77,7 @@ use crate::sys::{self, numbers};
 /// for socket in group.leave_all()? {
 ///     while socket.recv_into(&mut batch).is_ok() {
 ///         // Work on the batch.
-///         # received += batch.iter().count();
+///         # received += batch.message_count();
 ///     }
 /// }
 /// # assert_eq!(received, 1);
@@ -313,6 +313,19 @@ impl IntoIterator for ReusePortGroup {
 }
 
 /// What a [`ReusePortGroup`] is to be.
+///
+/// ```
+/// # #[cfg(target_os = "linux")] {
+/// use mmsg::{Ancillary, ReusePortGroup};
+///
+/// let group = ReusePortGroup::builder("127.0.0.1:0".parse().unwrap())
+///     .members(2)
+///     .prepare(|socket| Ancillary::DEST.enable(socket).map(drop))
+///     .bind()?;
+/// assert_eq!(group.into_iter().count(), 2);
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[must_use = "`bind` makes a group of it"]
 pub struct ReusePortGroupBuilder {
     addr: SocketAddr,

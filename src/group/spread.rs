@@ -97,6 +97,13 @@ impl Spread {
 }
 
 /// Bytes of a datagram's payload, as an unsigned number in network byte order (big-endian).
+///
+/// ```
+/// use mmsg::group::{Field, Spread};
+/// // The first byte of a QUIC connection ID in a packet with a short header (RFC 9000, section 17.3.1).
+/// let by_connection = Spread::by(Field::u8(1));
+/// # let _ = by_connection;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a field does nothing until a Spread uses it"]
 pub struct Field {

@@ -42,8 +42,8 @@
 //!   port.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
-//!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
-//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
+//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
+//!   by its number.
 //!
 //! On Unix, `headers` holds the memory, and one of two backends makes the calls:
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
