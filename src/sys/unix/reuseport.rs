@@ -13,6 +13,16 @@ use crate::sys::{Instruction, numbers};
 /// `MEMBARRIER_CMD_GLOBAL`, include/uapi/linux/membarrier.h
 const GLOBAL: libc::c_int = 1;
 
+/// `struct sock_fprog` (include/uapi/linux/filter.h), with its padding written: the kernel copies it, too.
+#[repr(C)]
+struct Program {
+    len: u16,
+    padding: [u8; PADDING],
+    filter: *mut libc::sock_filter,
+}
+
+const PADDING: usize = mem::offset_of!(libc::sock_fprog, filter) - size_of::<u16>();
+
 /// Has the socket's group spread its datagrams by a program (socket(7), Linux 4.5). The kernel checks
 /// the program.
 pub(crate) fn spread_by(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
@@ -26,10 +36,10 @@ pub(crate) fn spread_by(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::
             k,
         })
         .collect();
-    let value = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
+    let value = Program { len, padding: [0; PADDING], filter: filter.as_mut_ptr() };
     let size = size_of_val(&value) as libc::socklen_t;
     let (level, name) = numbers::ATTACH_PROGRAM.ok_or(io::ErrorKind::Unsupported)?;
-    // SAFETY: `value` is a `sock_fprog` of `size` bytes whose pointer is that of `filter`, which has
+    // SAFETY: `value` is laid out as a `sock_fprog` of `size` bytes whose pointer is that of `filter`, which has
     // `len` instructions and lives past the call. The kernel makes a copy of both.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), size)
