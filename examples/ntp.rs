@@ -22,7 +22,8 @@ const LEN: usize = 48;
 /// Seconds in the upper half, their fraction in the lower.
 fn to_ntp(time: SystemTime) -> [u8; 8] {
     let time = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + EPOCH;
-    (time.as_secs() << 32 | (u64::from(time.subsec_nanos()) << 32) / 1_000_000_000).to_be_bytes()
+    let fraction = (u64::from(time.subsec_nanos()) << 32) / 1_000_000_000;
+    ((time.as_secs() << 32) + fraction).to_be_bytes()
 }
 
 /// The time in `field`, in seconds after `start`.

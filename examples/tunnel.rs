@@ -28,7 +28,7 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
             eprintln!("receive: {error}");
         }
         for (i, mut datagram) in batch.iter_mut().enumerate() {
-            let counter = (counter << 16 | i as u64).to_be_bytes();
+            let counter = ((counter << 16) + i as u64).to_be_bytes();
             cipher(key, counter, datagram.data_mut());
             let frame = [IoSlice::new(&counter), IoSlice::new(datagram.data())];
             if let Err(error) = queue.push(&SendMsg::gather(&frame).with_dest(peer)) {
