@@ -76,6 +76,14 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
             headers.push_gathered(msg.dest(), many)
         }
     };
+    if limits.plain {
+        if let Content::Full { meta, control, .. } = *content {
+            options.write(&mut header, msg.dest(), meta, control)?;
+        }
+        let bytes = content.len();
+        header.complete(GsoBatch { messages: 1, bytes, segment: bytes }, false);
+        return Ok(msgs.next());
+    }
     let capacity = header.capacity_left();
     let mut run = Run::start(msg, limits, capacity);
     let next = if capacity == 0 {
@@ -85,17 +93,13 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     };
 
     // A message of more buffers than the kernel takes is not segmented here: it fails.
-    let callers = segment_size(content).filter(|_| !limits.plain && header.buffers() > 0);
+    let callers = segment_size(content).filter(|_| header.buffers() > 0);
     let (mut meta, control) = run.options();
-    let asks = if limits.plain {
-        false
-    } else {
-        // Segments of two or more messages, or of one longer than they are, fit a datagram.
-        let joined = if run.count() > 1 { u16::try_from(run.segment()).ok() } else { None };
-        meta.segment_size = joined
-            .or(meta.segment_size.filter(|_| callers.is_some_and(|size| !limits.reject(size))));
-        meta.segment_size.is_some()
-    };
+    // Segments of two or more messages, or of one longer than they are, fit a datagram.
+    let joined = if run.count() > 1 { u16::try_from(run.segment()).ok() } else { None };
+    meta.segment_size =
+        joined.or(meta.segment_size.filter(|_| callers.is_some_and(|size| !limits.reject(size))));
+    let asks = meta.segment_size.is_some();
     options.write(&mut header, msg.dest(), meta, control)?;
     let segment = callers.unwrap_or(run.segment());
     header.complete(GsoBatch { messages: run.count(), bytes: run.bytes(), segment }, asks);
