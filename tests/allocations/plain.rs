@@ -7,9 +7,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, UnixDatagram};
 use std::sync::Barrier;
 
-use crate::common::sockets;
+use crate::common::{is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::{emulated, free, use_backend};
+use crate::{free, use_backend};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
@@ -18,12 +18,12 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Calls of each type, on each backend, with each family, direct and `dyn`.
 fn calls() -> usize {
-    if emulated() { 300 } else { 10_000 }
+    if is_emulated() { 300 } else { 10_000 }
 }
 
 /// The largest batch.
 fn most() -> usize {
-    if emulated() { 128 } else { 512 }
+    if is_emulated() { 128 } else { 512 }
 }
 
 /// Batch sizes that go up to `most` and down again, and then a while at small ones.

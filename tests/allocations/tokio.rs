@@ -8,9 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use crate::common::sockets;
+use crate::common::{is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::emulated;
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -23,7 +22,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 /// Rounds of every call. An emulated machine is some fifty times slower, and allocates no
 /// differently.
 fn rounds() -> usize {
-    if emulated() { 100 } else { 10_000 }
+    if is_emulated() { 100 } else { 10_000 }
 }
 
 /// Completes a future and says what all of its polls have allocated.

@@ -47,6 +47,7 @@ impl WiredSends<'_> {
     }
 
     /// For the system call; only its `msg_len` may be written to.
+    #[cfg(mmsg_calls)]
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers
     }

@@ -106,7 +106,7 @@ impl Slots {
         let (name, len) = source.name();
         self.rows.names[i] = *name;
         let header = &mut self.rows.headers[i];
-        header.msg_len = result.len.try_into().unwrap_or(u32::MAX);
+        header.msg_len = result.len.min(u32::MAX as usize) as _;
         let flags =
             [(result.truncated, libc::MSG_TRUNC), (result.control_truncated, libc::MSG_CTRUNC)];
         let set = flags.iter().filter(|(is_set, _)| *is_set);
