@@ -43,11 +43,16 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
                 result
             }
             result = resolver.recv_into(&mut answers) => {
+                // A message borrows its options, so that those of the batch are kept until it is sent.
+                let whole = answers.iter().filter(|answer| !answer.truncated());
+                let ids = whole.map(|answer| answer.data().first_chunk::<2>());
+                let found: Vec<_> = ids.map(|id| asked.remove(id?)).collect();
                 let whole = answers.iter_mut().filter(|answer| !answer.truncated());
-                let returned = whole.filter_map(|mut answer| {
-                    let asked = asked.remove(answer.data().first_chunk::<2>()?)?;
+                let returned = whole.zip(&found).filter_map(|(mut answer, asked)| {
+                    let asked = asked.as_ref()?;
                     *answer.data_mut().first_chunk_mut()? = asked.id;
-                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(asked.meta))
+                    let answer = answer.into_datagram().data();
+                    Some(SendMsg::to(asked.by, answer).with_meta(&asked.meta))
                 });
                 clients.send_each(returned, |_, error| eprintln!("answer: {error}")).await?;
                 result
