@@ -43,6 +43,7 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
                 result
             }
             result = resolver.recv_into(&mut answers) => {
+                // A message borrows its options, so those of the batch are kept until it is sent.
                 taken.clear();
                 taken.extend(answers.iter().map(|answer| asked.remove(answer.data().first_chunk::<2>()?)));
                 let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {

@@ -57,7 +57,7 @@ pub struct SendMeta {
 
 const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
 
-/// Why a message's options cannot be encoded: which one, and its value.
+/// Why a message cannot be encoded: which of its options, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unencodable {
     /// The time to live of an IPv4 datagram is 0.
@@ -68,6 +68,10 @@ pub(crate) enum Unencodable {
     TooLong { needed: usize },
     /// This platform sends no control messages.
     Control,
+    /// The destination is no address of a Unix socket.
+    UnixDest,
+    /// There is no memory for the destination.
+    Memory,
     /// This platform does not have the option, for destinations of this family.
     Unsupported { option: &'static str, v4: bool },
 }
@@ -84,6 +88,10 @@ impl fmt::Display for Unencodable {
                 write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
             }
             Self::Control => f.write_str("this platform sends no control messages"),
+            Self::UnixDest => {
+                f.write_str("SendMsg::unix_dest is no address of a Unix socket on this platform")
+            }
+            Self::Memory => f.write_str("out of memory"),
             Self::Unsupported { option, v4 } => {
                 write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
             }
@@ -99,6 +107,7 @@ impl Unencodable {
     pub(crate) fn after(self, sent: usize) -> io::Error {
         let kind = match self {
             Self::Control | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            Self::Memory => return io::ErrorKind::OutOfMemory.into(),
             _ => io::ErrorKind::InvalidInput,
         };
         if sent == 0 { io::Error::new(kind, self) } else { kind.into() }

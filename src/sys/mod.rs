@@ -12,6 +12,7 @@
 //!   - `push` and `push_gathered` begin a header, [`OpenHeader`], for a destination and its buffers;
 //!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
 //!     `complete` counts it. A header that is not complete is not sent;
+//!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `SENDS_CONTROL` says whether a message can have control messages;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
@@ -32,7 +33,8 @@
 //!     returns.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive and the same rows.
 //! - [`RawAddr`], [`RawAddrRef`], [`AddrSpace`]: an Internet address in the system's own form, owned
-//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too.
+//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too; `unix_addr` reads the bytes
+//!   that it encodes.
 //! - `peer_is_v4`, for options on a connected socket; `has_segmentation`, `segmentation_rejected`,
 //!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
@@ -80,7 +82,7 @@ pub(crate) use self::unix::{
     for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
     is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
     reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes,
-    set_transmit_clock, socket_addr, socket_cookie,
+    set_transmit_clock, socket_addr, socket_cookie, unix_addr,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -141,7 +143,7 @@ pub(crate) use self::windows::{
     for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
     is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
     reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes,
-    set_transmit_clock, socket_addr, socket_cookie,
+    set_transmit_clock, socket_addr, socket_cookie, unix_addr,
 };
 
 #[cfg(not(any(unix, windows)))]
@@ -167,15 +169,19 @@ pub(crate) const MAX_SEGMENTS: usize = 64;
 pub(crate) enum DestRef<'m, 'a> {
     /// A `SocketAddr` in the message.
     Addr(Option<&'m SocketAddr>),
-    /// An address in the system's form, in memory that the message borrows.
+    /// An Internet address in the system's form, in memory that the message borrows.
     Raw(RawAddrRef<'a>),
+    /// That of a Unix socket.
+    Unix(UnixAddr<'a>),
 }
 
 impl DestRef<'_, '_> {
+    /// The Internet address.
     pub(crate) fn get(self) -> Option<SocketAddr> {
         match self {
             DestRef::Addr(dest) => dest.copied(),
             DestRef::Raw(dest) => dest.get(),
+            DestRef::Unix(_) => None,
         }
     }
 }

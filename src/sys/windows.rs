@@ -204,6 +204,11 @@ impl<'a> OpenHeader<'_, 'a> {
         fill(&mut Extension(PhantomData))
     }
 
+    /// There are no such addresses.
+    pub(crate) fn set_unix_dest(&mut self, _: UnixAddr<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
     pub(crate) fn set_control(&mut self, _: &'a [u8]) {}
 
     /// Encodes to reject every option: this platform has none of their numbers.
@@ -334,6 +339,14 @@ impl UnixAddrBuf {
         None
     }
 
+    pub(crate) fn encode(_: UnixAddr<'_>) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &[]
+    }
+
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
         self.0.lend()
     }
@@ -341,6 +354,10 @@ impl UnixAddrBuf {
     pub(crate) fn space(&mut self) -> AddrSpace<'_> {
         self.0.space()
     }
+}
+
+pub(crate) fn unix_addr(_: &[u8]) -> Option<UnixAddr<'_>> {
+    None
 }
 
 impl Default for UnixAddrBuf {

@@ -34,6 +34,8 @@ mod icmp;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
+#[cfg(target_os = "linux")]
+mod unix_dests;
 
 #[test]
 fn the_backend_of_this_binary_is_in_use() {

@@ -23,7 +23,7 @@ mod tos;
 mod zeroed;
 
 pub use addr::UnixAddrBuf;
-pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
+pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{

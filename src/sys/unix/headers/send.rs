@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovecs, control: pointers
-//! names    [ name 0    ][ name 1    ] ...   copies of the destinations
+//! names    [ name 0    ][ name 1    ] ...   copies of the destinations; those of Unix sockets are longer
+//!                                           and have a row of their own, once there is one
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! iovecs   [ of header 0 ... ][ of header 1 ... ] ...
 //! ```
@@ -20,12 +21,13 @@ use std::ptr;
 use super::buffers::{BufferRow, BufferStorage, Tail};
 use super::split::Split;
 use super::{WiredSend, WiredSends};
-use crate::sys::unix::addr::{self, Name};
+use crate::sys::unix::addr::{self, Name, UnixName};
 use crate::sys::unix::header::{Control, Header};
 use crate::sys::unix::zeroed::Zeroed;
 use crate::sys::unix::{call, msg};
 use crate::sys::{
     Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory, SendFlags,
+    UnixAddr,
 };
 
 /// Whether a message can have control messages.
@@ -35,6 +37,7 @@ pub(crate) const SENDS_CONTROL: bool = true;
 pub(crate) struct SendStorage {
     headers: Zeroed<Header>,
     names: Zeroed<Name>,
+    unix_names: Zeroed<UnixName>,
     controls: Zeroed<Control>,
     buffers: BufferStorage,
     complete: Vec<Complete>,
@@ -56,6 +59,7 @@ impl SendStorage {
         Self {
             headers: Zeroed::empty(),
             names: Zeroed::empty(),
+            unix_names: Zeroed::empty(),
             controls: Zeroed::empty(),
             buffers: BufferStorage::new(),
             complete: Vec::new(),
@@ -97,7 +101,7 @@ impl SendStorage {
         let mut complete = Vec::new();
         complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
         (self.headers, self.names, self.controls) = (headers, names, controls);
-        self.complete = complete;
+        (self.complete, self.unix_names) = (complete, Zeroed::empty());
         Ok(())
     }
 
@@ -115,6 +119,7 @@ impl SendStorage {
         Ok(SendHeaders {
             headers: &mut self.headers,
             names: &mut self.names,
+            unix_names: &mut self.unix_names,
             controls: &mut self.controls,
             buffers: self.buffers.row(),
             complete: &mut self.complete,
@@ -133,6 +138,7 @@ impl SendStorage {
 pub(crate) struct SendHeaders<'a> {
     headers: &'a mut [Header],
     names: &'a mut [Name],
+    unix_names: &'a mut Zeroed<UnixName>,
     controls: &'a mut [Control],
     buffers: BufferRow<'a>,
     complete: &'a mut Vec<Complete>,
@@ -321,6 +327,26 @@ impl<'a> OpenHeader<'_, 'a> {
         let used = self.headers.buffers.used() - self.start;
         self.hdr().msg_iovlen = used as _;
         result
+    }
+
+    /// Sets the address of a Unix socket as the destination. Returns whether there is such an address.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    #[cold]
+    pub(crate) fn set_unix_dest(&mut self, dest: UnixAddr<'_>) -> io::Result<bool> {
+        let (i, capacity) = (self.i, self.headers.headers.len());
+        // Allocated once for all headers, so that no complete one points into it before.
+        if self.headers.unix_names.len() < capacity {
+            *self.headers.unix_names = Zeroed::try_new(capacity)?;
+        }
+        let name = &mut self.headers.unix_names[i];
+        let Some(len) = addr::encode_unix(dest, name) else { return Ok(false) };
+        let start = ptr::from_mut(name).cast();
+        let hdr = self.hdr();
+        (hdr.msg_name, hdr.msg_namelen) = (start, len as _);
+        Ok(true)
     }
 
     /// Points the header at encoded control messages.
