@@ -24,7 +24,7 @@ struct Asked {
 async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(clients)?;
     let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
-    // At most 65,536: a question that is never answered gives way to a later one.
+    // At most 65,536: each question stays until a later one gets its ID.
     let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
     let (random, mut count) = (RandomState::new(), 0u64);
     loop {
@@ -45,9 +45,9 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
             result = resolver.recv_into(&mut answers) => {
                 let whole = answers.iter_mut().filter(|answer| !answer.truncated());
                 let returned = whole.filter_map(|mut answer| {
-                    let asked = asked.remove(answer.data().first_chunk::<2>()?)?;
+                    let asked = asked.get(answer.data().first_chunk::<2>()?)?;
                     *answer.data_mut().first_chunk_mut()? = asked.id;
-                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(asked.meta))
+                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(&asked.meta))
                 });
                 clients.send_each(returned, |_, error| eprintln!("answer: {error}")).await?;
                 result
