@@ -228,6 +228,16 @@ impl<'a> Extension<'a> {
     pub(crate) fn push(&mut self, _: &'a [u8]) {}
 }
 
+/// Sends one message of one buffer.
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: DestRef<'_, '_>,
+    data: &[u8],
+    flags: SendFlags,
+) -> io::Result<()> {
+    send_one(socket, Outgoing { dest: dest.get(), data: Buffers::One(data) }, flags)
+}
+
 fn send_one(socket: BorrowedSocket<'_>, msg: Outgoing<'_>, flags: SendFlags) -> io::Result<()> {
     if flags.contains(SendFlags::DONT_WAIT) {
         return Err(io::ErrorKind::Unsupported.into());

@@ -24,6 +24,7 @@ mod zeroed;
 
 pub use addr::UnixAddrBuf;
 pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
+pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,

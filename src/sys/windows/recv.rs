@@ -218,6 +218,10 @@ impl Slots {
     }
 
     /// What the last receive left in slot `i`: its whole payload memory, and the rest.
+    pub(crate) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
+        self.rows[range].iter().map(|row| row.result)
+    }
+
     pub(crate) fn slot(&self, i: usize) -> (&[u8], Row<'_>) {
         (&self.payload[i * self.slot_len..][..self.slot_len], self.rows[i].lend())
     }

@@ -189,10 +189,7 @@ impl<'a> SendHeaders<'a> {
         let i = self.len();
         let hdr = &mut self.headers[i].msg_hdr;
         let name = &mut self.names[i];
-        let name_len = match dest {
-            DestRef::Addr(addr) => addr.map_or(0, |addr| addr::encode(addr, name)),
-            DestRef::Raw(raw) => raw.copy_to(name),
-        };
+        let name_len = addr::encode_dest(dest, name);
         hdr.msg_name = if name_len == 0 { ptr::null_mut() } else { ptr::from_mut(name).cast() };
         hdr.msg_namelen = name_len as _;
         hdr.msg_iov = self.buffers.pointer(start);
