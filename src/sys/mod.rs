@@ -38,7 +38,7 @@
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
-//! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
+//! - For the feature `tokio`: `has_error`, `is_shut_down` and `is_reported_once`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
@@ -76,6 +76,11 @@ pub(crate) use self::unix::{
     reports_send_times, segmentation_rejected, set_option, set_option_bytes, set_transmit_clock,
     socket_addr, socket_cookie,
 };
+
+#[cfg(all(unix, feature = "tokio"))]
+pub(crate) use self::unix::is_reported_once;
+#[cfg(all(windows, feature = "tokio"))]
+pub(crate) use self::windows::is_reported_once;
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};

@@ -34,6 +34,8 @@ pub(crate) use headers::{
     SlotIterMut, Slots,
 };
 pub(crate) use icmp::has_arrivals;
+#[cfg(feature = "tokio")]
+pub(crate) use icmp::is_reported_once;
 pub(crate) use release::kernel_release;
 pub use socket::AsSocket;
 pub(crate) use socket::{
