@@ -8,10 +8,10 @@ use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::ancillary::{ControlBuf, ControlMessages, system_time, timestamping};
+use crate::ancillary::{ControlBuf, system_time, timestamping};
 use crate::engine::pool;
 use crate::recv::msg::RecvMsg;
-use crate::sys::{self, AsSocket, BorrowedSocket, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, ControlMessages, numbers};
 
 /// An event that concerns an earlier sent datagram.
 ///

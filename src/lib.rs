@@ -41,15 +41,18 @@
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
-//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
+//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
+//! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
 //! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
+//! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
+//! `examples/` has a program of each kind: a DNS forwarder, a game server, a tunnel, a selective forwarding unit and
+//! more. The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!
@@ -92,6 +95,20 @@
 //! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its error
 //! number, and is about the first message of the call that returns it (see [`BatchSocket`]). Nothing
 //! that a peer sends makes a call panic.
+//!
+//! # What happens inside
+//!
+//! [`Offload::counters`] says what was sent and received, by how many calls and in which batches. With the
+//! feature `tracing` there are events, with the target `mmsg`, for what makes a program slower and shows nowhere
+//! else:
+//!
+//! | event | level |
+//! |---|---|
+//! | GSO is off for a socket, and why (`status`) | warn |
+//! | the kernel rejected a GSO batch, and GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
+//! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
+//! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
+//! | one message a call: `recvmmsg` and `sendmmsg` are not available (`error`) | warn |
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
@@ -99,6 +116,8 @@ mod ancillary;
 mod engine;
 pub mod error_queue;
 pub mod errors;
+mod events;
+pub mod group;
 pub mod guide;
 pub mod offload;
 pub mod options;
@@ -134,6 +153,7 @@ pub use self::tokio::{AsSendMsg, AsyncBatchSocket, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
+pub use group::{ReusePortGroup, Spread};
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
 pub use recv::datagram::{Datagram, Message};
@@ -165,8 +185,8 @@ pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
 pub mod control {
-    pub use crate::ancillary::{ControlBuf, ControlMessage, ControlMessages};
-    pub use crate::sys::CONTROL_SPACE;
+    pub use crate::ancillary::ControlBuf;
+    pub use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages};
 }
 
 /// Iterators over received messages, their datagrams and their bytes.

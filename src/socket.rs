@@ -29,7 +29,7 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 /// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
 /// | `Socket` | socket2 |
 /// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
-/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::OffloadRef) | this crate |
+/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::offload::OffloadRef) | this crate |
 ///
 /// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
 /// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: a call
@@ -102,6 +102,18 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each; Windows receives one message a call.
+///
+/// ```
+/// use mmsg::{BatchSocket, SendMsg};
+///
+/// /// Any socket, or a double in a test.
+/// fn greet(socket: &dyn BatchSocket, to: std::net::SocketAddr) -> std::io::Result<usize> {
+///     socket.send_batch(&[SendMsg::to(to, b"hello"), SendMsg::to(to, b"again")])
+/// }
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// assert_eq!(greet(&socket, socket.local_addr()?)?, 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `BatchSocket`",

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 
-use super::{ControlMessages, cmsg};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
+use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, ControlMessages, Layout, control_message};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
@@ -135,7 +134,7 @@ pub(crate) struct ControlSpace {
 
 impl ControlSpace {
     fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
-        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
+        self.len = control_message::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
             .ok_or_else(|| no_space(self.len + Layout::NATIVE.space(payload.len())))?;
         Ok(())
     }

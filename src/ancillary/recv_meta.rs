@@ -3,13 +3,28 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use super::{ControlMessages, Ecn, SendMeta};
-use crate::sys::{self, numbers};
+use super::{Ecn, SendMeta};
+use crate::sys::{self, ControlMessages, numbers};
 
 /// Metadata of a received message, besides its payload and its source.
 ///
 /// [`Ancillary`](crate::Ancillary) enables each field; `None` means that the kernel did not report
 /// it. Each field names the flag that enables it and the platforms that fill it.
+///
+/// ```
+/// use mmsg::{Ancillary, BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// Ancillary::HOP_LIMIT.require(&socket)?;
+/// # socket.recv_from(&mut [0; 8])?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let meta = batch.iter().next().expect("one came").meta();
+/// assert!(meta.hop_limit.is_some() && meta.tos.is_none());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvMeta {

@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Ecn, cmsg};
+use super::Ecn;
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, Layout};
+use crate::sys::{CONTROL_SPACE, Layout, control_message};
 
 /// Options of one message to be sent.
 ///
@@ -285,7 +285,7 @@ impl Writer<'_> {
         payload: &[u8],
     ) -> Result<(), Unencodable> {
         let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
-        let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
+        let end = control_message::append(Layout::NATIVE, self.space, self.at, ty, payload);
         let needed = self.at + Layout::NATIVE.space(payload.len());
         self.at = end.ok_or(Unencodable::TooLong { needed })?;
         Ok(())

@@ -10,6 +10,7 @@ use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
+use crate::events;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
@@ -204,7 +205,9 @@ impl<'c> Call<'c> {
         let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
-            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired, at),
+            Some(rejection) if datagrams > 0 => {
+                self.note_rejection(rejection, error, wired, at);
+            }
             None if reported_once && !theirs => {
                 deferred_error::defer(self.socket, Direction::Send, error);
             }
@@ -213,11 +216,21 @@ impl<'c> Call<'c> {
         result
     }
 
-    fn note_rejection(&mut self, rejection: Rejection, wired: &WiredBatches<'_>, at: usize) {
+    fn note_rejection(
+        &mut self,
+        rejection: Rejection,
+        error: &io::Error,
+        wired: &WiredBatches<'_>,
+        at: usize,
+    ) {
+        let segment = wired.batch(at).segment;
         self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
-                if self.offload.health.reject(dest(wired, at)) == Scope::Socket {
+                let scope = self.offload.health.reject(dest(wired, at));
+                let off_for = if scope == Scope::Socket { "socket" } else { "destination" };
+                events::gso_rejected(error, segment, Some(off_for));
+                if scope == Scope::Socket {
                     self.offload.counters.socket_rejected();
                     self.limits = Limits::NO_GSO;
                 }
@@ -225,7 +238,8 @@ impl<'c> Call<'c> {
             // One flow's segments may be too long for its route, and others' not. What it costs to
             // find out is paid once a call.
             Rejection::Size => {
-                self.limits.rejected_len = self.limits.rejected_len.min(wired.batch(at).segment);
+                events::gso_rejected(error, segment, None);
+                self.limits.rejected_len = self.limits.rejected_len.min(segment);
             }
         }
     }

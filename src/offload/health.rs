@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::environment::Switch;
 use super::release::Release;
 use super::routes::{Routes, Scope};
+use crate::events;
 
 /// Whether an [`Offload`](crate::Offload) sends with GSO, and if not, why.
 ///
@@ -115,6 +116,9 @@ impl Health {
         routes.clear();
         self.any.store(false, Ordering::Relaxed);
         self.status.store(status as u8, Ordering::Relaxed);
+        if wanted && status != GsoStatus::On {
+            events::gso_off(&status);
+        }
         status
     }
 

@@ -26,7 +26,7 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 /// destinations and single datagrams.
 ///
 /// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`,
-/// Linux 5.0). [`RecvBatch`]'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
+/// Linux 5.0). [`RecvBatch`](crate::RecvBatch)'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
 /// its segments.
 ///
 /// The outcome equals that of sending each message by itself: counts are of messages, the order stays,
@@ -87,7 +87,7 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 ///
 /// # Options that change what GSO sends
 ///
-/// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
+/// - While [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
 ///   the kernel reports one time and one number for a whole GSO batch. If the option was set by other
 ///   means than this crate, call [`set_gso`](Self::set_gso) afterwards, which checks again.
 /// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later:
@@ -96,8 +96,8 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 /// # Memory
 ///
 /// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP
-/// payload, as [`RecvBatch::for_gro`] has. With a smaller buffer the receive fails with `InvalidInput`
-/// before anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). The buffers are address
+/// payload, as [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
+/// before anything is received, unless it is a [`PEEK`](crate::RecvFlags::PEEK). The buffers are address
 /// space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
 /// coalesced message fills only one) or turn GRO off.
 ///
@@ -236,6 +236,13 @@ impl Offload<()> {
 }
 
 /// What an [`Offload`] turns on: GSO and GRO by default.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = mmsg::Offload::builder().gso(false).gro(false).build(socket)?;
+/// assert!(!socket.gso() && !socket.gro());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {

@@ -104,7 +104,7 @@ impl OffloadState {
     }
 
     /// The most datagrams that a GSO batch can have now: 64 or what
-    /// [`OffloadBuilder::max_segments`](crate::OffloadBuilder::max_segments) says, and 1 while GSO is off.
+    /// [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments) says, and 1 while GSO is off.
     #[must_use]
     pub fn max_segments(&self) -> usize {
         if self.gso() { self.max_segments } else { 1 }
@@ -133,6 +133,16 @@ impl OffloadState {
 /// A borrowed [`Offload`](crate::Offload): a socket that is lent, and the [state](OffloadState) that is kept for it.
 ///
 /// It costs nothing to make one for each call.
+///
+/// ```
+/// use mmsg::offload::OffloadState;
+/// use mmsg::{BatchSocket, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// let state = OffloadState::new(&socket)?;
+/// assert_eq!(state.on(&socket).send_batch(&[SendMsg::to(to, b"hello")])?, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OffloadRef<'a> {
     pub(super) state: &'a OffloadState,

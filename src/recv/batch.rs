@@ -461,6 +461,17 @@ impl<'a> IntoIterator for &'a mut RecvBatch {
 }
 
 /// Iterates over the messages in a [`RecvBatch`].
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let bytes: usize = batch.messages().map(|message| message.len()).sum();
+/// assert_eq!(bytes, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     batch: &'a RecvBatch,
@@ -487,6 +498,17 @@ impl ExactSizeIterator for Messages<'_> {}
 impl FusedIterator for Messages<'_> {}
 
 /// Iterates over the datagrams in a [`RecvBatch`], one segment of a coalesced message at a time.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let whole = batch.iter().filter(|d| !d.truncated()).count();
+/// assert_eq!(whole, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Iter<'a> {
     batch: &'a RecvBatch,
@@ -534,6 +556,16 @@ impl fmt::Debug for Iter<'_> {
 }
 
 /// Iterates over the messages in a [`RecvBatch`], whose bytes may be changed in place.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// batch.messages_mut().for_each(|mut message| message.data_mut().fill(0));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct MessagesMut<'a> {
     slots: Zip<SlotIterMut<'a>, slice::Iter<'a, RecvMeta>>,
     filled: bool,
@@ -565,6 +597,16 @@ impl fmt::Debug for MessagesMut<'_> {
 }
 
 /// Iterates over the datagrams in a [`RecvBatch`], whose bytes may be changed in place.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// batch.iter_mut().for_each(|mut d| d.data_mut().fill(0));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct IterMut<'a> {
     messages: MessagesMut<'a>,

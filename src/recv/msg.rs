@@ -5,14 +5,14 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::{ptr, slice};
 
-use crate::ancillary::{ControlBuf, ControlMessages, ControlSpace, RecvMeta};
+use crate::ancillary::{ControlBuf, ControlSpace, RecvMeta};
 use crate::recv::datagram::{self, Datagrams, Message, Meta, Received};
 use crate::recv::in_place::{self, DatagramMut};
 use crate::recv::scattered::{self, Parts, Slices};
 use crate::send::msg::SendMsg;
 use crate::sys::{
-    AddrSpace, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders, RecvResult, Row,
-    UnixAddr, UnixAddrBuf,
+    AddrSpace, ControlMessages, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders,
+    RecvResult, Row, UnixAddr, UnixAddrBuf,
 };
 
 /// A buffer for one message, and after a receive the message in it.

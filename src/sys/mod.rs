@@ -38,6 +38,8 @@
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
+//! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
+//!   port.
 //! - For the feature `tokio`: `has_error`, `is_shut_down` and `is_reported_once`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
@@ -47,6 +49,8 @@
 //! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
 
 mod backend;
+#[cfg_attr(single_message, allow(dead_code))] // No control messages there.
+pub(crate) mod control_message;
 #[cfg(test)]
 pub(crate) mod fault;
 mod flags;
@@ -55,6 +59,7 @@ pub(crate) mod numbers;
 mod unix_addr;
 
 pub use backend::Backend;
+pub use control_message::{ControlMessage, ControlMessages};
 pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
@@ -99,6 +104,31 @@ mod no_epoll {
     pub(crate) fn is_shut_down(_: BorrowedSocket<'_>) -> bool {
         false
     }
+}
+
+#[cfg(not(linux_like))]
+pub(crate) use self::no_group::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+#[cfg(linux_like)]
+pub(crate) use self::unix::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+
+/// These systems spread datagrams over sockets in their own way, or not at all.
+#[cfg(not(linux_like))]
+mod no_group {
+    use std::io;
+
+    use super::{BorrowedSocket, Instruction};
+
+    pub(crate) fn spread_by(_: BorrowedSocket<'_>, _: &[Instruction]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn leave_port(_: BorrowedSocket<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn wait_for_deliveries() {}
+
+    pub(crate) fn keep_to_cpus(_: impl Fn(usize) -> bool) {}
 }
 
 #[cfg(windows)]
@@ -159,6 +189,17 @@ impl DestRef<'_, '_> {
 pub(crate) struct Families {
     pub(crate) v4: bool,
     pub(crate) v6: bool,
+}
+
+/// An instruction of a classic BPF program: `struct sock_filter` (include/uapi/linux/filter.h).
+#[cfg_attr(not(linux_like), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    /// Instructions to skip if a condition holds, and if it does not.
+    pub(crate) if_true: u8,
+    pub(crate) if_false: u8,
+    pub(crate) k: u32,
 }
 
 /// Which way a call moves messages.

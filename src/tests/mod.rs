@@ -5,6 +5,8 @@
 //! through what it tests. Messages are numbered by their payload.
 
 mod backend;
+#[cfg(feature = "tracing")]
+mod events;
 mod fields;
 mod model;
 mod offload;

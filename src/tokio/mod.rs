@@ -34,6 +34,16 @@ use step::Step;
 /// datagram socket, socket2's for example.
 ///
 /// Their calls are in [`AsyncBatchSocket`]. No other type can implement this trait.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
+///
+/// /// Takes any of them.
+/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
+///     socket.recv_into(batch).await
+/// }
+/// # let _ = receive::<tokio::net::UdpSocket>;
+/// ```
 pub trait TokioSocket: Readiness {}
 
 impl<S: Readiness> TokioSocket for S {}
@@ -250,7 +260,8 @@ pub trait AsyncBatchSocket: Sync {
     /// number of messages.
     ///
     /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
-    /// as the future waits.
+    /// as the future waits. A future that was never polled, as `select!` may leave one, has not emptied it: work on
+    /// each batch in the branch of its own receive.
     ///
     /// # Errors
     ///

@@ -11,6 +11,15 @@ use crate::socket::{BatchSocket, Offer};
 ///
 /// In place of `Borrow<SendMsg<'m>>`, with whose lifetime rustc could not see that the future of a slice is
 /// `Send`.
+///
+/// ```
+/// use mmsg::{AsSendMsg, SendMsg};
+///
+/// fn is_message(_: &impl AsSendMsg) {}
+/// let msg = SendMsg::new(b"hello");
+/// is_message(&msg);
+/// is_message(&&msg);
+/// ```
 pub trait AsSendMsg: Send + Sync {
     /// The message.
     fn as_send_msg(&self) -> SendMsg<'_>;

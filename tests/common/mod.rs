@@ -72,6 +72,12 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).collect()
 }
 
+/// How much of something to do: less in an emulated machine and under valgrind.
+pub fn smaller(usual: usize, slow: usize) -> usize {
+    let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
+    if is_slow { slow } else { usual }
+}
+
 /// The operating system's number of an error; the call is expected to fail.
 #[track_caller]
 pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {

@@ -1,5 +1,8 @@
 //! Which sockets have the batch calls, by themselves, behind pointers and behind `dyn`.
 
+// That references to sockets are sockets is what is tested.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;

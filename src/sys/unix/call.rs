@@ -15,6 +15,8 @@ use super::msg;
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(mmsg_calls)]
+use crate::events;
+#[cfg(mmsg_calls)]
 use crate::sys::backend;
 use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
@@ -86,6 +88,7 @@ fn calls_are_missing(error: &io::Error) -> bool {
         _ => false,
     };
     if missing {
+        events::single_message_calls(error);
         backend::set_without_mmsg(true);
     }
     missing

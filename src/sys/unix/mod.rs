@@ -16,6 +16,8 @@ mod msg;
 mod poll;
 mod release;
 mod retry;
+#[cfg(linux_like)]
+mod reuseport;
 mod socket;
 mod tos;
 mod zeroed;
@@ -37,6 +39,8 @@ pub(crate) use icmp::has_arrivals;
 #[cfg(feature = "tokio")]
 pub(crate) use icmp::is_reported_once;
 pub(crate) use release::kernel_release;
+#[cfg(linux_like)]
+pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,

@@ -54,7 +54,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
         for header in wired.as_mut().0 {
             let hdr = &mut header.msg_hdr;
             assert_eq!(hdr.msg_namelen, NAME_LEN as libc::socklen_t);
-            assert_eq!(hdr.msg_controllen, CONTROL_SPACE as _);
+            assert_eq!(hdr.msg_controllen as u64, CONTROL_SPACE as u64);
             assert_eq!((hdr.msg_iovlen, hdr.msg_flags), (1, 0));
             assert!(!hdr.msg_name.is_null() && !hdr.msg_control.is_null());
             // As a kernel leaves them after a short message.
