@@ -43,7 +43,7 @@
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
-//! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
+//! - For the feature `tokio`: `has_error`, `is_shut_down` and `is_reported_once`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
@@ -84,6 +84,11 @@ pub(crate) use self::unix::{
     reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes,
     set_transmit_clock, socket_addr, socket_cookie, unix_addr,
 };
+
+#[cfg(all(unix, feature = "tokio"))]
+pub(crate) use self::unix::is_reported_once;
+#[cfg(all(windows, feature = "tokio"))]
+pub(crate) use self::windows::is_reported_once;
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};

@@ -154,8 +154,7 @@ impl<'a> SendHeaders<'a> {
         match self.complete.map_or(Ok(()), |(msg, _)| send_one(socket, msg, flags)) {
             Ok(()) => CallResult::moved(self.len()),
             Err(error) => {
-                // "Connection refused" is about a datagram sent before.
-                let reported_once = error.kind() == io::ErrorKind::ConnectionRefused;
+                let reported_once = is_reported_once(socket, false, &error);
                 CallResult { reported_once, ..CallResult::stopped(0, error) }
             }
         }
@@ -455,6 +454,11 @@ pub(crate) fn conflicting_option(_: BorrowedSocket<'_>) -> Option<(&'static str,
 
 pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
     false
+}
+
+/// "Connection refused" is about a datagram sent before.
+pub(crate) fn is_reported_once(_: BorrowedSocket<'_>, _: bool, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 pub(crate) fn segmentation_rejected(_: &io::Error) -> Option<Rejection> {

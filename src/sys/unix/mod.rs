@@ -37,6 +37,8 @@ pub(crate) use headers::{
     SlotIterMut, Slots,
 };
 pub(crate) use icmp::has_arrivals;
+#[cfg(feature = "tokio")]
+pub(crate) use icmp::is_reported_once;
 pub(crate) use release::kernel_release;
 #[cfg(linux_like)]
 pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
