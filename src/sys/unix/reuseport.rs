@@ -11,6 +11,7 @@ use super::cmsg::set_option;
 use crate::sys::{Instruction, numbers};
 
 /// `MEMBARRIER_CMD_GLOBAL`, include/uapi/linux/membarrier.h
+#[cfg(not(target_os = "android"))]
 const GLOBAL: libc::c_int = 1;
 
 /// `struct sock_fprog` (include/uapi/linux/filter.h), with its padding written: the kernel copies it, too.
@@ -55,10 +56,14 @@ pub(crate) fn leave_port(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Waits until every CPU is past what it was doing, the delivery of a datagram for example
-/// (`synchronize_rcu` in membarrier(2)). Where that is not allowed, it does nothing.
+/// (`synchronize_rcu` in membarrier(2)). Where that is not allowed, it does nothing. The C library has no
+/// function for it, and Android's sandbox ends a process that makes it by number, so not there.
 pub(crate) fn wait_for_deliveries() {
+    #[cfg(not(target_os = "android"))]
     // SAFETY: the call takes three numbers and touches no memory of this process.
-    unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0)
+    };
 }
 
 /// Has the calling thread run on those of its CPUs that `keep` keeps, if there are any.
