@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::{io, net::SocketAddr};
+use std::{io, iter, net::SocketAddr};
 
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, prelude::*};
 use tokio::net::UdpSocket;
@@ -24,7 +24,7 @@ struct Asked {
 async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(clients)?;
     let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
-    // At most 65,536: each question stays until a later one gets its ID.
+    // At most 65,536: if IDs are scarce, a question that was never answered gives way.
     let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
     let (random, mut count, mut taken) = (RandomState::new(), 0u64, Vec::new());
     loop {
@@ -33,8 +33,11 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
                 let whole = questions.iter_mut().filter(|question| !question.truncated());
                 let forwarded = whole.filter_map(|mut question| {
                     let (by, meta) = (question.addr()?, question.meta().reply());
-                    count += 1;
-                    let new = (random.hash_one(count) as u16).to_be_bytes();
+                    let mut ids = iter::repeat_with(|| {
+                        count += 1;
+                        (random.hash_one(count) as u16).to_be_bytes()
+                    });
+                    let new = ids.by_ref().take(99).find(|id| !asked.contains_key(id)).or(ids.next())?;
                     let id = std::mem::replace(question.data_mut().first_chunk_mut()?, new);
                     asked.insert(new, Asked { by, id, meta });
                     Some(SendMsg::new(question.into_datagram().data()))

@@ -226,6 +226,8 @@ fn d7_polls_dropped_while_they_wait_cost_other_sockets_no_allocation() {
         // The runtimes of the other tests have a few as well.
         let are_left = || epolls() > before + DROPPED / 2;
         assert!(are_left());
+        // tokio's list of tasks that yield, as one does that has used up its budget, grows once.
+        tokio::task::yield_now().await;
         for i in 0..200 {
             let counts = send().await;
             assert!(i < 5 || counts == Counts::NONE, "{i}: {counts:?}");
