@@ -118,7 +118,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// Returns how many messages were handled: sent, or reported to `on_error`. It stops early only if
     /// a non-blocking socket accepts no more now: the messages from the returned index on were neither
     /// sent nor reported. The iterator may have advanced past them, by at most 64 messages. A
-    /// [`SendQueue`](crate::SendQueue) holds messages until the socket accepts them.
+    /// [`SendQueue`] holds messages until the socket accepts them.
     ///
     /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
     /// sent earlier: the message at the reported index was not tried, and is not offered again, so that
