@@ -101,7 +101,7 @@ mod send;
 mod socket;
 mod socket_ext;
 mod sys;
-#[cfg(all(test, mmsg_calls))]
+#[cfg(all(test, any(mmsg_calls, not(unix_sockets))))]
 mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;

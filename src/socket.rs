@@ -74,7 +74,7 @@ use crate::sys::{self, AsSocket, RecvFlags, SendFlags};
 /// # Platforms
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
-/// in each; Windows receives one message a call.
+/// in each, and so does Windows.
 pub trait BatchSocket {
     /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
     /// many; the other messages are unchanged.

@@ -21,9 +21,10 @@ pub use options::{Ancillary, TransmitClock};
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 
-#[cfg(test)]
+// For received descriptors.
+#[cfg(all(test, unix_sockets))]
 pub(crate) use cmsg::append;
-#[cfg_attr(single_message, allow(unused_imports))] // No control messages there.
+#[cfg(unix_sockets)]
 pub(crate) use cmsg::split_first;
 pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};

@@ -71,6 +71,8 @@ pub(super) struct Running {
 pub(super) struct ReceivedTotals {
     pub(super) moved: Transferred,
     pub(super) truncated: usize,
+    /// The longest datagram, by what the kernel says.
+    pub(super) longest: usize,
 }
 
 impl ReceivedTotals {
@@ -78,6 +80,7 @@ impl ReceivedTotals {
     pub(super) fn add(&mut self, received: Received, len: usize) {
         self.moved.bytes += len;
         self.truncated += usize::from(received.truncated());
+        self.longest = self.longest.max(received.segment_size.map_or(len, usize::from));
         self.moved.datagrams += match received.segment_size {
             None => 1,
             Some(size) => {
@@ -124,7 +127,7 @@ impl Running {
 
     pub(super) fn received(
         &self,
-        ReceivedTotals { moved, truncated }: ReceivedTotals,
+        ReceivedTotals { moved, truncated, .. }: ReceivedTotals,
         calls: usize,
     ) {
         add(&self.received, moved.datagrams);

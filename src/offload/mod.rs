@@ -116,19 +116,22 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// # Platforms
 ///
-/// Linux and Android. Elsewhere it works like the plain socket, and counts.
+/// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
+/// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere it works like the plain
+/// socket, and counts.
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
     health: Health,
     max_segments: usize,
     gro: AtomicBool,
+    longest_datagram: usize,
     counters: Running,
     partial: PartialSends,
 }
 
 impl<S: AsSocket> Offload<S> {
-    /// Turns on GSO and GRO, as far as the kernel has them for this socket.
+    /// Turns on GSO and, except on Windows, GRO, as far as the kernel has them for this socket.
     ///
     /// # Errors
     ///
@@ -247,11 +250,17 @@ impl Offload<()> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
-        OffloadBuilder { gso: true, force_gso: false, max_segments: MAX_SEGMENTS, gro: true }
+        OffloadBuilder {
+            gso: true,
+            force_gso: false,
+            max_segments: MAX_SEGMENTS,
+            gro: numbers::GRO_BY_DEFAULT,
+            longest_datagram: MAX_PAYLOAD,
+        }
     }
 }
 
-/// What an [`Offload`] turns on: GSO and GRO by default.
+/// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
@@ -259,6 +268,7 @@ pub struct OffloadBuilder {
     force_gso: bool,
     max_segments: usize,
     gro: bool,
+    longest_datagram: usize,
 }
 
 impl OffloadBuilder {
@@ -306,8 +316,27 @@ impl OffloadBuilder {
 
     /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
     /// keeps it: see [`set_gro`](Offload::set_gro).
+    ///
+    /// On Windows it is off by default, since some machines coalesce without saying where the datagrams end:
+    /// set [`longest_datagram`](Self::longest_datagram), too.
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
+        self
+    }
+
+    /// Sets the length in bytes of the longest datagram that peers send (65,527 by default). If a longer one
+    /// is received, the system has coalesced several without saying where they end, and GRO is turned off:
+    /// [`gro`](Offload::gro) is false from then on. What was received until then stays joined, so a receiver must
+    /// drop datagrams longer than this.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().gro(true).longest_datagram(1500).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn longest_datagram(mut self, len: usize) -> Self {
+        self.longest_datagram = len;
         self
     }
 
@@ -327,6 +356,7 @@ impl OffloadBuilder {
             health: Health::new(self.force_gso),
             max_segments: self.max_segments,
             gro: AtomicBool::new(false),
+            longest_datagram: self.longest_datagram,
             counters: Running::default(),
             partial: PartialSends::default(),
         };
@@ -393,7 +423,7 @@ impl<S: AsSocket> BatchSocket for Offload<S> {
             });
             (result, arena.calls())
         });
-        self.counters.received(totals, calls);
+        self.note_received(totals, calls);
         result
     }
 
@@ -430,7 +460,7 @@ impl<S: AsSocket> Offload<S> {
     }
 }
 
-impl<S> Offload<S> {
+impl<S: AsSocket> Offload<S> {
     fn count_received(
         &self,
         flags: RecvFlags,
@@ -441,6 +471,21 @@ impl<S> Offload<S> {
         let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
         let mut totals = ReceivedTotals::default();
         received.take(most).for_each(|(received, len)| totals.add(received, len));
+        self.note_received(totals, calls);
+    }
+
+    fn note_received(&self, totals: ReceivedTotals, calls: usize) {
         self.counters.received(totals, calls);
+        if totals.longest > self.longest_datagram && self.gro() {
+            self.distrust_gro();
+        }
+    }
+
+    /// Turns GRO off, though messages that are queued lose their boundaries: they have none that are right.
+    #[cold]
+    fn distrust_gro(&self) {
+        self.gro.store(false, Ordering::Relaxed);
+        // Best effort: what fails here is left as it was.
+        let _ = Ancillary::GRO.disable(&self.socket);
     }
 }

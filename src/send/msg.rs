@@ -118,8 +118,7 @@ impl<'a> SendMsg<'a> {
 
     /// Sets the raw control messages.
     ///
-    /// Unix. On Windows, sending such a message returns
-    /// [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// Unix and Windows, each with its own control messages.
     #[must_use]
     #[inline]
     pub fn with_control(self, control: &'a ControlBuf<'_>) -> Self {

@@ -10,8 +10,8 @@ use super::msg::{Content, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader,
-    SENDS_CONTROL, SendFlags, SendHeaders, SendStorage,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
+    SendHeaders, SendStorage,
 };
 
 /// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
@@ -133,9 +133,6 @@ impl<'m> OptionsEncoder<'_, 'm> {
     where
         'm: 'a,
     {
-        if !control.is_empty() && !SENDS_CONTROL {
-            return Err(Unencodable::Control);
-        }
         if meta == SendMeta::new() {
             if !control.is_empty() {
                 header.set_control(control);

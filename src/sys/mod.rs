@@ -10,7 +10,6 @@
 //!   - `push` and `push_gathered` begin a header, [`OpenHeader`], for a destination and its buffers;
 //!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
 //!     `complete` counts it. A header that is not complete is not sent;
-//!   - `SENDS_CONTROL` says whether a message can have control messages;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
@@ -41,16 +40,27 @@
 //!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
 //!
-//! On Unix, `headers` holds the memory, and one of two backends makes the calls:
-//! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
+//! What all targets share is, `headers` (the memory), `zeroed` and `addr` (addresses as bytes). They ask
+//! of a target's own folder:
+//!
+//! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `msg::memory`, which
+//!   reads what a header to be sent points to;
+//! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
+//!
+//! On Unix one of two backends makes the calls, `mmsg` many messages at once, `msg` one by one:
+//! [`backend`] chooses. Windows has the second alone.
 
+mod addr;
 mod backend;
 #[cfg(test)]
 pub(crate) mod fault;
 mod flags;
+mod headers;
 mod layout;
 pub(crate) mod numbers;
 mod unix_addr;
+mod zeroed;
 
 pub use backend::Backend;
 pub use flags::{RecvFlags, SendFlags};
@@ -61,16 +71,28 @@ pub use unix_addr::UnixAddr;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub use self::unix::UnixAddrBuf;
-#[cfg(unix)]
-pub(crate) use self::unix::{
-    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket,
-    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders,
-    SendStorage, SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
-    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
-    kernel_release, option, peer, peer_is_v4, raw, rejects_tos, reports_send_times,
-    segmentation_rejected, set_option, set_option_bytes, set_transmit_clock, socket_addr,
-    socket_cookie,
+use self::unix as native;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+use self::windows as native;
+
+#[cfg(not(any(unix, windows)))]
+compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
+
+pub use self::addr::UnixAddrBuf;
+pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
+pub(crate) use self::headers::{
+    OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
+    Slots,
+};
+pub(crate) use self::native::{
+    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow,
+    clock_time, conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
+    has_transmit_times, is_about_the_option, kernel_release, option, peer, peer_is_v4, raw,
+    rejects_tos, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
+    set_transmit_clock, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -92,24 +114,6 @@ mod no_epoll {
     }
 }
 
-#[cfg(windows)]
-mod windows;
-#[cfg(windows)]
-pub use self::windows::UnixAddrBuf;
-#[cfg(windows)]
-pub(crate) use self::windows::{
-    AddrSpace, AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket,
-    RawAddr, RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders,
-    SendStorage, SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
-    has_arrivals, has_error_queue, has_segmentation, has_transmit_times, is_about_the_option,
-    kernel_release, option, peer, peer_is_v4, raw, rejects_tos, reports_send_times,
-    segmentation_rejected, set_option, set_option_bytes, set_transmit_clock, socket_addr,
-    socket_cookie,
-};
-
-#[cfg(not(any(unix, windows)))]
-compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
-
 use std::io;
 use std::net::SocketAddr;
 
@@ -118,12 +122,11 @@ use std::net::SocketAddr;
 pub(crate) const MAX_BATCH: usize = 1024;
 
 /// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
-/// kernel.
-pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX };
+/// kernel. Windows names no limit.
+pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
-/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
-pub(crate) const MAX_SEGMENTS: usize = 64;
+/// The most segments of a GSO batch.
+pub(crate) const MAX_SEGMENTS: usize = numbers::MAX_SEGMENTS;
 
 /// A destination, if there is one.
 #[derive(Clone, Copy)]
@@ -231,7 +234,6 @@ pub(crate) struct Memory<'a, P> {
 }
 
 /// Why the kernel may reject a GSO batch whose datagrams it would send.
-#[cfg_attr(single_message, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// The route has no segmentation offload.
@@ -277,7 +279,6 @@ impl CallResult {
 
     /// Truncates the result of a receive that met the socket's shutdown at message `end`, and drops a
     /// `WouldBlock`.
-    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
         let Some(count) = end else { return self };
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
@@ -285,7 +286,6 @@ impl CallResult {
     }
 
     /// Sets the number of system calls.
-    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;
         self

@@ -1,27 +1,23 @@
 //! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
 
-mod addr;
-mod call;
+pub(super) mod call;
 mod clock;
 mod cmsg;
 #[cfg(all(linux_like, feature = "tokio"))]
 mod epoll;
-mod fds;
-mod header;
-mod headers;
+pub(super) mod fds;
+pub(super) mod header;
 mod icmp;
 #[cfg(mmsg_calls)]
 mod mmsg;
-mod msg;
+pub(super) mod msg;
+mod path;
 mod poll;
 mod release;
 mod retry;
 mod socket;
 mod tos;
-mod zeroed;
 
-pub use addr::UnixAddrBuf;
-pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
@@ -29,12 +25,10 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{
-    OpenHeader, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage, SlotIter,
-    SlotIterMut, Slots,
-};
 pub(crate) use icmp::has_arrivals;
+pub(super) use path::{bytes_path, path_bytes};
 pub(crate) use release::kernel_release;
+pub(super) use socket::is_inet;
 pub(crate) use socket::{
     AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     has_error_queue, has_segmentation, has_transmit_times, peer, peer_is_v4, raw,

@@ -63,7 +63,7 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
 
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
-pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
 }
 
