@@ -229,3 +229,26 @@ fn d29_a_peek_is_not_counted_as_received() {
         assert_eq!((counters.received_coalesced, counters.received_segments), (round, 3 * round));
     }
 }
+
+#[test]
+fn n8_a_datagram_that_cannot_be_one_turns_gro_off() {
+    let test = "n8_a_datagram_that_cannot_be_one_turns_gro_off";
+    let Some((sender, receiver, to)) = pair(test) else { return };
+    let receiver = Offload::builder()
+        .gro(true)
+        .longest_datagram(1_500)
+        .build(receiver.into_inner())
+        .expect("a UDP socket");
+    // Segments are judged by their own length.
+    let short = numbered(5, 1_000);
+    send(&sender, to, &short);
+    check_received(&receiver, &mut RecvBatch::for_gro(8), &short);
+    assert!(receiver.gro());
+    let long = numbered(1, 3_000);
+    send(&sender, to, &long);
+    check_received(&receiver, &mut RecvBatch::for_gro(8), &long);
+    assert!(!receiver.gro());
+    // Short buffers will do again.
+    send(&sender, to, &short);
+    check_received(&receiver, &mut RecvBatch::new(8, 1_500), &short);
+}
