@@ -6,7 +6,7 @@
 //! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg`                       |
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
-//! | `unix_sockets`  | there are sockets of the Unix family, in pairs                    |
+//! | `has_descriptors` | sockets are file descriptors: Unix                             |
 
 use std::env;
 
@@ -21,7 +21,7 @@ fn main() {
     set("linux_like", ["linux", "android"].contains(&os));
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");
-    set("unix_sockets", os != "windows");
+    set("has_descriptors", env::var_os("CARGO_CFG_UNIX").is_some());
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }
 

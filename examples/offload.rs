@@ -10,7 +10,7 @@
 
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+use mmsg::{Offload, RecvBatch, SendMsg, prelude::*};
 
 fn main() -> std::io::Result<()> {
     let sender = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
@@ -20,15 +20,11 @@ fn main() -> std::io::Result<()> {
 
     // Messages that follow one another with the same destination and length leave as one GSO batch.
     let payloads: Vec<Vec<u8>> = (0..1000u32).map(|i| i.to_be_bytes().repeat(300)).collect();
-    // A coalesced message has up to 65,535 bytes: so long is each slot.
-    let mut batch = RecvBatch::new(16, 65_535);
+    // A coalesced message has up to 65,535 bytes, and so has each slot.
+    let mut batch = RecvBatch::for_gro(16);
     let mut received = 0u32;
     for part in payloads.chunks(50) {
-        let msgs: Vec<_> = part.iter().map(|payload| SendMsg::to(to, payload)).collect();
-        let mut sent = 0;
-        while sent < msgs.len() {
-            sent += sender.send_batch(&msgs[sent..])?;
-        }
+        sender.send_iter(part.iter().map(|payload| SendMsg::to(to, payload)))?;
         let end = received + part.len() as u32;
         while received < end {
             receiver.recv_into(&mut batch)?;

@@ -7,7 +7,7 @@
 //! What it meets on the Internet is sent to it by `tests/servers`, which also checks that `echo` is the
 //! one that the documentation shows.
 
-use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{io, net::UdpSocket};
 
 pub fn echo(socket: &UdpSocket) -> io::Result<()> {

@@ -7,27 +7,20 @@
 //! What it meets on the Internet is sent to it by `tests/servers`, which also checks that `echo` is the
 //! one that the documentation shows.
 
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendQueue};
+use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::io;
 use tokio::net::UdpSocket;
 
 async fn echo(socket: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
-    let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
+    let mut batch = RecvBatch::new(64, 1500);
     loop {
-        if let Err(error) = socket.recv_into_async(&mut batch).await {
+        if let Err(error) = socket.recv_into(&mut batch).await {
             eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
         }
         let whole = batch.iter().filter(|d| !d.truncated());
-        for reply in whole.filter_map(|d| d.reply(d.data())) {
-            if let Err(error) = queue.push(&reply) {
-                eprintln!("reply: {error}"); // Only if it takes fewer bytes than a batch.
-            }
-        }
-        while let Err(error) = socket.flush_async(&mut queue).await {
-            eprintln!("reply: {error}"); // About the first in the queue: the others follow.
-            queue.discard_front();
-        }
+        let replies = whole.filter_map(|d| d.reply(d.data()));
+        socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
     }
 }
 

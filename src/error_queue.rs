@@ -8,10 +8,10 @@ use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::ancillary::{ControlBuf, ControlMessages, system_time, timestamping};
+use crate::ancillary::{ControlBuf, system_time, timestamping};
 use crate::engine::pool;
 use crate::recv::msg::RecvMsg;
-use crate::sys::{self, AsSocket, BorrowedSocket, numbers};
+use crate::sys::{self, AsSocket, BorrowedSocket, ControlMessages, numbers};
 
 /// An event that concerns an earlier sent datagram.
 ///
@@ -146,7 +146,8 @@ impl Report {
     /// `None` if there is no report among them.
     ///
     /// ```
-    /// use mmsg::{ControlBuf, error_queue::{Event, Origin, Report}};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::error_queue::{Event, Origin, Report};
     /// # if !cfg!(target_os = "linux") { return Ok(()); }
     /// // What the kernel writes for an ICMP "port unreachable" from 192.0.2.7: `IP_RECVERR` with a
     /// // `sock_extended_err`, and a `sockaddr_in` behind it.

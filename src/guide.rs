@@ -7,6 +7,7 @@
 //! - [`back_pressure`]: when the socket takes no more
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
 //! - [`errors`]: what each error means and what to do about it
+//! - [`migration`]: from std, tokio, nix and quinn-udp
 //!
 //! These modules hold text alone.
 
@@ -30,3 +31,6 @@ pub mod real_networks {}
 
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
+
+#[doc = include_str!("../docs/guide/migration.md")]
+pub mod migration {}

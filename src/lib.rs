@@ -1,11 +1,11 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
-//! [`BatchSocket`] adds batch calls to every datagram socket there is: those of std, socket2, mio
-//! and tokio, and Unix datagram sockets. Underneath are `recvmmsg` and `sendmmsg` where the system
-//! has them, and `recvmsg` and `sendmsg` where it has not.
+//! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
+//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. Underneath are
+//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` where it has not.
 //!
 //! ```no_run
-//! use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+//! use mmsg::{Ancillary, RecvBatch, prelude::*};
 //! use std::{io, net::UdpSocket};
 //!
 //! fn echo(socket: &UdpSocket) -> io::Result<()> {
@@ -36,17 +36,23 @@
 //! |---|---|
 //! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
 //! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
+//! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocketExt::recv_slices) |
+//! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
 //! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
 //! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
-//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) |
-//! | send with GSO and receive with GRO | [`Offload`] around the socket |
+//! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
+//! | send one payload to many destinations | [`SendQueue::push_to_all`] |
+//! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
+//! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
+//! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
-//! The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
+//! `examples/` has a program of each kind: a DNS forwarder, a game server, a tunnel, a selective forwarding unit and
+//! more. The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
 //! # Memory
 //!
@@ -57,9 +63,10 @@
 //! # Waiting
 //!
 //! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop, mio's for
-//! example, keep calling until `WouldBlock`: readiness is edge-triggered.
+//! example (feature `mio`), keep calling until `WouldBlock`: readiness is edge-triggered.
 //!
 //! ```
+//! # #[cfg(feature = "mio")] {
 //! use mmsg::{BatchSocket, RecvBatch};
 //! # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
 //! let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
@@ -76,16 +83,32 @@
 //!         Err(error) => eprintln!("{error}"),
 //!     }
 //! }
+//! # }
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! tokio's sockets have futures for all of this, with the feature `tokio`: see `AsyncBatchSocket`.
+//! [`prelude`] has the traits to import.
 //!
 //! # Errors
 //!
 //! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its error
 //! number, and is about the first message of the call that returns it (see [`BatchSocket`]). Nothing
 //! that a peer sends makes a call panic.
+//!
+//! # What happens inside
+//!
+//! [`Offload::counters`] says what was sent and received, by how many calls and in which batches. With the
+//! feature `tracing` there are events, with the target `mmsg`, for what makes a program slower and shows nowhere
+//! else:
+//!
+//! | event | level |
+//! |---|---|
+//! | GSO is off for a socket, and why (`status`) | warn |
+//! | the kernel rejected a GSO batch, and GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
+//! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
+//! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
+//! | one message a call: `recvmmsg` and `sendmmsg` are not available (`error`) | warn |
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
@@ -93,41 +116,86 @@ mod ancillary;
 mod engine;
 pub mod error_queue;
 pub mod errors;
+mod events;
+pub mod group;
 pub mod guide;
-mod offload;
-mod options;
+pub mod offload;
+pub mod options;
 mod recv;
 mod send;
 mod socket;
 mod socket_ext;
 mod sys;
-#[cfg(all(test, any(mmsg_calls, not(unix_sockets))))]
+#[cfg(all(test, any(mmsg_calls, not(has_descriptors))))]
 mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+/// The traits with the calls, to import together: `use mmsg::prelude::*`.
+///
+/// ```
+/// use mmsg::{RecvBatch, prelude::*};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(64, 1500);
+/// socket.recv_into(&mut batch)?;
+/// socket.send_each(batch.iter().filter_map(|d| d.reply(d.data())), |_, error| println!("{error}"))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub mod prelude {
+    #[cfg(feature = "tokio")]
+    pub use crate::tokio::AsyncBatchSocket;
+    pub use crate::{socket::BatchSocket, socket_ext::BatchSocketExt};
+}
+
 #[cfg(feature = "tokio")]
-pub use self::tokio::AsyncBatchSocket;
-pub use ancillary::{
-    Ancillary, ControlBuf, ControlMessage, ControlMessages, Ecn, RecvMeta, SendMeta, TransmitClock,
-};
+pub use self::tokio::{AsSendMsg, AsyncBatchSocket, TokioSocket};
+pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
 pub use engine::arena::MmsgBuf;
 pub use engine::pool::clear_pool;
-pub use offload::{Counters, GsoStatus, Offload, OffloadBuilder};
-pub use options::{
-    Drops, Fragmentation, path_mtu, set_bind_without_port, set_local_port_range,
-    set_max_pacing_rate, set_recv_buffer, set_send_buffer,
-};
-pub use recv::batch::{Iter, IterMut, Messages, MessagesMut, RecvBatch};
-pub use recv::datagram::{Datagram, Datagrams, Message};
-pub use recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
+pub use group::{ReusePortGroup, Spread};
+pub use offload::Offload;
+pub use recv::batch::RecvBatch;
+pub use recv::datagram::{Datagram, Message};
+pub use recv::in_place::{DatagramMut, MessageMut};
 pub use recv::msg::RecvMsg;
-pub use recv::scattered::Slices;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::BatchSocket;
 pub use socket_ext::BatchSocketExt;
-pub use sys::{Backend, CONTROL_SPACE, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
+/// What lends a socket, under one name on all platforms: the standard library's
+/// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
+///
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] take any type that
+/// implements it: every socket of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
+/// and `Arc` of these.
+///
+/// ```
+/// use mmsg::{Ancillary, AsSocket};
+///
+/// /// For sockets of std as well as for those of tokio.
+/// fn prepare(socket: &impl AsSocket) -> std::io::Result<Ancillary> {
+///     (Ancillary::DEST | Ancillary::TOS).enable(socket)
+/// }
+/// # let taken = prepare(&std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub use sys::AsSocket;
+pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
+
+/// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
+pub mod control {
+    pub use crate::ancillary::ControlBuf;
+    pub use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages};
+}
+
+/// Iterators over received messages, their datagrams and their bytes.
+pub mod iter {
+    pub use crate::recv::batch::{Iter, IterMut, Messages, MessagesMut};
+    pub use crate::recv::datagram::Datagrams;
+    pub use crate::recv::in_place::DatagramsMut;
+    pub use crate::recv::scattered::Slices;
+}
 
 /// The README's code, compiled; some of it is for the feature.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -3,6 +3,8 @@
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
@@ -11,7 +13,7 @@ use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::sys::{self, AsSocket, RecvFlags, SendFlags};
+use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 
 /// A datagram socket that moves messages in batches.
 ///
@@ -19,10 +21,35 @@ use crate::sys::{self, AsSocket, RecvFlags, SendFlags};
 /// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`](crate::BatchSocketExt), which every `BatchSocket`
 /// has: import both.
 ///
-/// Implemented for everything that lends a socket ([`AsFd`](std::os::fd) on Unix, `AsSocket` on
-/// Windows): the UDP sockets of std, socket2, mio and tokio, Unix datagram sockets, borrowed
-/// descriptors, and references and `Arc`s of these. Implement the two required methods for a type of
-/// your own to replace a socket in tests.
+/// Implemented for these types, and for `&T`, `Box<T>`, `Rc<T>` and `Arc<T>` of each `T: BatchSocket`,
+/// `dyn BatchSocket` included:
+///
+/// | type | from |
+/// |---|---|
+/// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
+/// | `Socket` | socket2 |
+/// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
+/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::offload::OffloadRef) | this crate |
+///
+/// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
+/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: a call
+/// that does not wait would not tell tokio that nothing is there.
+///
+/// What is no datagram socket does not compile, since it would lose data (see [below](#stream-sockets)):
+///
+/// ```compile_fail,E0277
+/// fn echo(socket: impl mmsg::BatchSocket) {}
+/// # fn test(stream: std::net::TcpStream) {
+/// echo(stream); // a `TcpStream`
+/// # }
+/// ```
+/// ```compile_fail,E0599
+/// use mmsg::BatchSocket;
+/// let file = std::fs::File::open("/dev/null").unwrap();
+/// let _ = file.recv_into(&mut mmsg::RecvBatch::new(64, 1500));
+/// ```
+///
+/// Implement the two required methods for a type of your own to replace a socket in tests.
 ///
 /// A call does not allocate if the thread has made one of the same size before. `&dyn BatchSocket`
 /// works as well as the type itself.
@@ -69,12 +96,32 @@ use crate::sys::{self, AsSocket, RecvFlags, SendFlags};
 /// # Stream sockets
 ///
 /// This trait is for datagram sockets. On a stream socket a send may take a part of a message and count
-/// it as sent, and a receive finds no boundaries.
+/// it as sent, and a receive finds no boundaries. So pass descriptors of datagram sockets only.
 ///
 /// # Platforms
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
 /// in each, and so does Windows.
+///
+/// ```
+/// use mmsg::{BatchSocket, SendMsg};
+///
+/// /// Any socket, or a double in a test.
+/// fn greet(socket: &dyn BatchSocket, to: std::net::SocketAddr) -> std::io::Result<usize> {
+///     socket.send_batch(&[SendMsg::to(to, b"hello"), SendMsg::to(to, b"again")])
+/// }
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// assert_eq!(greet(&socket, socket.local_addr()?)?, 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `BatchSocket`",
+    label = "not one of the datagram sockets with batch calls",
+    note = "tokio's sockets have them as futures: use `AsyncBatchSocket`, feature `tokio`",
+    note = "mio's sockets have them with the feature `mio`",
+    note = "any other datagram socket has them through its descriptor: `socket.as_fd()`, on Windows `socket.as_socket()`"
+)]
 pub trait BatchSocket {
     /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
     /// many; the other messages are unchanged.
@@ -94,6 +141,7 @@ pub trait BatchSocket {
     ///
     /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
     /// `OutOfMemory` if there is no memory for the headers; else the system's error.
+    #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order and returns how many the kernel accepted.
@@ -111,6 +159,7 @@ pub trait BatchSocket {
     ///
     /// The system's error for the first message; nothing was sent. An error of a later message ends
     /// the batch before it, and the call returns the count.
+    #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
     /// Like [`send_batch`](Self::send_batch), with flags.
@@ -156,6 +205,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// Those of [`recv_batch`](Self::recv_batch).
+    #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }
@@ -374,7 +424,7 @@ impl Offer {
 }
 
 /// Uses the thread's pool of arenas.
-impl<S: AsSocket + ?Sized> BatchSocket for S {
+impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.recv_batch_with(msgs, RecvFlags::NONE)
@@ -387,22 +437,22 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
 
     #[inline]
     fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        pool::with(|arena| arena.send_on(sys::borrow(self), msgs, flags))
+        pool::with(|arena| arena.send_on(*self, msgs, flags))
     }
 
     #[inline]
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_on(sys::borrow(self), msgs, flags))
+        pool::with(|arena| arena.recv_on(*self, msgs, flags))
     }
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_on(sys::borrow(self), RecvFlags::NONE)
+        batch.recv_on(*self, RecvFlags::NONE)
     }
 
     #[inline]
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.recv_on(sys::borrow(self), flags)
+        batch.recv_on(*self, flags)
     }
 
     #[inline]
@@ -412,16 +462,65 @@ impl<S: AsSocket + ?Sized> BatchSocket for S {
         flags: RecvFlags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_slices_on(sys::borrow(self), buffers, flags, each))
+        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, each))
     }
 
     #[inline]
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| arena.send_iter_on(sys::borrow(self), msgs))
+        pool::with(|arena| arena.send_iter_on(*self, msgs))
     }
 
     #[inline]
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| arena.flush_on(sys::borrow(self), queue))
+        pool::with(|arena| arena.flush_on(*self, queue))
     }
 }
+
+/// Implements [`BatchSocket`] by the methods of another one.
+macro_rules! forward {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> $crate::socket::BatchSocket for $type {
+            $crate::socket::forward! { @methods |$this| $socket,
+                recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
+                send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
+                send_batch_with(msgs: &[$crate::send::msg::SendMsg<'_>], flags: $crate::sys::SendFlags);
+                recv_batch_with(msgs: &mut [$crate::recv::msg::RecvMsg<'_>], flags: $crate::sys::RecvFlags);
+                recv_into(batch: &mut $crate::recv::batch::RecvBatch);
+                recv_into_with(batch: &mut $crate::recv::batch::RecvBatch, flags: $crate::sys::RecvFlags);
+                recv_slices_dyn(
+                    buffers: &mut [std::io::IoSliceMut<'_>],
+                    flags: $crate::sys::RecvFlags,
+                    each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)
+                );
+                send_iter_dyn<'m>(msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>);
+                flush(queue: &mut $crate::send::queue::SendQueue);
+                send_each_dyn<'m>(
+                    msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>,
+                    on_error: &mut dyn FnMut(usize, std::io::Error)
+                );
+            }
+        }
+    };
+    (@methods |$this:ident| $socket:expr, $(
+        $method:ident $(<$life:lifetime>)? ($($arg:ident: $arg_type:ty),*);
+    )*) => {$(
+        #[inline]
+        fn $method $(<$life>)? (&self, $($arg: $arg_type),*) -> std::io::Result<usize> {
+            let $this = self;
+            $socket.$method($($arg),*)
+        }
+    )*};
+}
+pub(crate) use forward;
+
+macro_rules! forward_to_descriptor {
+    ([$($generics:tt)*] $type:ty) => {
+        forward!([$($generics)*] $type, |socket| sys::borrow(socket));
+    };
+}
+sys::for_datagram_sockets!(forward_to_descriptor);
+
+forward!([T: BatchSocket + ?Sized] &T, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Box<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Rc<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Arc<T>, |socket| (**socket));

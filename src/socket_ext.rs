@@ -17,6 +17,15 @@ use crate::sys::RecvFlags;
 /// `BatchSocket` implements it.
 ///
 /// Iterators may yield messages or references to them, so slices and arrays work as well.
+///
+/// ```
+/// use mmsg::{BatchSocketExt, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// let words = ["one", "two", "three"];
+/// assert_eq!(socket.send_iter(words.map(|word| SendMsg::to(to, word.as_bytes())))?, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait BatchSocketExt: BatchSocket {
     /// Receives at least one message, and further waiting ones, each into one of `buffers`, and calls
     /// `each` with the buffer's index and the message. Returns how many.

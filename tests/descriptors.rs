@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::descriptors::{Watched, pass};
 use common::recv::{memory, recv_msgs};
-use mmsg::{Backend, BatchSocket, ControlBuf, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
+use mmsg::control::ControlBuf;
+use mmsg::{Backend, BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
 
 /// Chosen by the test.
 const BACKEND: Option<Backend> = None;

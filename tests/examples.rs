@@ -50,6 +50,55 @@ fn socket_per_core() {
 }
 
 #[test]
+fn statsd() {
+    assert_prints("statsd", &["requests: 20000\n", "bytes: 30000000"]);
+}
+
+#[test]
+fn hand_over() {
+    // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take what 8 calls give.
+    assert_prints("hand_over", &["dropped before there were workers: 1", " dropped = 21984"]);
+}
+
+#[test]
 fn test_double() {
     assert_prints("test_double", &["five sent, one failed: [192.0.2.1:4]"]);
+}
+
+#[test]
+fn dns_forwarder() {
+    assert_prints("dns_forwarder", &["200 questions answered under the IDs they were asked by"]);
+}
+
+#[test]
+fn game_server() {
+    assert_prints("game_server", &["320 states for 32 players"]);
+}
+
+#[test]
+fn multicast() {
+    let linux = ["asked 239.255.77.7, answered by Some(127.0.0.1): here"];
+    assert_prints("multicast", if cfg!(target_os = "linux") { &linux } else { &[] });
+}
+
+#[test]
+fn ntp() {
+    assert_prints("ntp", if cfg!(target_os = "linux") { &["offset ", "delay "] } else { &[] });
+}
+
+#[test]
+fn quic_socket() {
+    let all =
+        ["3 probes sent, 70000 bytes are too many", "ECN Some(Ect0): [0, 0, 53, 0] datagrams"];
+    assert_prints("quic_socket", if cfg!(target_os = "linux") { &all } else { &[] });
+}
+
+#[test]
+fn sfu() {
+    assert_prints("sfu", &["2000 packets heard"]);
+}
+
+#[test]
+fn tunnel() {
+    assert_prints("tunnel", &["1000 datagrams came through whole"]);
 }

@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use mmsg::control::ControlBuf;
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, Offload, RecvBatch, SendMeta,
-    SendMsg, SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMeta, SendMsg,
+    SendQueue,
 };
 use proptest::prelude::*;
 use socket2::SockRef;

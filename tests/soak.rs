@@ -53,7 +53,7 @@ async fn socket() -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a loopback socket")
 }
 
-fn addr(socket: &impl AsyncBatchSocket) -> SocketAddr {
+fn addr(socket: &impl AsyncBatchSocket<Socket = UdpSocket>) -> SocketAddr {
     socket.tokio_socket().local_addr().expect("it is bound")
 }
 
@@ -61,12 +61,12 @@ fn addr(socket: &impl AsyncBatchSocket) -> SocketAddr {
 async fn echo(socket: impl AsyncBatchSocket) {
     let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     loop {
-        socket.recv_into_async(&mut batch).await.expect("no error on loopback");
+        socket.recv_into(&mut batch).await.expect("no error on loopback");
         for datagram in &batch {
             let source = datagram.addr().expect("it has one");
             queue.push(&SendMsg::to(source, datagram.data())).expect("there is space for a batch");
         }
-        socket.flush_async(&mut queue).await.expect("loopback takes it");
+        socket.flush(&mut queue).await.expect("loopback takes it");
     }
 }
 
@@ -84,17 +84,17 @@ async fn load(
         let mut payload = [0xA5; SIZE];
         payload[..8].copy_from_slice(&round.to_be_bytes());
         let msgs = [SendMsg::to(to, &payload); WINDOW];
-        socket.send_each_async(&msgs, |_, error| panic!("{error}")).await.expect("it runs");
+        socket.send_each(&msgs, |_, error| panic!("{error}")).await.expect("it runs");
         if round % 16 == 0 {
             // A future that is dropped, at whatever stage it may be, loses nothing.
-            let dropped = timeout(Duration::ZERO, socket.recv_into_async(&mut batch)).await;
+            let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;
             if dropped.is_err() {
                 counts.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
         let mut back = batch.iter().filter(|datagram| datagram.data() == payload).count();
         while back < WINDOW {
-            match timeout(LOST, socket.recv_into_async(&mut batch)).await {
+            match timeout(LOST, socket.recv_into(&mut batch)).await {
                 Ok(received) => {
                     received.expect("no error on loopback");
                     // What was taken for lost may still come, and is of an earlier round.

@@ -263,9 +263,8 @@ fn by_trait(way: usize, sockets: &Sockets, round: &Round, slot: usize) -> [Vec<G
 fn config() -> ProptestConfig {
     // A case is a few hundred system calls, which an emulated machine makes slowly. Where the
     // environment asks for fewer (PROPTEST_CASES), it gets fewer.
-    let emulated = std::env::var_os("CROSS_RUN").is_some_and(|run| run == "guest");
     let default = ProptestConfig::default();
-    let cases = default.cases.min(if emulated { 16 } else { 48 });
+    let cases = default.cases.min(if common::is_emulated() { 16 } else { 48 });
     ProptestConfig { cases, failure_persistence: None, ..default }
 }
 

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mmsg::{ControlBuf, ControlMessages, RecvMeta};
+use mmsg::control::{ControlBuf, ControlMessages};
+use mmsg::RecvMeta;
 
 /// Messages that the crate knows (Linux), so that the fuzzer need not find their numbers: the first
 /// byte of each further message in the input chooses one, the second its length.

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 
-use super::{ControlMessages, cmsg};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
+use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, ControlMessages, Layout, control_message};
 
 /// A buffer of control messages, [`CONTROL_SPACE`] bytes, 8-byte aligned, without heap memory.
 ///
@@ -16,7 +15,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// messages.
 ///
 /// ```
-/// use mmsg::ControlBuf;
+/// use mmsg::control::ControlBuf;
 ///
 /// let mut control = ControlBuf::new();
 /// control.push(1, 2, b"payload")?;
@@ -30,12 +29,13 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, Layout};
 /// ```compile_fail,E0505
 /// use std::os::fd::AsFd;
 /// let file = std::fs::File::open("/dev/null")?;
-/// let mut control = mmsg::ControlBuf::new();
+/// let mut control = mmsg::control::ControlBuf::new();
 /// control.push_fds(&[file.as_fd()])?;
 /// drop(file);
 /// println!("{control:?}");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias("cmsghdr", "cmsg", "msg_control"))]
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
     space: ControlSpace,
@@ -74,6 +74,7 @@ impl<'fd> ControlBuf<'fd> {
     ///
     /// `InvalidInput` if they do not fit in the rest of [`CONTROL_SPACE`], `Unsupported` on Windows;
     /// nothing is written.
+    #[doc(alias = "SCM_RIGHTS")]
     pub fn push_fds(&mut self, fds: &[BorrowedSocket<'fd>]) -> io::Result<()> {
         let rights = numbers::RIGHTS.ok_or_else(|| {
             let reason = "this platform has no SCM_RIGHTS";
@@ -133,7 +134,7 @@ pub(crate) struct ControlSpace {
 
 impl ControlSpace {
     fn push(&mut self, ty: CmsgType, payload: &[u8]) -> io::Result<()> {
-        self.len = cmsg::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
+        self.len = control_message::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload)
             .ok_or_else(|| no_space(self.len + Layout::NATIVE.space(payload.len())))?;
         Ok(())
     }

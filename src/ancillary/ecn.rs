@@ -4,6 +4,13 @@ use crate::sys::{self, AsSocket};
 
 /// Explicit congestion notification: the low two bits of the TOS byte or traffic class
 /// (RFC 3168, section 5).
+///
+/// ```
+/// use mmsg::{Ecn, SendMeta};
+/// assert_eq!(Ecn::from_tos(0b1011), Ecn::Ce);
+/// assert_eq!(SendMeta::new().with_ecn(Ecn::Ect0).tos, Some(0b10));
+/// ```
+#[doc(alias = "ECN")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {

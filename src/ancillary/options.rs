@@ -39,38 +39,50 @@ impl Ancillary {
     pub const NONE: Self = Self(0);
     /// Destination address, own address and interface of each message (`IP_PKTINFO`, `IPV6_RECVPKTINFO`,
     /// `IP_RECVDSTADDR`).
+    #[doc(alias("IP_PKTINFO", "IPV6_RECVPKTINFO", "IP_RECVDSTADDR", "pktinfo"))]
     pub const DEST: Self = Self(1);
     /// TOS byte or traffic class, ECN bits included (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    #[doc(alias("IP_RECVTOS", "IPV6_RECVTCLASS", "ECN", "DSCP"))]
     pub const TOS: Self = Self(1 << 1);
     /// Remaining time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    #[doc(alias("IP_RECVTTL", "IPV6_RECVHOPLIMIT", "TTL"))]
     pub const HOP_LIMIT: Self = Self(1 << 2);
     /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
     /// BSDs).
+    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP"))]
     pub const TIMESTAMP: Self = Self(1 << 3);
     /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
     /// socket; whether there are timestamps depends on the device and its driver's settings.
+    #[doc(alias = "SO_TIMESTAMPING")]
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
     /// truncates coalesced messages. Turning it off joins what is queued, since the kernel no longer
     /// reports where the datagrams of a coalesced message end: drain the socket first.
+    #[doc(alias = "UDP_GRO")]
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
+    #[doc(alias = "SO_RXQ_OVFL")]
     pub const DROPPED: Self = Self(1 << 6);
     /// The destination before a transparent proxy's redirection (`IP_RECVORIGDSTADDR`,
     /// `IPV6_RECVORIGDSTADDR`).
+    #[doc(alias("IP_RECVORIGDSTADDR", "IPV6_RECVORIGDSTADDR", "TPROXY"))]
     pub const ORIGINAL_DEST: Self = Self(1 << 7);
     /// New path MTUs (`IPV6_RECVPATHMTU`), on IPv6 sockets. For IPv4 they are in the error queue:
     /// [`ERRORS`](Self::ERRORS).
+    #[doc(alias = "IPV6_RECVPATHMTU")]
     pub const PATH_MTU: Self = Self(1 << 8);
     /// The packet filter's mark (`SO_RCVMARK`).
+    #[doc(alias("SO_RCVMARK", "SO_MARK"))]
     pub const MARK: Self = Self(1 << 9);
     /// Queues ICMP errors in the socket's error queue (`IP_RECVERR`, `IPV6_RECVERR`). Drain the queue
     /// with [`drain_errors`](crate::error_queue::drain_errors): until it is empty, `poll` and epoll report an error
     /// on the socket.
+    #[doc(alias("IP_RECVERR", "IPV6_RECVERR", "MSG_ERRQUEUE"))]
     pub const ERRORS: Self = Self(1 << 10);
     /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
     /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now), which must be drained as well. While it
     /// is on, an [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
+    #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -123,6 +135,7 @@ impl Ancillary {
     /// # Errors
     ///
     /// An error about the socket itself, such as `EBADF`.
+    #[doc(alias = "setsockopt")]
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| if option.bits { now | option.on } else { option.on })
     }
@@ -143,6 +156,7 @@ impl Ancillary {
     ///
     /// `Unsupported` that names the members that are missing; the others are on then. An error about the
     /// socket itself, such as `EBADF`.
+    #[doc(alias = "setsockopt")]
     pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
         let missing = self - self.enable(socket)?;
         if missing.is_empty() {
@@ -380,6 +394,7 @@ impl fmt::Debug for Ancillary {
 /// mmsg::TransmitClock::Monotonic.select(&socket)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias = "SO_TXTIME")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransmitClock {

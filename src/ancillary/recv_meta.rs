@@ -3,13 +3,28 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
-use super::{ControlMessages, Ecn, SendMeta};
-use crate::sys::{self, numbers};
+use super::{Ecn, SendMeta};
+use crate::sys::{self, ControlMessages, numbers};
 
 /// Metadata of a received message, besides its payload and its source.
 ///
 /// [`Ancillary`](crate::Ancillary) enables each field; `None` means that the kernel did not report
 /// it. Each field names the flag that enables it and the platforms that fill it.
+///
+/// ```
+/// use mmsg::{Ancillary, BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// Ancillary::HOP_LIMIT.require(&socket)?;
+/// # socket.recv_from(&mut [0; 8])?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let meta = batch.iter().next().expect("one came").meta();
+/// assert!(meta.hop_limit.is_some() && meta.tos.is_none());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvMeta {
@@ -17,47 +32,59 @@ pub struct RecvMeta {
     /// broadcast address. On an IPv6 socket that receives IPv4 it is IPv4-mapped, as the source is; Windows may
     /// report it as IPv4.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs, Windows.
+    #[doc(alias("ipi_addr", "ipi6_addr", "IP_PKTINFO", "pktinfo"))]
     pub destination: Option<IpAddr>,
     /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
     /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS, the BSDs and Windows.
+    #[doc(alias = "ipi_spec_dst")]
     pub local: Option<IpAddr>,
     /// Index of the interface that received the message.
     /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, Windows, and the BSDs for IPv6.
+    #[doc(alias = "ipi_ifindex")]
     pub interface: Option<u32>,
     /// The whole TOS byte (IPv4) or traffic class (IPv6); [`ecn`](Self::ecn) is its low bits.
     /// [`TOS`](crate::Ancillary::TOS); Linux, Android, macOS, FreeBSD, Windows, others for IPv6. A Windows without
     /// `IP_RECVTOS` reports the ECN bits alone.
+    #[doc(alias("IP_TOS", "IPV6_TCLASS"))]
     pub tos: Option<u8>,
     /// The remaining time to live (IPv4) or hop limit (IPv6).
     /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`.
+    #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// When the kernel received it, by the system's clock.
     /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android in nanoseconds, macOS and the
     /// BSDs in microseconds.
+    #[doc(alias = "SCM_TIMESTAMPNS")]
     pub timestamp: Option<SystemTime>,
     /// When the network device received it, by the device's clock, whose epoch is unspecified.
     /// [`HARDWARE_TIMESTAMP`](crate::Ancillary::HARDWARE_TIMESTAMP); Linux, Android, with a device
     /// that supports timestamps and has them enabled.
+    #[doc(alias("SCM_TIMESTAMPING", "SO_TIMESTAMPING"))]
     pub hardware_timestamp: Option<Duration>,
     /// Length in bytes of each segment of a coalesced message but the last, which may be shorter.
     /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android; Windows 10 2004
     /// (`UDP_COALESCED_INFO`).
+    #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
     /// Messages that the kernel had dropped on this socket, for lack of buffer space, when this one was
     /// queued. Linux reports the count once it is not 0.
     /// [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
+    #[doc(alias = "SO_RXQ_OVFL")]
     pub dropped: Option<u32>,
     /// The destination before a transparent proxy's rule redirected the message. An IPv4 message has
     /// an IPv4 address here even on an IPv6 socket.
     /// [`ORIGINAL_DEST`](crate::Ancillary::ORIGINAL_DEST); Linux, Android, FreeBSD.
+    #[doc(alias("IP_ORIGDSTADDR", "IPV6_ORIGDSTADDR"))]
     pub original_dest: Option<SocketAddr>,
     /// A new path MTU in bytes. Linux reports it in a separate message without payload, whose source
     /// is the path's destination.
     /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, IPv6 sockets.
+    #[doc(alias = "IPV6_PATHMTU")]
     pub path_mtu: Option<u32>,
     /// The message's mark, as set by the packet filter.
     /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
+    #[doc(alias = "SO_MARK")]
     pub mark: Option<u32>,
 }
 
@@ -288,7 +315,8 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
 /// For control messages received by other means than this crate.
 ///
 /// ```
-/// use mmsg::{ControlBuf, ControlMessages, RecvMeta};
+/// use mmsg::control::{ControlBuf, ControlMessages};
+/// use mmsg::RecvMeta;
 ///
 /// let received_elsewhere = ControlBuf::new();
 /// let meta = RecvMeta::from(ControlMessages::new(received_elsewhere.as_bytes()));

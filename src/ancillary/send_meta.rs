@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Ecn, cmsg};
+use super::Ecn;
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, Layout};
+use crate::sys::{CONTROL_SPACE, Layout, control_message};
 
 /// Options of one message to be sent.
 ///
@@ -28,23 +28,29 @@ pub struct SendMeta {
     /// 0 as well. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
     /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. If the kernel rejects it, the
     /// message is sent without: [`Ecn::is_sent`] says so.
+    #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
     /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
+    #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
     /// Index of the interface to send from. Linux, Android, macOS, Windows; the BSDs for IPv6.
+    #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android, Windows; others for IPv6.
+    #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// Length in bytes of the segments that the kernel splits the payload into; the last one may be
     /// shorter (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size.
     /// Linux 4.18, Android; Windows 10 2004 (`UDP_SEND_MSG_SIZE`).
+    #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
     /// Linux 4.19, with a queueing discipline that supports it.
+    #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
     /// The number of the datagram's send timestamp, in place of the running count
-    /// ([`Event::Sent`](crate::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
+    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
     /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
     #[doc(alias = "SCM_TS_OPT_ID")]
     pub timestamp_id: Option<u32>,
@@ -111,6 +117,7 @@ impl SendMeta {
     }
 
     /// Sets the ECN bits, and leaves the rest of `tos` as it is (initially 0).
+    #[doc(alias = "ECN")]
     #[must_use]
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
         let rest = match self.tos {
@@ -122,6 +129,7 @@ impl SendMeta {
     }
 
     /// Sets the TOS byte or traffic class, ECN bits included.
+    #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     #[must_use]
     pub const fn with_tos(mut self, tos: u8) -> Self {
         self.tos = Some(tos);
@@ -129,6 +137,7 @@ impl SendMeta {
     }
 
     /// Sets the source address.
+    #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo"))]
     #[must_use]
     pub const fn with_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
@@ -143,6 +152,7 @@ impl SendMeta {
     }
 
     /// Sets the time to live or hop limit.
+    #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     #[must_use]
     pub const fn with_hop_limit(mut self, hop_limit: u8) -> Self {
         self.hop_limit = Some(hop_limit);
@@ -150,6 +160,7 @@ impl SendMeta {
     }
 
     /// Sets the segment size in bytes.
+    #[doc(alias("UDP_SEGMENT", "GSO"))]
     #[must_use]
     pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
         self.segment_size = Some(segment_size);
@@ -157,6 +168,7 @@ impl SendMeta {
     }
 
     /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     #[must_use]
     pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
         self.transmit_time = Some(nanoseconds);
@@ -290,7 +302,7 @@ impl Writer<'_> {
         payload: &[u8],
     ) -> Result<(), Unencodable> {
         let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
-        let end = cmsg::append(Layout::NATIVE, self.space, self.at, ty, payload);
+        let end = control_message::append(Layout::NATIVE, self.space, self.at, ty, payload);
         let needed = self.at + Layout::NATIVE.space(payload.len());
         self.at = end.ok_or(Unencodable::TooLong { needed })?;
         Ok(())

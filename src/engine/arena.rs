@@ -31,8 +31,8 @@ const FLUSH_STEP: usize = 256;
 /// The engine behind [`BatchSocket`](crate::BatchSocket), for programs that manage the memory of
 /// headers themselves instead of using the thread's pool. It grows when a batch needs more than any
 /// before it, up to 1,024 messages (longer batches move in parts), and shrinks only by
-/// [`shrink_to`](Self::shrink_to). A message takes about 700 bytes, of which about 150 are touched if
-/// there is no control data.
+/// [`shrink_to`](Self::shrink_to). Sends and receives have memory of their own: a message takes about 700 bytes
+/// in each direction, of which up to 200 are touched if there is no control data.
 ///
 /// ```
 /// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
@@ -56,6 +56,7 @@ const FLUSH_STEP: usize = 256;
 /// std::thread::spawn(move || drop(arena));
 /// in_use.shrink_to(0);
 /// ```
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg"))]
 #[derive(Debug)]
 pub struct MmsgBuf {
     send: SendStorage,

@@ -26,6 +26,10 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
 ///
 /// Otherwise they serve the thread's next calls and are freed when the thread ends. Useful in a
 /// long-lived thread that will not see batches as large again.
+///
+/// ```
+/// mmsg::clear_pool(); // After an unusually large batch on a thread that stays.
+/// ```
 pub fn clear_pool() {
     let _ = ARENAS.try_with(|arenas| mem::take(&mut *arenas.borrow_mut()));
 }

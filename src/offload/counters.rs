@@ -8,6 +8,17 @@ use crate::sys::{Rejection, Transferred};
 /// What an [`Offload`](crate::Offload) has sent and received so far.
 ///
 /// A snapshot of each counter, not of all of them at one moment.
+///
+/// ```
+/// use mmsg::{BatchSocket, Offload, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// let socket = Offload::new(socket)?;
+/// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let counters = socket.counters();
+/// assert_eq!((counters.sent, counters.sent_bytes), (2, 6));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -44,6 +55,67 @@ pub struct Counters {
     pub received_segments: u64,
     /// Truncated messages received.
     pub truncated: u64,
+}
+
+impl Counters {
+    /// Each counter as its field's name and its value, for a metrics library. All of them only rise.
+    ///
+    /// The text format of Prometheus:
+    ///
+    /// ```
+    /// # let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// for (name, value) in socket.counters().iter() {
+    ///     println!("# TYPE mmsg_{name}_total counter");
+    ///     println!("mmsg_{name}_total {value}");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// With the crate `metrics`:
+    ///
+    /// ```ignore
+    /// for (name, value) in socket.counters().iter() {
+    ///     metrics::counter!(format!("mmsg_{name}_total")).absolute(value);
+    /// }
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        // Every field by name, so that a new one cannot be forgotten.
+        let Self {
+            sent,
+            sent_bytes,
+            send_calls,
+            sent_batches,
+            sent_segments,
+            rejected_unsupported,
+            rejected_socket,
+            rejected_size,
+            not_offered,
+            received,
+            received_bytes,
+            receive_calls,
+            received_coalesced,
+            received_segments,
+            truncated,
+        } = *self;
+        [
+            ("sent", sent),
+            ("sent_bytes", sent_bytes),
+            ("send_calls", send_calls),
+            ("sent_batches", sent_batches),
+            ("sent_segments", sent_segments),
+            ("rejected_unsupported", rejected_unsupported),
+            ("rejected_socket", rejected_socket),
+            ("rejected_size", rejected_size),
+            ("not_offered", not_offered),
+            ("received", received),
+            ("received_bytes", received_bytes),
+            ("receive_calls", receive_calls),
+            ("received_coalesced", received_coalesced),
+            ("received_segments", received_segments),
+            ("truncated", truncated),
+        ]
+        .into_iter()
+    }
 }
 
 /// The running counters; [`Counters`] documents each.
@@ -157,5 +229,25 @@ impl Running {
             received_segments: get(&self.received_segments),
             truncated: get(&self.truncated),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pair for each field, by its name: the derived `Debug` knows them all.
+    #[test]
+    fn the_iterator_has_every_field_by_its_name() {
+        let running = Running::default();
+        let moved = Transferred { datagrams: 1, bytes: 2, batches: 3, segments: 4 };
+        running.sent(moved, 5);
+        running.rejected(Rejection::Unsupported);
+        let moved = Transferred { datagrams: 6, bytes: 7, batches: 8, segments: 9 };
+        running.received(ReceivedTotals { moved, truncated: 10, longest: 0 }, 11);
+        let counters = running.snapshot();
+        let pairs: Vec<_> =
+            counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(format!("{counters:?}"), format!("Counters {{ {} }}", pairs.join(", ")));
     }
 }

@@ -4,26 +4,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use super::Offload;
 use super::routes::Scope;
+use super::state::{OffloadRef, OffloadState};
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
 use crate::engine::progress::Progress;
+use crate::events;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
-    self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
+    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
     Transferred,
 };
 
 /// Messages that there is room for at first where an iterator does not say how many it has.
 const ITER_STEP: usize = 64;
 
-impl<S: AsSocket> Offload<S> {
+impl OffloadRef<'_> {
     /// Sends all messages of a slice.
     pub(super) fn send_slice(
         &self,
@@ -44,7 +45,7 @@ impl<S: AsSocket> Offload<S> {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
     ) -> io::Result<usize> {
         arena.reserve(msgs.size_hint().0.max(ITER_STEP))?;
-        let progress = Progress::begin_iter(sys::borrow(&self.socket), msgs)?;
+        let progress = Progress::begin_iter(self.socket, msgs)?;
         let mut call = Call::new(self, progress);
         call.send(arena, &mut Source::new(msgs))?;
         Ok(call.progress.count)
@@ -69,24 +70,24 @@ impl<S: AsSocket> Offload<S> {
 }
 
 /// One call: who sends, how far it has come, and what the kernel has rejected in it.
-struct Call<'c, S> {
-    offload: &'c Offload<S>,
+struct Call<'c> {
+    offload: &'c OffloadState,
     socket: BorrowedSocket<'c>,
     progress: Progress<'c>,
     limits: Limits,
     flags: SendFlags,
 }
 
-impl<'c, S: AsSocket> Call<'c, S> {
-    fn begin(offload: &'c Offload<S>, most: usize) -> io::Result<Self> {
-        let progress = Progress::begin(sys::borrow(&offload.socket), Direction::Send, most)?;
-        Ok(Self::new(offload, progress))
+impl<'c> Call<'c> {
+    fn begin(sender: &OffloadRef<'c>, most: usize) -> io::Result<Self> {
+        let progress = Progress::begin(sender.socket, Direction::Send, most)?;
+        Ok(Self::new(sender, progress))
     }
 
-    fn new(offload: &'c Offload<S>, progress: Progress<'c>) -> Self {
-        let socket = sys::borrow(&offload.socket);
+    fn new(sender: &OffloadRef<'c>, progress: Progress<'c>) -> Self {
+        let OffloadRef { state: offload, socket, .. } = *sender;
         // A GSO batch has one time of sending, and each datagram is to have its own.
-        let gso = offload.health.permits() && !ancillary::reports_send_times(socket);
+        let gso = sender.permits_gso() && !ancillary::reports_send_times(socket);
         let limits = match gso {
             true => Limits { max_segments: offload.max_segments, ..Limits::NONE },
             false => Limits::NO_GSO,
@@ -204,7 +205,9 @@ impl<'c, S: AsSocket> Call<'c, S> {
         let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
         let theirs = datagrams == 0 && errno == error.raw_os_error();
         match sys::segmentation_rejected(error) {
-            Some(rejection) if datagrams > 0 => self.note_rejection(rejection, wired, at),
+            Some(rejection) if datagrams > 0 => {
+                self.note_rejection(rejection, error, wired, at);
+            }
             None if reported_once && !theirs => {
                 deferred_error::defer(self.socket, Direction::Send, error);
             }
@@ -213,11 +216,21 @@ impl<'c, S: AsSocket> Call<'c, S> {
         result
     }
 
-    fn note_rejection(&mut self, rejection: Rejection, wired: &WiredBatches<'_>, at: usize) {
+    fn note_rejection(
+        &mut self,
+        rejection: Rejection,
+        error: &io::Error,
+        wired: &WiredBatches<'_>,
+        at: usize,
+    ) {
+        let segment = wired.batch(at).segment;
         self.offload.counters.rejected(rejection);
         match rejection {
             Rejection::Unsupported => {
-                if self.offload.health.reject(dest(wired, at)) == Scope::Socket {
+                let scope = self.offload.health.reject(dest(wired, at));
+                let off_for = if scope == Scope::Socket { "socket" } else { "destination" };
+                events::gso_rejected(error, segment, Some(off_for));
+                if scope == Scope::Socket {
                     self.offload.counters.socket_rejected();
                     self.limits = Limits::NO_GSO;
                 }
@@ -225,7 +238,8 @@ impl<'c, S: AsSocket> Call<'c, S> {
             // One flow's segments may be too long for its route, and others' not. What it costs to
             // find out is paid once a call.
             Rejection::Size => {
-                self.limits.rejected_len = self.limits.rejected_len.min(wired.batch(at).segment);
+                events::gso_rejected(error, segment, None);
+                self.limits.rejected_len = self.limits.rejected_len.min(segment);
             }
         }
     }

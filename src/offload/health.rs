@@ -9,11 +9,13 @@ use std::time::Instant;
 use super::environment::Switch;
 use super::release::Release;
 use super::routes::{Routes, Scope};
+use crate::events;
 
 /// Whether an [`Offload`](crate::Offload) sends with GSO, and if not, why.
 ///
 /// ```
-/// use mmsg::{GsoStatus, Offload};
+/// use mmsg::offload::GsoStatus;
+/// use mmsg::Offload;
 /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
 /// match socket.gso_status() {
 ///     GsoStatus::On => {}
@@ -114,6 +116,9 @@ impl Health {
         routes.clear();
         self.any.store(false, Ordering::Relaxed);
         self.status.store(status as u8, Ordering::Relaxed);
+        if wanted && status != GsoStatus::On {
+            events::gso_off(&status);
+        }
         status
     }
 

@@ -7,29 +7,17 @@ mod health;
 mod partial;
 mod release;
 mod routes;
+mod state;
 
-use std::io::{self, IoSliceMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
 
 pub use counters::Counters;
 pub use health::GsoStatus;
+pub use state::{OffloadRef, OffloadState};
 
-use crate::ancillary::{self, Ancillary};
-use crate::engine::pool;
-use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::{Message, Received};
-use crate::recv::msg::RecvMsg;
-use crate::send::msg::SendMsg;
-use crate::send::queue::SendQueue;
-use crate::socket::BatchSocket;
-use crate::sys::{self, AsSocket, MAX_SEGMENTS, RecvFlags, SendFlags, numbers};
-use counters::{ReceivedTotals, Running};
-use environment::Switch;
-use health::Health;
-use partial::PartialSends;
-
-/// The longest UDP payload (RFC 768), and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
+use self::state::MAX_PAYLOAD;
+use crate::socket::{BatchSocket, forward};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
 
 /// A socket that sends with GSO and receives with GRO.
 ///
@@ -39,7 +27,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// destinations and single datagrams.
 ///
 /// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`,
-/// Linux 5.0). [`RecvBatch`]'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
+/// Linux 5.0). [`RecvBatch`](crate::RecvBatch)'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
 /// its segments.
 ///
 /// The outcome equals that of sending each message by itself: counts are of messages, the order stays,
@@ -78,9 +66,9 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
 /// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::Fragmentation::Probe) or
-/// [`Never`](crate::Fragmentation::Never) all leave with the bit, with
-/// [`Allow`](crate::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
+/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
+/// [`Never`](crate::options::Fragmentation::Never) all leave with the bit, with
+/// [`Allow`](crate::options::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///
@@ -100,7 +88,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 ///
 /// # Options that change what GSO sends
 ///
-/// - While [`SEND_TIMESTAMP`](Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
+/// - While [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
 ///   the kernel reports one time and one number for a whole GSO batch. If the option was set by other
 ///   means than this crate, call [`set_gso`](Self::set_gso) afterwards, which checks again.
 /// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later:
@@ -109,8 +97,8 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// # Memory
 ///
 /// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP
-/// payload, as [`RecvBatch::for_gro`] has. With a smaller buffer the receive fails with `InvalidInput`
-/// before anything is received, unless it is a [`PEEK`](RecvFlags::PEEK). The buffers are address
+/// payload, as [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
+/// before anything is received, unless it is a [`PEEK`](crate::RecvFlags::PEEK). The buffers are address
 /// space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
 /// coalesced message fills only one) or turn GRO off.
 ///
@@ -119,15 +107,11 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
 /// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere it works like the plain
 /// socket, and counts.
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
-    health: Health,
-    max_segments: usize,
-    gro: AtomicBool,
-    longest_datagram: usize,
-    counters: Running,
-    partial: PartialSends,
+    state: OffloadState,
 }
 
 impl<S: AsSocket> Offload<S> {
@@ -141,30 +125,10 @@ impl<S: AsSocket> Offload<S> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
-    #[must_use]
-    pub fn gso(&self) -> bool {
-        self.gso_status() == GsoStatus::On
-    }
-
-    /// Whether sends are segmented by the kernel, or why not.
-    #[must_use]
-    pub fn gso_status(&self) -> GsoStatus {
-        self.health.status()
-    }
-
-    /// Whether coalesced messages may be received.
-    #[must_use]
-    pub fn gro(&self) -> bool {
-        self.gro.load(Ordering::Relaxed)
-    }
-
     /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
     /// says why not. Forgets which destinations rejected GSO batches.
     pub fn set_gso(&self, on: bool) -> bool {
-        let socket = sys::borrow(&self.socket);
-        ancillary::look_for_send_times(socket);
-        self.health.set(on, || sys::has_segmentation(socket)) == GsoStatus::On
+        self.lend().set_gso(on)
     }
 
     /// Turns GRO on or off, at any time, and returns whether it is on. It does not turn on if the
@@ -179,42 +143,50 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        let on = on && Switch::gro() != Switch::Off;
-        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
-        self.gro.store(on, Ordering::Relaxed);
-        Ok(on)
+        self.lend().set_gro(on)
     }
 
-    fn enable_gro(&self) -> io::Result<bool> {
-        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
-    }
-
-    /// Turns GRO off, if that joins nothing. Gives whether it is on.
-    fn disable_gro(&self) -> io::Result<bool> {
-        let socket = sys::borrow(&self.socket);
-        let was_on = self.socket_has_gro();
-        if was_on && sys::has_arrivals(socket) {
-            return Ok(true);
-        }
-        let _ = Ancillary::GRO.disable(&self.socket)?;
-        // A coalesced message may have come in between.
-        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
-    }
-
-    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
-    fn socket_has_gro(&self) -> bool {
-        match sys::option(sys::borrow(&self.socket), numbers::RECV_GRO) {
-            Ok(value) => value != 0,
-            Err(_) => self.gro(),
-        }
+    /// The socket and its state, borrowed: a [`BatchSocket`] for any `S`.
+    ///
+    /// For a call that does not wait, on an `Offload` of tokio's sockets, within their `try_io`.
+    #[must_use]
+    pub fn lend(&self) -> OffloadRef<'_> {
+        self.state.on_own(sys::borrow(&self.socket))
     }
 }
 
 impl<S> Offload<S> {
+    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.state.gso()
+    }
+
+    /// Whether sends are segmented by the kernel, or why not.
+    #[must_use]
+    pub fn gso_status(&self) -> GsoStatus {
+        self.state.gso_status()
+    }
+
+    /// Whether coalesced messages may be received.
+    #[must_use]
+    pub fn gro(&self) -> bool {
+        self.state.gro()
+    }
+
+    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
+    /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
+    ///
+    /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        self.state.max_segments()
+    }
+
     /// What has been sent and received so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters.snapshot()
+        self.state.counters()
     }
 
     /// The socket, for its options or to wait for readiness. It cannot be exchanged for another one,
@@ -236,6 +208,18 @@ impl<S> Offload<S> {
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
+    }
+}
+
+impl OffloadState {
+    /// Turns on GSO and GRO, as far as the kernel has them for this socket. [`Offload::builder`] and
+    /// [`build_state`](OffloadBuilder::build_state) choose among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Offload::new`].
+    pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
+        Offload::<()>::builder().build_state(socket)
     }
 }
 
@@ -261,6 +245,13 @@ impl Offload<()> {
 }
 
 /// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = mmsg::Offload::builder().gso(false).gro(false).build(socket)?;
+/// assert!(!socket.gso() && !socket.gro());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "`build` makes an Offload of a socket"]
 pub struct OffloadBuilder {
@@ -282,7 +273,8 @@ impl OffloadBuilder {
     /// For a kernel that is known to have the mending commits: distributions add them to older releases.
     ///
     /// ```
-    /// use mmsg::{GsoStatus, Offload};
+    /// use mmsg::offload::GsoStatus;
+    /// use mmsg::Offload;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let socket = Offload::builder().force_gso(true).build(socket)?;
     /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);
@@ -293,7 +285,7 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets how many messages form a GSO batch at most, 1 to 64, which is the default.
+    /// Sets how many messages form a GSO batch at most, 1 to 64 (Windows: 512), which is the default.
     ///
     /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
     /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
@@ -347,145 +339,30 @@ impl OffloadBuilder {
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
     pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
-        if let Some((option, value)) = sys::conflicting_option(sys::borrow(&socket)) {
+        let state = self.build_state(&socket)?;
+        Ok(Offload { socket, state })
+    }
+
+    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
+    /// lend the socket for each call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build).
+    pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
+        let socket = sys::borrow(socket);
+        if let Some((option, value)) = sys::conflicting_option(socket) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let offload = Offload {
-            socket,
-            health: Health::new(self.force_gso),
-            max_segments: self.max_segments,
-            gro: AtomicBool::new(false),
-            longest_datagram: self.longest_datagram,
-            counters: Running::default(),
-            partial: PartialSends::default(),
-        };
-        offload.set_gso(self.gso);
-        offload.set_gro(self.gro)?;
-        Ok(offload)
+        let state =
+            OffloadState::off(socket, self.force_gso, self.max_segments, self.longest_datagram);
+        let lent = state.on_own(socket);
+        lent.set_gso(self.gso);
+        lent.set_gro(self.gro)?;
+        Ok(state)
     }
 }
 
-impl<S: AsSocket> BatchSocket for Offload<S> {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_batch_with(msgs, RecvFlags::NONE)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_batch_with(msgs, SendFlags::NONE)
-    }
-
-    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs, flags))
-    }
-
-    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
-        let socket = sys::borrow(&self.socket);
-        let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_on(socket, msgs, flags);
-            (result, arena.calls())
-        });
-        let count = result.as_ref().map_or(0, |count| *count);
-        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
-        self.count_received(flags, received, calls);
-        result
-    }
-
-    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.recv_into_with(batch, RecvFlags::NONE)
-    }
-
-    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.clear();
-        self.check_capacity(flags, || Some(batch.slot_len()))?;
-        let result = batch.recv_on(sys::borrow(&self.socket), flags);
-        self.count_received(flags, batch.received(), batch.calls());
-        result
-    }
-
-    fn recv_slices_dyn(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
-        let socket = sys::borrow(&self.socket);
-        let mut totals = ReceivedTotals::default();
-        let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
-                // A later receive counts what a peek shows.
-                if !flags.contains(RecvFlags::PEEK) {
-                    totals.add(message.received(), message.len());
-                }
-                each(i, message);
-            });
-            (result, arena.calls())
-        });
-        self.note_received(totals, calls);
-        result
-    }
-
-    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| self.send_from(arena, msgs))
-    }
-
-    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| self.send_queue(arena, queue))
-    }
-}
-
-impl<S: AsSocket> Offload<S> {
-    /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
-    /// and is allowed.
-    fn check_capacity(
-        &self,
-        flags: RecvFlags,
-        smallest: impl FnOnce() -> Option<usize>,
-    ) -> io::Result<()> {
-        if flags.contains(RecvFlags::PEEK) {
-            return Ok(());
-        }
-        match smallest() {
-            // Another descriptor of the socket may have turned it on: only the socket knows.
-            Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
-                let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
-                );
-                Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<S: AsSocket> Offload<S> {
-    fn count_received(
-        &self,
-        flags: RecvFlags,
-        received: impl Iterator<Item = (Received, usize)>,
-        calls: usize,
-    ) {
-        // A later receive counts what a peek shows.
-        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        let mut totals = ReceivedTotals::default();
-        received.take(most).for_each(|(received, len)| totals.add(received, len));
-        self.note_received(totals, calls);
-    }
-
-    fn note_received(&self, totals: ReceivedTotals, calls: usize) {
-        self.counters.received(totals, calls);
-        if totals.longest > self.longest_datagram && self.gro() {
-            self.distrust_gro();
-        }
-    }
-
-    /// Turns GRO off, though messages that are queued lose their boundaries: they have none that are right.
-    #[cold]
-    fn distrust_gro(&self) {
-        self.gro.store(false, Ordering::Relaxed);
-        // Best effort: what fails here is left as it was.
-        let _ = Ancillary::GRO.disable(&self.socket);
-    }
-}
+sys::lend_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
+forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.lend());

@@ -100,9 +100,11 @@ impl PartialSends {
     ) -> [u64; 2] {
         // Without a destination it goes where the socket is connected to by then.
         let peer = if message.name.is_empty() { sys::peer(socket) } else { None };
+        // Several sockets may be lent to one state.
+        let cookie = sys::socket_cookie(socket);
         self.keys.each_ref().map(|key| {
             let mut hasher = key.build_hasher();
-            (segment, &peer, message.name, message.control).hash(&mut hasher);
+            (cookie, segment, &peer, message.name, message.control).hash(&mut hasher);
             // Bytes alone: how they lie in buffers is to make no difference.
             message.payload.clone().for_each(|buffer| hasher.write(buffer));
             hasher.finish()

@@ -4,6 +4,7 @@ use std::io;
 
 use socket2::SockRef;
 
+use crate::events;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
@@ -15,7 +16,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let wanted = 4 << 20;
-/// let size = mmsg::set_recv_buffer(&socket, wanted)?;
+/// let size = mmsg::options::set_recv_buffer(&socket, wanted)?;
 /// if size < wanted {
 ///     eprintln!("the receive buffer has {size} bytes: raise net.core.rmem_max");
 /// }
@@ -36,6 +37,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 #[doc(alias = "SO_RCVBUFFORCE")]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
+        name: "receive",
         forced: numbers::RECV_BUFFER_FORCED,
         set: |socket, bytes| SockRef::from(&socket).set_recv_buffer_size(bytes),
         get: |socket| SockRef::from(&socket).recv_buffer_size(),
@@ -48,7 +50,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// let size = mmsg::set_send_buffer(&socket, 1 << 20)?;
+/// let size = mmsg::options::set_send_buffer(&socket, 1 << 20)?;
 /// println!("{size} bytes may wait to be sent");
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -68,6 +70,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 #[doc(alias = "SO_SNDBUFFORCE")]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
+        name: "send",
         forced: numbers::SEND_BUFFER_FORCED,
         set: |socket, bytes| SockRef::from(&socket).set_send_buffer_size(bytes),
         get: |socket| SockRef::from(&socket).send_buffer_size(),
@@ -77,6 +80,7 @@ pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 
 /// One of the two buffers.
 struct Buffer {
+    name: &'static str,
     /// The option that goes beyond the system's limit.
     forced: Option<OptionName>,
     set: fn(BorrowedSocket<'_>, usize) -> io::Result<()>,
@@ -91,7 +95,11 @@ impl Buffer {
         if forced.is_err() {
             largest(bytes, |bytes| (self.set)(socket, bytes))?;
         }
-        Ok((self.get)(socket)? / numbers::BUFFER_FACTOR)
+        let in_force = (self.get)(socket)? / numbers::BUFFER_FACTOR;
+        if in_force < bytes {
+            events::small_buffer(self.name, bytes, in_force);
+        }
+        Ok(in_force)
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Instant;
 /// received datagram show with the next one.
 ///
 /// ```
-/// use mmsg::{Ancillary, BatchSocket, Drops, RecvBatch};
+/// use mmsg::options::Drops;
+/// use mmsg::{Ancillary, BatchSocket, RecvBatch};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # socket.send_to(b"hello", socket.local_addr()?)?;
 /// Ancillary::DROPPED.enable(&socket)?;

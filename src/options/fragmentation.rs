@@ -15,10 +15,10 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// | `Probe` | set | sent as it is | `EMSGSIZE` |
 ///
 /// IPv6 has no such bit, since routers never fragment it; the other columns hold. [`path_mtu`] is the MTU
-/// known here; [`Event::TooBig`](crate::Event::TooBig) reports a new one.
+/// known here; [`Event::TooBig`](crate::error_queue::Event::TooBig) reports a new one.
 ///
 /// ```
-/// use mmsg::Fragmentation;
+/// use mmsg::options::Fragmentation;
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// // As QUIC needs it (RFC 9000, section 14).
 /// let may_fragment = Fragmentation::Probe.set(&socket).is_err();
@@ -32,7 +32,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings.
 ///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
 ///   `Allow`. An IPv4 destination of a dual-stack socket may stay as it was.
-/// - Windows: not yet.
+/// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
 #[doc(alias = "IP_MTU_DISCOVER")]
 #[doc(alias = "IPV6_MTU_DISCOVER")]
 #[doc(alias = "IP_DONTFRAG")]
@@ -112,12 +112,12 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 ///
 /// It is the link's MTU until a router reports a smaller one, which counts for some minutes. With
 /// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an
-/// unconnected socket, read [`Event::TooBig`](crate::Event::TooBig) from the error queue.
+/// unconnected socket, read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// socket.connect(socket.local_addr()?)?;
-/// if let Ok(mtu) = mmsg::path_mtu(&socket) {
+/// if let Ok(mtu) = mmsg::options::path_mtu(&socket) {
 ///     println!("up to {} bytes leave unfragmented", mtu - 28);
 /// }
 /// # Ok::<(), std::io::Error>(())

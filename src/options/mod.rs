@@ -1,4 +1,13 @@
-//! Socket options that std and socket2 lack, typed.
+//! Socket options that std and socket2 lack, for every socket that this crate works on.
+//!
+//! - [`Fragmentation`], [`path_mtu`]: what happens to datagrams longer than an MTU on their path
+//! - [`set_recv_buffer`], [`set_send_buffer`], [`Drops`]: buffers as large as the system accepts, and what is
+//!   dropped all the same
+//! - [`set_max_pacing_rate`]: the pace at which datagrams leave
+//! - [`set_local_port_range`], [`set_bind_without_port`]: which port the system chooses, and when
+//!
+//! The [guide](crate::guide::real_networks) says which to set. Options for metadata are
+//! [`Ancillary`](crate::Ancillary)'s.
 
 mod buffers;
 mod drops;

@@ -9,11 +9,11 @@ use crate::sys::{self, AsSocket};
 /// (`SO_MAX_PACING_RATE`, Linux 3.13).
 ///
 /// The fq queueing discipline of the device spaces the socket's datagrams; without fq, UDP is not paced. A GSO
-/// batch leaves as one burst: see [`OffloadBuilder::max_segments`](crate::OffloadBuilder::max_segments).
+/// batch leaves as one burst: see [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments).
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// if let Err(error) = mmsg::set_max_pacing_rate(&socket, Some(12_500_000)) {
+/// if let Err(error) = mmsg::options::set_max_pacing_rate(&socket, Some(12_500_000)) {
 ///     eprintln!("not paced: {error}"); // 100 Mbit/s.
 /// }
 /// # Ok::<(), std::io::Error>(())

@@ -15,7 +15,7 @@ use crate::sys::{self, AsSocket};
 /// ```
 /// use socket2::{Domain, Socket, Type};
 /// let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-/// if mmsg::set_local_port_range(&socket, 40_000..=40_999).is_err() {
+/// if mmsg::options::set_local_port_range(&socket, 40_000..=40_999).is_err() {
 ///     eprintln!("any free port will do");
 /// }
 /// # Ok::<(), std::io::Error>(())
@@ -39,7 +39,7 @@ pub fn set_local_port_range(socket: &impl AsSocket, ports: RangeInclusive<u16>) 
 /// ```
 /// use socket2::{Domain, Socket, Type};
 /// let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-/// if mmsg::set_bind_without_port(&socket, true).is_err() {
+/// if mmsg::options::set_bind_without_port(&socket, true).is_err() {
 ///     eprintln!("every bind takes a port");
 /// }
 /// # Ok::<(), std::io::Error>(())

@@ -50,6 +50,7 @@ use crate::sys::{
 /// socket.recv_into(&mut batch).unwrap();
 /// println!("{first:?}");
 /// ```
+#[doc(alias("mmsghdr", "recvmmsg"))]
 #[derive(Debug)]
 pub struct RecvBatch {
     slots: Slots,
@@ -97,6 +98,7 @@ impl RecvBatch {
     /// # Panics
     ///
     /// As [`new`](Self::new).
+    #[doc(alias = "UDP_GRO")]
     #[must_use]
     pub fn for_gro(slots: usize) -> Self {
         Self::new(slots, 65_535)
@@ -131,9 +133,12 @@ impl RecvBatch {
         self.count
     }
 
-    /// Messages of the last receive; a coalesced message counts once.
+    /// Messages of the last receive: what it returned, and as many as [`messages`](Self::messages)
+    /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
+    /// segments.
     #[must_use]
-    pub fn len(&self) -> usize {
+    #[doc(alias = "len")]
+    pub fn message_count(&self) -> usize {
         self.len
     }
 
@@ -162,6 +167,17 @@ impl RecvBatch {
     }
 
     /// The messages of the last receive, whose bytes may be changed in place.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// batch.messages_mut().for_each(|mut message| message.data_mut().make_ascii_uppercase());
+    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"HELLO"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn messages_mut(&mut self) -> MessagesMut<'_> {
         let slots = self.slots.iter_mut(self.len).zip(&self.metas);
@@ -170,13 +186,29 @@ impl RecvBatch {
 
     /// Datagrams of the last receive: as many as [`iter`](Self::iter) yields. Each segment of a coalesced
     /// message counts.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+    /// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = receiver.local_addr()?;
+    /// # let sender = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let receiver = Offload::new(receiver)?;
+    /// # sender.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+    /// let mut batch = RecvBatch::for_gro(16);
+    /// let messages = receiver.recv_into(&mut batch)?;
+    /// assert_eq!(batch.message_count(), messages);
+    /// assert_eq!(batch.datagram_count(), batch.iter().count());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
         if self.singles { self.len } else { self.messages().map(|m| m.datagrams().len()).sum() }
     }
 
-    /// Whether any message of the last receive is [`truncated`](Message::truncated).
+    /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were
+    /// lost: the slots are too short.
     #[must_use]
+    #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
         !self.singles && self.messages().any(|message| message.truncated())
     }
@@ -184,7 +216,7 @@ impl RecvBatch {
     /// The datagrams of the last receive, in the order in which they were received.
     ///
     /// Every loss shows: a [`truncated`](Datagram::truncated) datagram, possibly empty, stands where
-    /// bytes are missing (see [`Datagrams`](crate::Datagrams)).
+    /// bytes are missing (see [`Datagrams`](crate::iter::Datagrams)).
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
@@ -226,6 +258,7 @@ impl RecvBatch {
     /// process's limit of descriptors for a moment. The kernel drops descriptors beyond the limit, and
     /// the message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
     /// are always closed.
+    #[doc(alias = "SCM_RIGHTS")]
     pub fn accept_fds(&mut self, on: bool) {
         self.slots.accept_fds(on);
     }
@@ -236,7 +269,8 @@ impl RecvBatch {
     ///
     /// ```
     /// # #[cfg(unix)] {
-    /// use mmsg::{BatchSocket, ControlBuf, RecvBatch, SendMsg};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{BatchSocket, RecvBatch, SendMsg};
     /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
     ///
     /// let (near, far) = UnixDatagram::pair()?;
@@ -248,7 +282,7 @@ impl RecvBatch {
     /// let mut batch = RecvBatch::new(8, 1500);
     /// batch.accept_fds(true);
     /// far.recv_into(&mut batch)?;
-    /// for i in 0..batch.len() {
+    /// for i in 0..batch.message_count() {
     ///     let files: Vec<_> = batch.take_fds(i).map(std::fs::File::from).collect();
     ///     # assert_eq!(files.len(), 1);
     /// }
@@ -362,8 +396,7 @@ impl RecvBatch {
         const NO_SOURCE: UnixAddrBuf = UnixAddrBuf::new();
         // Where the payload is that was received into each slot.
         let mut payload_of: [usize; N] = array::from_fn(|slot| slot);
-        for i in 0..count {
-            let (slot, (mut result, meta)) = known[i];
+        for (i, (slot, (mut result, meta))) in known.into_iter().take(count).enumerate() {
             match slot {
                 Some(slot) => {
                     let at = payload_of[slot];
@@ -428,6 +461,17 @@ impl<'a> IntoIterator for &'a mut RecvBatch {
 }
 
 /// Iterates over the messages in a [`RecvBatch`].
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let bytes: usize = batch.messages().map(|message| message.len()).sum();
+/// assert_eq!(bytes, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     batch: &'a RecvBatch,
@@ -454,6 +498,17 @@ impl ExactSizeIterator for Messages<'_> {}
 impl FusedIterator for Messages<'_> {}
 
 /// Iterates over the datagrams in a [`RecvBatch`], one segment of a coalesced message at a time.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let whole = batch.iter().filter(|d| !d.truncated()).count();
+/// assert_eq!(whole, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Iter<'a> {
     batch: &'a RecvBatch,
@@ -501,6 +556,16 @@ impl fmt::Debug for Iter<'_> {
 }
 
 /// Iterates over the messages in a [`RecvBatch`], whose bytes may be changed in place.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// batch.messages_mut().for_each(|mut message| message.data_mut().fill(0));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct MessagesMut<'a> {
     slots: Zip<SlotIterMut<'a>, slice::Iter<'a, RecvMeta>>,
     filled: bool,
@@ -532,6 +597,16 @@ impl fmt::Debug for MessagesMut<'_> {
 }
 
 /// Iterates over the datagrams in a [`RecvBatch`], whose bytes may be changed in place.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// batch.iter_mut().for_each(|mut d| d.data_mut().fill(0));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct IterMut<'a> {
     messages: MessagesMut<'a>,

@@ -3,10 +3,10 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
-use crate::ancillary::{ControlMessages, RecvMeta, SendMeta};
+use crate::ancillary::{RecvMeta, SendMeta};
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, RecvResult, Row, UnixAddr};
+use crate::sys::{ControlMessages, RawAddrRef, RecvResult, Row, UnixAddr};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +153,18 @@ pub(crate) fn reply<'d>(
 ///
 /// [`RecvBatch::messages`](crate::RecvBatch::messages) yields them, and
 /// [`recv_slices`](crate::BatchSocketExt::recv_slices) gives one for each buffer that it fills.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for message in batch.messages() {
+///     println!("{} datagrams from {:?}", message.datagrams().count(), message.addr());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
@@ -278,6 +290,18 @@ impl<'a> Message<'a> {
 }
 
 /// One received datagram: its payload, source and metadata.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for datagram in batch.iter() {
+///     println!("{:?} from {:?}", datagram.data(), datagram.addr());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Datagram<'a> {
     parts: Parts<'a>,
@@ -390,6 +414,8 @@ impl<'a> Datagram<'a> {
     /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
     /// 0, which means that the sender expects no reply (RFC 768).
     ///
+    /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and [`RecvMeta::reply`].
+    ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -422,6 +448,17 @@ impl<'a> Datagram<'a> {
 /// [`truncated`](Datagram::truncated) even if that rest is empty. A message whose segment size was
 /// lost yields one empty truncated datagram, since its datagram boundaries are unknown; the message
 /// itself has the bytes.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let message = batch.message(0).expect("one came");
+/// assert_eq!(message.datagrams().map(|d| d.len()).sum::<usize>(), message.len());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Datagrams<'a> {
     /// The bytes not yielded yet.

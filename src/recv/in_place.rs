@@ -14,6 +14,19 @@ use crate::sys::RawAddrRef;
 /// A message in a [`RecvBatch`](crate::RecvBatch), whose bytes may be changed in place.
 ///
 /// [`as_message`](Self::as_message) has the rest of what there is to know of it.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for mut message in batch.messages_mut() {
+///     message.data_mut().reverse();
+/// }
+/// assert!(batch.iter().all(|d| d.data() == b"olleh"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct MessageMut<'a> {
     data: &'a mut [u8],
@@ -76,7 +89,7 @@ impl<'a> MessageMut<'a> {
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see
-    /// [`Datagrams`](crate::Datagrams)).
+    /// [`Datagrams`](crate::iter::Datagrams)).
     #[must_use]
     pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
         DatagramsMut::new(self.data, self.source, &self.received, self.meta)
@@ -92,6 +105,19 @@ impl<'a> MessageMut<'a> {
 ///
 /// [`RecvBatch::iter_mut`](crate::RecvBatch::iter_mut) yields them.
 /// [`into_datagram`](Self::into_datagram) makes one that can be sent on from where it is.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for mut datagram in batch.iter_mut() {
+///     datagram.data_mut().make_ascii_uppercase();
+/// }
+/// assert!(batch.iter().all(|d| d.data() == b"HELLO"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DatagramMut<'a> {
     data: &'a mut [u8],
@@ -182,8 +208,20 @@ impl<'a> DatagramMut<'a> {
 
 /// Iterates over the datagrams of one message, whose bytes may be changed in place.
 ///
-/// Like [`Datagrams`](crate::Datagrams) it yields a [`truncated`](DatagramMut::truncated) datagram where
+/// Like [`Datagrams`](crate::iter::Datagrams) it yields a [`truncated`](DatagramMut::truncated) datagram where
 /// bytes are missing.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for mut message in batch.messages_mut() {
+///     message.datagrams_mut().for_each(|mut d| d.data_mut().fill(0));
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DatagramsMut<'a> {
     /// The bytes not yielded yet.

@@ -5,14 +5,14 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::{ptr, slice};
 
-use crate::ancillary::{ControlBuf, ControlMessages, ControlSpace, RecvMeta};
+use crate::ancillary::{ControlBuf, ControlSpace, RecvMeta};
 use crate::recv::datagram::{self, Datagrams, Message, Meta, Received};
 use crate::recv::in_place::{self, DatagramMut};
 use crate::recv::scattered::{self, Parts, Slices};
 use crate::send::msg::SendMsg;
 use crate::sys::{
-    AddrSpace, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders, RecvResult, Row,
-    UnixAddr, UnixAddrBuf,
+    AddrSpace, ControlMessages, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders,
+    RecvResult, Row, UnixAddr, UnixAddrBuf,
 };
 
 /// A buffer for one message, and after a receive the message in it.
@@ -57,6 +57,7 @@ use crate::sys::{
 /// println!("{}", buffer[0]);
 /// println!("{}", msg.len());
 /// ```
+#[doc(alias("msghdr", "mmsghdr", "recvmsg"))]
 pub struct RecvMsg<'a> {
     space: RecvSpace<'a>,
     source: RawAddr,
@@ -114,6 +115,7 @@ impl<'a> RecvMsg<'a> {
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
+    #[doc(alias("iovec", "readv"))]
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
@@ -140,13 +142,14 @@ impl<'a> RecvMsg<'a> {
     /// a receive closes them.
     ///
     /// A receive that fills this message closes the descriptors still in `fds`, then adds the new
-    /// ones. [`CONTROL_SPACE`](crate::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
+    /// ones. [`CONTROL_SPACE`](crate::control::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
     /// the kernel closes any more, and the message is
     /// [`control_truncated`](Self::control_truncated). Descriptors of `SCM_PIDFD` are always closed.
     ///
     /// ```
     /// # #[cfg(unix)] {
-    /// use mmsg::{BatchSocket, ControlBuf, RecvMsg, SendMsg};
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{BatchSocket, RecvMsg, SendMsg};
     /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
     ///
     /// let (near, far) = UnixDatagram::pair()?;
@@ -162,6 +165,7 @@ impl<'a> RecvMsg<'a> {
     /// # }
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[doc(alias = "SCM_RIGHTS")]
     #[must_use]
     pub fn with_fds(self, fds: &'a mut Vec<OwnedSocket>) -> Self {
         fds.clear();
@@ -294,6 +298,7 @@ impl<'a> RecvMsg<'a> {
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
     /// came from an Internet address and truncation of its control data lost the segment size.
+    #[doc(alias = "MSG_TRUNC")]
     #[must_use]
     #[inline]
     pub fn truncated(&self) -> bool {
@@ -301,6 +306,7 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// Whether control messages are missing.
+    #[doc(alias = "MSG_CTRUNC")]
     #[must_use]
     #[inline]
     pub fn control_truncated(&self) -> bool {

@@ -101,6 +101,17 @@ pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
 /// The payload of a received message or datagram, one slice a buffer.
 ///
 /// No slice is empty; an empty datagram has no slice.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let datagram = batch.iter().next().expect("one came");
+/// assert_eq!(datagram.slices().map(<[u8]>::len).sum::<usize>(), 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Slices<'a> {
     parts: Parts<'a>,

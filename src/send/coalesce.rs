@@ -9,9 +9,9 @@ use std::ptr;
 
 use super::msg::{Content, SendBuffers};
 use super::outgoing::Outgoing;
-use crate::ancillary::{ControlMessages, SendMeta};
+use crate::ancillary::SendMeta;
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, DestRef, MAX_SEGMENTS, RawAddrRef};
+use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS, RawAddrRef};
 
 /// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the
 /// UDP header (RFC 791, RFC 768).

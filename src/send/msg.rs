@@ -31,6 +31,7 @@ use crate::ancillary::{ControlBuf, SendMeta};
 /// };
 /// println!("{}", msg.len());
 /// ```
+#[doc(alias("msghdr", "mmsghdr", "sendmsg"))]
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
     pub(super) dest: Option<SocketAddr>,
@@ -91,6 +92,7 @@ impl<'a> SendMsg<'a> {
     ///
     /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more the send fails with the
     /// system's own error, `EMSGSIZE`.
+    #[doc(alias("iovec", "writev"))]
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {

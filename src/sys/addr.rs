@@ -71,6 +71,19 @@ pub(crate) struct RawAddrRef<'a> {
 ///
 /// A [`RecvMsg`](crate::RecvMsg) has space for Internet addresses only: lend it this memory by
 /// [`with_unix_addr`](crate::RecvMsg::with_unix_addr). A [`RecvBatch`](crate::RecvBatch) has its own.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use mmsg::{BatchSocket, RecvMsg, UnixAddrBuf};
+/// let (a, b) = std::os::unix::net::UnixDatagram::pair()?;
+/// a.send(b"hello")?;
+/// let (mut buffer, mut source) = ([0; 16], UnixAddrBuf::new());
+/// let mut msgs = [RecvMsg::new(&mut buffer).with_unix_addr(&mut source)];
+/// b.recv_batch(&mut msgs)?;
+/// println!("{:?} from {:?}", msgs[0].data(), msgs[0].unix_addr());
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[doc(alias = "sockaddr_un")]
 #[derive(Clone)]
 pub struct UnixAddrBuf(RawName<UNIX_NAME_LEN>);

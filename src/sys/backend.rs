@@ -10,6 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// starts with the faster one that the platform has. It changes to [`Msg`](Self::Msg) for good if the
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
 /// rejected a datagram).
+///
+/// ```
+/// use mmsg::{Backend, MmsgBuf, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// // A call for each message, whatever the process's backend is.
+/// let mut arena = MmsgBuf::with_backend(Backend::Msg);
+/// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"hello")])?, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[doc(alias("recvmmsg", "sendmmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {

@@ -20,18 +20,21 @@ impl RecvFlags {
     /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
     ///
     /// A peek fills at most one message, since each further one would show the same datagram.
+    #[doc(alias = "MSG_PEEK")]
     pub const PEEK: Self = Self(1);
 
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
     /// Windows has no such flag: there the crate makes an overlapped call and cancels it.
+    #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1 << 1);
 
     /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
     /// [`RecvMsg::full_len`](crate::RecvMsg::full_len).
     ///
     /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
+    #[doc(alias = "MSG_TRUNC")]
     pub const FULL_LEN: Self = Self(1 << 2);
 
     /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.

@@ -4,6 +4,8 @@
 //!
 //! - `AsSocket`, `BorrowedSocket`, `OwnedSocket`, `borrow`: the standard library's trait and
 //!   types of a borrowed and an owned socket; on Unix those of any descriptor.
+//! - The macros `for_datagram_sockets`, over the types of sockets that there are, and `lend_socket`, which
+//!   implements `AsSocket`.
 //! - [`SendStorage`]: memory for the headers of a send of up to [`MAX_BATCH`] messages, which grows
 //!   by `reserve` and shrinks by `shrink_to`. Its `begin` lends a builder, [`SendHeaders`], that takes
 //!   bytes and knows no messages:
@@ -13,8 +15,8 @@
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
-//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` tells of each
-//!   message what the system reported, as bytes and plain values.
+//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
+//!   system reported of each message, as bytes and plain values.
 //! - Of both directions, each system call:
 //!   - takes messages in order and returns a [`CallResult`]: how many were transferred, and the error of
 //!     the message after them, if any;
@@ -35,10 +37,12 @@
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
+//! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
+//!   port.
 //! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
-//!   `sockaddr` out of bytes), `option` and `set_option`; `clock_time` of a clock by its number.
-//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`.
+//!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
+//!   by its number.
 //!
 //! What all targets share is, `headers` (the memory), `zeroed` and `addr` (addresses as bytes). They ask
 //! of a target's own folder:
@@ -53,6 +57,7 @@
 
 mod addr;
 mod backend;
+pub(crate) mod control_message;
 #[cfg(test)]
 pub(crate) mod fault;
 mod flags;
@@ -63,6 +68,7 @@ mod unix_addr;
 mod zeroed;
 
 pub use backend::Backend;
+pub use control_message::{ControlMessage, ControlMessages};
 pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;
@@ -87,12 +93,13 @@ pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
     Slots,
 };
+pub use self::native::AsSocket;
 pub(crate) use self::native::{
-    AsSocket, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow,
-    clock_time, conflicting_option, families, has_arrivals, has_error_queue, has_segmentation,
-    has_transmit_times, is_about_the_option, kernel_release, option, peer, peer_is_v4, raw,
-    rejects_tos, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
-    set_transmit_clock, socket_cookie,
+    BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
+    conflicting_option, families, for_datagram_sockets, has_arrivals, has_error_queue,
+    has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
+    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, set_option,
+    set_option_bytes, set_transmit_clock, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -112,6 +119,31 @@ mod no_epoll {
     pub(crate) fn is_shut_down(_: BorrowedSocket<'_>) -> bool {
         false
     }
+}
+
+#[cfg(not(linux_like))]
+pub(crate) use self::no_group::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+#[cfg(linux_like)]
+pub(crate) use self::unix::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+
+/// These systems spread datagrams over sockets in their own way, or not at all.
+#[cfg(not(linux_like))]
+mod no_group {
+    use std::io;
+
+    use super::{BorrowedSocket, Instruction};
+
+    pub(crate) fn spread_by(_: BorrowedSocket<'_>, _: &[Instruction]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn leave_port(_: BorrowedSocket<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn wait_for_deliveries() {}
+
+    pub(crate) fn keep_to_cpus(_: impl Fn(usize) -> bool) {}
 }
 
 use std::io;
@@ -151,6 +183,17 @@ impl DestRef<'_, '_> {
 pub(crate) struct Families {
     pub(crate) v4: bool,
     pub(crate) v6: bool,
+}
+
+/// An instruction of a classic BPF program: `struct sock_filter` (include/uapi/linux/filter.h).
+#[cfg_attr(not(linux_like), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    /// Instructions to skip if a condition holds, and if it does not.
+    pub(crate) if_true: u8,
+    pub(crate) if_false: u8,
+    pub(crate) k: u32,
 }
 
 /// Which way a call moves messages.

@@ -5,6 +5,15 @@ use std::path::Path;
 /// The address of a Unix socket: the source of a received datagram, or where one is sent to.
 ///
 /// It borrows: of a received datagram the memory that its source is in.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use mmsg::UnixAddr;
+/// use std::path::Path;
+/// let addr = UnixAddr::Path(Path::new("/run/metrics.sock"));
+/// assert_ne!(addr, UnixAddr::Unnamed);
+/// # }
+/// ```
 #[doc(alias = "sockaddr_un")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnixAddr<'a> {

@@ -9,7 +9,8 @@ use std::net::Ipv6Addr;
 use socket2::SockRef;
 
 use super::*;
-use crate::{ControlBuf, RecvFlags};
+use crate::RecvFlags;
+use crate::control::ControlBuf;
 
 /// A datagram as it came: payload, source, and the type of service it carried.
 type Came = (Vec<u8>, Option<SocketAddr>, Option<u8>);

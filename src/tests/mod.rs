@@ -14,6 +14,8 @@ mod queue;
 // These script multi-message calls, or model Linux.
 #[cfg(mmsg_calls)]
 mod backend;
+#[cfg(all(mmsg_calls, feature = "tracing"))]
+mod events;
 #[cfg(mmsg_calls)]
 mod fields;
 #[cfg(mmsg_calls)]
@@ -27,7 +29,7 @@ mod send;
 #[cfg(mmsg_calls)]
 mod tos;
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
@@ -162,10 +164,11 @@ impl Sending {
     }
 
     fn send(self, socket: &impl crate::sys::AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        let socket = &crate::sys::borrow(socket);
         match self {
             Self::Batch => socket.send_batch(msgs),
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
             }
             Self::Iter => socket.send_iter(msgs.iter().copied()),
@@ -195,13 +198,14 @@ enum Receiving {
     Batch,
     Dyn,
     Into,
+    Slices,
     /// As [`Sending::Arena`].
     Arena(Backend),
 }
 
 impl Receiving {
-    fn all(backend: Backend) -> [Self; 4] {
-        [Self::Batch, Self::Dyn, Self::Into, Self::Arena(backend)]
+    fn all(backend: Backend) -> [Self; 5] {
+        [Self::Batch, Self::Dyn, Self::Into, Self::Slices, Self::Arena(backend)]
     }
 
     /// As [`Sending::choose`].
@@ -212,17 +216,28 @@ impl Receiving {
 
     /// Receives once, with space for `capacity` messages, and gives their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
+        let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
             let mut batch = RecvBatch::new(capacity, size_of::<Number>());
             let result = socket.recv_into(&mut batch);
-            assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+            assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
             return result.map(|_| batch.iter().map(|datagram| number(datagram.data())).collect());
         }
         let mut memory = vec![Number::default(); capacity];
+        if self == Self::Slices {
+            let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            let mut numbers = Vec::new();
+            let result = socket.recv_slices(&mut buffers, |i, message| {
+                assert_eq!(i, numbers.len());
+                numbers.push(number(message.data()));
+            });
+            assert_eq!(numbers.len(), *result.as_ref().unwrap_or(&0));
+            return result.map(|_| numbers);
+        }
         let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
         let count = match self {
             Self::Dyn => {
-                let socket: &dyn BatchSocket = &socket;
+                let socket: &dyn BatchSocket = socket;
                 socket.recv_batch(&mut msgs)
             }
             Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),

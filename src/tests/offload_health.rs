@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use super::offload_kit::bytes;
 use super::*;
-use crate::{GsoStatus, Offload};
+use crate::Offload;
+use crate::offload::GsoStatus;
 
 /// Datagrams of each batch.
 const COUNT: usize = 4;

@@ -3,7 +3,8 @@
 use std::io::{IoSlice, Write};
 
 use super::*;
-use crate::{BatchSocketExt, Counters, Offload};
+use crate::offload::Counters;
+use crate::{BatchSocketExt, Offload};
 
 /// One sender with offload and two receivers without.
 pub(super) struct Net {

@@ -4,7 +4,8 @@ use std::io::IoSlice;
 
 use super::offload_kit::Net;
 use super::*;
-use crate::{BatchSocketExt, ControlBuf, SendMeta};
+use crate::control::ControlBuf;
+use crate::{BatchSocketExt, SendMeta};
 
 const SIZE: u16 = 10;
 

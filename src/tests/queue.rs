@@ -1,7 +1,9 @@
 //! Flushes that the socket takes in parts, or not at all.
 
 use std::io::Read;
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
+use std::os::fd::AsFd;
+#[cfg(has_descriptors)]
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -114,7 +116,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     }
 }
 
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
 #[test]
 fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
@@ -134,10 +136,10 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
         fates.extend(cut_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
         fault::script(fates);
-        assert_eq!(near.flush(&mut queue).unwrap(), steps * STEP + k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
         assert_eq!(calls().len(), steps + 2);
         assert_eq!(queue.front().map(|msg| payload(&msg)), Some((steps * STEP + k) as u32));
-        assert_eq!(near.flush(&mut queue).unwrap(), ALL - steps * STEP - k);
+        assert_eq!(near.as_fd().flush(&mut queue).unwrap(), ALL - steps * STEP - k);
         drop(near);
         let read = reader.join().expect("the reader ends").expect("a stream can be read");
         assert_eq!(read, data.concat());

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::thread;
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 }
 
 /// The multi-message call may have waited for it as long as the socket's timeout allows.
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
 #[test]
 fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
@@ -362,7 +362,7 @@ fn s11_an_unreachable_network_is_returned_and_not_fatal() {
     is_returned_unchanged(errno::ENETUNREACH);
 }
 
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
 #[test]
 fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     const MOST: usize = 1024;

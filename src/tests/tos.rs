@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::{Ancillary, Ecn, GsoStatus, Offload, SendMeta};
+use crate::offload::GsoStatus;
+use crate::{Ancillary, Ecn, Offload, SendMeta};
 
 /// The errors of these kernels.
 const ERRORS: [i32; 2] = [errno::EINVAL, errno::EIO];

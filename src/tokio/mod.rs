@@ -1,55 +1,75 @@
 //! Batches as futures, on the sockets of tokio.
 
+mod readiness;
 #[cfg(linux_like)]
 mod second;
 #[cfg(not(linux_like))]
 #[path = "no_second.rs"]
 mod second;
+mod sockets;
+mod step;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;
 
 use std::future::Future;
-use std::io;
-use std::sync::Arc;
+use std::io::{self, IoSliceMut};
 use std::task::{Context, Poll, ready};
 
-use ::tokio::net::UdpSocket;
-
-use crate::offload::Offload;
+use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::{BatchSocket, Offer};
-use crate::sys::AsSocket;
+use crate::socket_ext::BatchSocketExt;
+use crate::sys::RecvFlags;
+use readiness::Readiness;
+pub use step::AsSendMsg;
+use step::Step;
 
-/// The calls of [`BatchSocket`] that wait without blocking the thread, on tokio's
-/// [`UdpSocket`] and on an [`Offload`] around one. Needs the feature `tokio`.
+/// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
+/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around any other non-blocking
+/// datagram socket, socket2's for example.
+///
+/// Their calls are in [`AsyncBatchSocket`]. No other type can implement this trait.
 ///
 /// ```
-/// use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendQueue};
+/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
+///
+/// /// Takes any of them.
+/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
+///     socket.recv_into(batch).await
+/// }
+/// # let _ = receive::<tokio::net::UdpSocket>;
+/// ```
+pub trait TokioSocket: Readiness {}
+
+impl<S: Readiness> TokioSocket for S {}
+
+/// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
+///
+/// Implemented for tokio's `UdpSocket`, and on Unix for its `UnixDatagram` and for
+/// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of other non-blocking datagram
+/// sockets; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these.
+///
+/// ```
+/// use mmsg::{Ancillary, RecvBatch, prelude::*};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
 /// Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
-/// let (mut batch, mut queue) = (RecvBatch::new(64, 1500), SendQueue::new(1 << 20));
+/// let mut batch = RecvBatch::new(64, 1500);
 /// loop {
-///     if let Err(error) = socket.recv_into_async(&mut batch).await {
+///     if let Err(error) = socket.recv_into(&mut batch).await {
 ///         eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
 ///     }
 ///     let whole = batch.iter().filter(|d| !d.truncated());
-///     for reply in whole.filter_map(|d| d.reply(d.data())) {
-///         if let Err(error) = queue.push(&reply) {
-///             eprintln!("reply: {error}"); // Only if it takes fewer bytes than a batch.
-///         }
-///     }
-///     while let Err(error) = socket.flush_async(&mut queue).await {
-///         eprintln!("reply: {error}"); // About the first in the queue: the others follow.
-///         queue.discard_front();
-///     }
+///     let replies = whole.filter_map(|d| d.reply(d.data()));
+///     socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
 /// #   break;
 /// }
 /// # assert_eq!(client.recv(&mut [0; 8]).await?, 5);
@@ -57,18 +77,10 @@ use crate::sys::AsSocket;
 /// # }
 /// ```
 ///
-/// The names end in `_async` since these sockets have [`BatchSocket`], too: both traits can be in
-/// scope, and a call says which one is meant. `BatchSocket`'s own calls do not know of tokio; where
-/// one is to be made on such a socket and may find nothing, it belongs into the socket's
-/// [`try_io`](UdpSocket::try_io), so that tokio hears of it.
-///
 /// # What the futures come to
 ///
 /// - The futures do what the calls of `BatchSocket` do on a blocking socket: a receive waits for its first
 ///   message, a send until the socket accepts one. None returns `WouldBlock`.
-/// - All but [`send_each_async`](Self::send_each_async) are cancel safe: a dropped receive has received
-///   nothing, and a dropped send has reported what it sent, or removed it from the queue. Use
-///   [`poll_send_each`](Self::poll_send_each) where a send of a list may be dropped.
 /// - An error is returned once. A deferred error (see [`BatchSocket`]) is returned at once, also if the
 ///   socket is not ready.
 /// - An error of the socket wakes a waiting receive as well: it returns "connection refused" when that
@@ -78,16 +90,64 @@ use crate::sys::AsSocket;
 /// - After the warm-up that `BatchSocket` describes, nothing allocates, but for waits
 ///   [after an error](#after-an-error).
 ///
+/// # Cancel safety
+///
+/// | a future that is dropped | |
+/// |---|---|
+/// | [`recv_batch`](Self::recv_batch), [`recv_into`](Self::recv_into), [`recv_slices`](Self::recv_slices) | has received nothing |
+/// | [`send_batch`](Self::send_batch) | has sent nothing |
+/// | [`flush`](Self::flush), [`flush_each`](Self::flush_each) | has removed from the queue what it sent or reported |
+/// | [`drain_errors`](Self::drain_errors) | has taken no report |
+/// | [`send_iter`](Self::send_iter), [`send_each`](Self::send_each) | may have sent some messages, and taken up to 64 more from the iterator: **not cancel safe** |
+///
+/// Where a send of several messages may be dropped, use [`poll_send_each`](Self::poll_send_each) or a [`SendQueue`].
+///
+/// # Tasks
+///
+/// Every future is `Send`. In a function that is generic over its socket, rustc cannot see that for
+/// [`send_each`](Self::send_each) and [`send_iter`](Self::send_iter) over an iterator with closures
+/// ("implementation of `FnOnce` is not general enough", rust-lang/rust#110338): name the type of the socket, pass
+/// a slice or an array, or use a [`SendQueue`].
+///
+/// # A call without waiting
+///
+/// tokio's sockets do not implement [`BatchSocket`]: tokio must hear of a `WouldBlock`, or it takes the
+/// socket for ready for ever. Call through the descriptor, within `try_io`:
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use mmsg::{BatchSocket, RecvBatch};
+/// use std::os::fd::AsFd;
+/// use tokio::io::Interest;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # let mut batch = RecvBatch::new(64, 1500);
+///
+/// match socket.try_io(Interest::READABLE, || socket.as_fd().recv_into(&mut batch)) {
+///     Ok(count) => println!("{count} messages"),
+///     Err(error) => println!("{error}"), // `WouldBlock`: nothing is there.
+/// }
+/// # Ok(())
+/// # }
+/// # main().unwrap();
+/// # }
+/// ```
+///
+/// On an [`Offload`](crate::Offload), call [`lend`](crate::Offload::lend) in place of `as_fd`.
+///
 /// # Hand-written futures
 ///
 /// The `poll_` methods register the task to be woken. tokio remembers one task for each direction, the
 /// last that polled; the futures remember every task. tokio wakes a task that waits by `poll_recv_` for
-/// datagrams only: it meets an error with the next datagram, or the next send returns it.
+/// datagrams only: it meets an error with the next datagram, or the next send returns it. tokio has no such
+/// function for errors, so there is none for [`drain_errors`](Self::drain_errors).
 ///
 /// # After an error
 ///
 /// There is nothing to do: calls sleep until they can go on, and a task that waits for
-/// [`Interest::ERROR`](::tokio::io::Interest::ERROR) is still woken while others receive. What it costs: on
+/// [`drain_errors`](Self::drain_errors) or [`Interest::ERROR`](::tokio::io::Interest::ERROR) is still woken while
+/// others receive. What it costs: on
 /// Linux, after an ICMP error or a send timestamp, a send that finds the socket full registers it with
 /// tokio a second time, and so does a receive that finds it empty while the error queue is not. The second
 /// registration lasts as long as the call, allocates, and takes a file descriptor; without one the call
@@ -98,56 +158,72 @@ use crate::sys::AsSocket;
 /// are not tokio's may poll with one waker in the context of several runtimes: there, poll a future in one
 /// runtime only.
 ///
-/// # Waiting for the error queue
+/// # Unix sockets
 ///
-/// [`ready`](UdpSocket::ready) returns at once, again and again, after the first error: tokio forgets
-/// readiness only when a call returns `WouldBlock`. Drain the queue within
-/// [`async_io`](UdpSocket::async_io), and return `WouldBlock` when it is empty:
-///
-/// ```
-/// use mmsg::Ancillary;
-/// use mmsg::error_queue::{Report, drain_errors};
-/// use std::io;
-/// use tokio::{io::Interest, net::UdpSocket};
-///
-/// /// Waits for at least one report.
-/// async fn next_reports(socket: &UdpSocket, reports: &mut [Report]) -> io::Result<usize> {
-///     let drain = || match drain_errors(socket, reports)? {
-///         0 => Err(io::ErrorKind::WouldBlock.into()),
-///         count => Ok(count),
-///     };
-///     socket.async_io(Interest::ERROR, drain).await
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> io::Result<()> {
-/// # let socket = UdpSocket::bind("127.0.0.1:0").await?;
-///
-/// Ancillary::ERRORS.require(&socket)?;
-/// let mut reports = [Report::EMPTY; 16];
-/// # if !cfg!(target_os = "linux") { return Ok(()); }
-/// # let nobody = UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
-/// # socket.send_to(b"lost", nobody).await?;
-/// loop {
-///     let count = next_reports(&socket, &mut reports).await?;
-///     for report in &reports[..count] {
-///         println!("{:?}: {:?}", report.dest, report.event);
-///     }
-/// #   break;
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// A send on a connected Unix socket waits while the peer's queue is full. On an unconnected one it may wait
+/// too long: if the queue is full of other senders' messages, the kernel has no event for the moment when it is
+/// not, so neither this trait nor tokio's own `send_to` is woken. Connect such a socket, or limit the wait
+/// by a timeout and send again.
 ///
 /// # Implementing it
 ///
-/// A type of your own that is a `BatchSocket` and has a tokio socket within has the rest for
-/// naming that one.
-pub trait AsyncBatchSocket: BatchSocket + Sync {
-    /// The socket that tells when there is something to receive, or room to send.
-    fn tokio_socket(&self) -> &UdpSocket;
+/// For a type of your own that has a tokio socket, name that socket and what makes the calls: the rest is
+/// provided, and not to be overridden. A stand-in for tests makes the calls on a [`BatchSocket`] of its own,
+/// while the socket beside it says when it is ready.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, BatchSocket, Offload};
+/// use std::io;
+/// use tokio::net::UdpSocket;
+///
+/// /// A socket, and whose it is.
+/// struct Named {
+///     name: String,
+///     socket: Offload<UdpSocket>,
+/// }
+///
+/// impl AsyncBatchSocket for Named {
+///     type Socket = UdpSocket;
+///
+///     fn tokio_socket(&self) -> &UdpSocket {
+///         self.socket.tokio_socket()
+///     }
+///
+///     fn batch_call(
+///         &self,
+///         call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
+///     ) -> io::Result<usize> {
+///         self.socket.batch_call(call).inspect_err(|error| println!("{}: {error}", self.name))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `AsyncBatchSocket`",
+    label = "not one of tokio's datagram sockets",
+    note = "it is implemented for tokio's `UdpSocket` and `UnixDatagram`, for `AsyncFd` of another datagram socket, and for `Offload` of these",
+    note = "sockets of std, socket2 and mio have the blocking calls of `BatchSocket`"
+)]
+pub trait AsyncBatchSocket: Sync {
+    /// The type of the socket that is registered with tokio.
+    type Socket: TokioSocket;
 
-    /// Waits for at least one message and receives all that are there, as far as there is room in
-    /// `msgs`: [`BatchSocket::recv_batch`].
+    /// The socket that is registered with tokio, to wait for.
+    fn tokio_socket(&self) -> &Self::Socket;
+
+    /// Makes a call that does not wait, and returns what the call returns.
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`.
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
+    ) -> io::Result<usize>;
+
+    /// Waits for at least one message, and receives further waiting ones up to the length of `msgs`, like
+    /// [`BatchSocket::recv_batch`]. Returns how many.
+    ///
+    /// Cancel safe: a dropped future has received nothing.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, RecvMsg};
@@ -157,7 +233,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// # socket.send_to(b"hello", socket.local_addr()?).await?;
     /// let mut memory = [[0; 1500]; 8];
     /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-    /// let n = socket.recv_batch_async(&mut msgs).await?;
+    /// let n = socket.recv_batch(&mut msgs).await?;
     /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
     /// # Ok(())
     /// # }
@@ -165,12 +241,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// What the system says of the socket. `Ok(0)`, where there is room, means that it was shut
-    /// down.
-    fn recv_batch_async(
-        &self,
-        msgs: &mut [RecvMsg<'_>],
-    ) -> impl Future<Output = io::Result<usize>> + Send
+    /// The system's error. `Ok(0)` for one or more messages means that the socket was shut down.
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
     {
@@ -178,43 +250,86 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             if msgs.is_empty() {
                 return Ok(0);
             }
-            let received = wait::receive(self.tokio_socket(), || self.recv_batch(msgs)).await?;
+            let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
+            let received = wait::receive(self.tokio_socket(), call).await?;
             received.map(|count| count.min(msgs.len()))
         }
     }
 
-    /// Waits for at least one message and receives a batch into memory that is ready for it:
-    /// [`BatchSocket::recv_into`].
+    /// Waits for at least one message and receives a batch, like [`BatchSocket::recv_into`]. Returns the
+    /// number of messages.
     ///
-    /// After an error, and for as long as it waits, the batch is empty.
+    /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
+    /// as the future waits. A future that was never polled, as `select!` may leave one, has not emptied it: work on
+    /// each batch in the branch of its own receive.
     ///
     /// # Errors
     ///
-    /// As [`recv_batch_async`](Self::recv_batch_async).
-    fn recv_into_async(
-        &self,
-        batch: &mut RecvBatch,
-    ) -> impl Future<Output = io::Result<usize>> + Send
+    /// Those of [`recv_batch`](Self::recv_batch).
+    fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
     {
         async move {
             batch.clear();
-            let received = wait::receive(self.tokio_socket(), || self.recv_into(batch)).await?;
-            received.map(|count| count.min(batch.len()))
+            let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+            let received = wait::receive(self.tokio_socket(), call).await?;
+            received.map(|count| count.min(batch.message_count()))
         }
     }
 
-    /// Waits until the socket takes at least one message, and sends as many as it takes:
-    /// [`BatchSocket::send_batch`]. Returns how many the kernel has taken.
+    /// Waits for at least one message, and receives further waiting ones, each into one of `buffers`, like
+    /// [`recv_slices`](BatchSocketExt::recv_slices): calls `each` with the buffer's index and the message.
+    /// Returns how many.
+    ///
+    /// Cancel safe: a dropped future has received nothing.
+    ///
+    /// ```
+    /// use mmsg::AsyncBatchSocket;
+    /// use std::io::IoSliceMut;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    /// let mut received = Vec::with_capacity(8);
+    /// socket.recv_slices(&mut buffers, |_, message| received.push((message.addr(), message.len()))).await?;
+    /// # assert_eq!((received[0].1, &memory[0][..5]), (5, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// What the system says of the first message; nothing was sent then.
-    fn send_batch_async(
+    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    fn recv_slices(
         &self,
-        msgs: &[SendMsg<'_>],
+        buffers: &mut [IoSliceMut<'_>],
+        mut each: impl FnMut(usize, Message<'_>) + Send,
     ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            if buffers.is_empty() {
+                return Ok(0);
+            }
+            let call = || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
+            let received = wait::receive(self.tokio_socket(), call).await?;
+            received.map(|count| count.min(buffers.len()))
+        }
+    }
+
+    /// Waits until the socket accepts at least one message, and sends as many as it accepts now, like
+    /// [`BatchSocket::send_batch`]. Returns how many the kernel accepted.
+    ///
+    /// Cancel safe: a dropped future has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the first message; nothing was sent.
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
     {
@@ -222,36 +337,75 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
             if msgs.is_empty() {
                 return Ok(0);
             }
-            let sent = wait::send(self.tokio_socket(), || self.send_batch(msgs)).await?;
+            let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+            let sent = wait::send(self.tokio_socket(), call).await?;
             sent.map(|count| count.min(msgs.len()))
         }
     }
 
-    /// Sends all that is in the queue, in order, and waits for room as often as it takes.
+    /// Sends messages from an iterator, and waits for buffer space as often as it takes, like
+    /// [`send_iter`](crate::BatchSocketExt::send_iter) on a blocking socket. Returns how many the kernel
+    /// accepted.
     ///
-    /// What it has not sent when it is dropped is still in the queue.
+    /// Stops at the first message that fails. Not cancel safe.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let texts = ["one", "two"];
+    /// let sent = socket.send_iter(texts.map(|text| SendMsg::to(to, text.as_bytes()))).await?;
+    /// assert_eq!(sent, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// What the system says of the datagram at the [`front`](SendQueue::front), which stays there:
-    /// [`discard_front`](SendQueue::discard_front) gives up on it. `WriteZero` if an implementation of your own
-    /// sends nothing and tells no error.
-    fn flush_async(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<()>> + Send
+    /// The system's error for the first message; nothing was sent. `WriteZero` if an implementation of your
+    /// own sends nothing and returns no error.
+    fn send_iter<I>(&self, msgs: I) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
+        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
     {
+        let mut msgs = msgs.into_iter().fuse();
         async move {
-            while !queue.is_empty() {
-                let before = queue.len();
-                wait::send(self.tokio_socket(), || self.flush(queue)).await??;
-                reject_nothing(before - queue.len().min(before))?;
+            let mut total = 0;
+            loop {
+                let step = Step::take(&mut msgs);
+                if step.count == 0 {
+                    return Ok(total);
+                }
+                let mut done = 0;
+                while done < step.count {
+                    let call =
+                        || self.batch_call(&mut |socket| step.send(socket, done..step.count));
+                    match wait::send(self.tokio_socket(), call).await? {
+                        Ok(sent) => {
+                            reject_nothing(sent)?;
+                            done += sent.min(step.count - done);
+                        }
+                        Err(error) if total + done == 0 => return Err(error),
+                        Err(error) => {
+                            wait::defer_refusal(self.tokio_socket(), &error);
+                            return Ok(total + done);
+                        }
+                    }
+                }
+                total += done;
             }
-            Ok(())
         }
     }
 
-    /// Sends every message that can be sent, and waits for room as often as it takes: goes on past
-    /// one that fails, and tells its index and its error to `on_error`.
+    /// Sends the messages in order, waits for buffer space as often as it takes, and goes on past each
+    /// message that fails: calls `on_error` with its index and its error. Returns how many messages were
+    /// handled, which is all of them.
+    ///
+    /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or
+    /// references to them, so slices and arrays work as well. Not cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -262,45 +416,159 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     /// let too_long = vec![0; 70_000];
     /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
     /// let mut failed = Vec::new();
-    /// socket.send_each_async(&msgs, |index, _error| failed.push(index)).await?;
-    /// assert_eq!(failed, [1]);
+    /// let n = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
+    /// assert_eq!((n, &failed[..]), (3, &[1][..]));
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// What tokio says where its runtime shuts down; an error of the second registration
+    /// tokio's error if its runtime shuts down; an error of the second registration
     /// [after an error](AsyncBatchSocket#after-an-error); and `WriteZero` if an implementation of your
-    /// own sends nothing and tells no error. Every other error goes to `on_error`.
-    fn send_each_async(
+    /// own sends nothing and returns no error. Every other error goes to `on_error`.
+    fn send_each<I>(
         &self,
-        msgs: &[SendMsg<'_>],
+        msgs: I,
         mut on_error: impl FnMut(usize, io::Error) + Send,
-    ) -> impl Future<Output = io::Result<()>> + Send
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
+    {
+        let mut msgs = msgs.into_iter().fuse();
+        async move {
+            let (mut total, mut offer) = (0, Offer::new());
+            loop {
+                let step = Step::take(&mut msgs);
+                if step.count == 0 {
+                    return Ok(total);
+                }
+                let mut done = 0;
+                while done < step.count {
+                    let offered = offer.count().min(step.count - done);
+                    let range = done..done + offered;
+                    let call = || self.batch_call(&mut |socket| step.send(socket, range.clone()));
+                    let sent = wait::send(self.tokio_socket(), call).await?;
+                    if let Ok(sent) = sent {
+                        reject_nothing(sent)?;
+                    }
+                    done += offer.answered(offered, sent, |error| on_error(total + done, error));
+                }
+                total += done;
+            }
+        }
+    }
+
+    /// Sends all that is in the queue, in order, and waits for buffer space as often as it takes. Returns how
+    /// many datagrams the kernel accepted.
+    ///
+    /// Cancel safe: what a dropped future has not sent is still in the queue.
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the datagram at the [`front`](SendQueue::front), which stays there:
+    /// [`discard_front`](SendQueue::discard_front) drops it. Datagrams before it may have been sent. `WriteZero` if an
+    /// implementation of your own sends nothing and returns no error.
+    fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
     {
         async move {
-            let (mut done, mut offer) = (0, Offer::new());
-            while done < msgs.len() {
-                let offered = offer.of(&msgs[done..]);
-                let sent = wait::send(self.tokio_socket(), || self.send_batch(offered)).await?;
-                if let Ok(sent) = sent {
-                    reject_nothing(sent)?;
-                }
-                done += offer.answered(offered.len(), sent, |error| on_error(done, error));
+            let all = queue.len();
+            while !queue.is_empty() {
+                let before = queue.len();
+                let call = || self.batch_call(&mut |socket| socket.flush(queue));
+                wait::send(self.tokio_socket(), call).await??;
+                reject_nothing(before - queue.len().min(before))?;
             }
-            Ok(())
+            Ok(all)
         }
     }
 
-    /// Receives as [`recv_batch_async`](Self::recv_batch_async) does, or has the task woken when
-    /// it is worth another try.
+    /// Sends all that is in the queue, in order, waits for buffer space as often as it takes, and goes on past
+    /// each datagram that fails: calls `on_error` with it and its error, and drops it. Returns how many left the
+    /// queue, which is all of them.
+    ///
+    /// Like [`flush_each`](BatchSocketExt::flush_each) on a blocking socket. Cancel safe: what a dropped
+    /// future has not sent or reported is still in the queue.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`send_each`](Self::send_each). Every other error goes to `on_error`.
+    fn flush_each(
+        &self,
+        queue: &mut SendQueue,
+        mut on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            let all = queue.len();
+            while !queue.is_empty() {
+                let before = queue.len();
+                let call =
+                    || self.batch_call(&mut |socket| socket.flush_each(queue, &mut on_error));
+                wait::send(self.tokio_socket(), call).await??;
+                reject_nothing(before - queue.len().min(before))?;
+            }
+            Ok(all)
+        }
+    }
+
+    /// Waits for at least one report in the error queue, and reads up to `reports.len()` of them, like
+    /// [`drain_errors`](crate::error_queue::drain_errors()). Returns how many; 0 only if `reports` is empty.
+    ///
+    /// Cancel safe: a dropped future has taken no report. If several tasks wait, any of them gets a report.
+    ///
+    /// ```
+    /// use mmsg::error_queue::Report;
+    /// use mmsg::{Ancillary, AsyncBatchSocket};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    ///
+    /// Ancillary::ERRORS.require(&socket)?;
+    /// let mut reports = [Report::EMPTY; 16];
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// # let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
+    /// # socket.send_to(b"lost", nobody).await?;
+    /// loop {
+    ///     let count = socket.drain_errors(&mut reports).await?;
+    ///     for report in &reports[..count] {
+    ///         println!("{:?}: {:?}", report.dest, report.event);
+    ///     }
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, without waiting, if the socket has no
+    /// error queue.
+    fn drain_errors(&self, reports: &mut [Report]) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            let socket = self.tokio_socket();
+            // Without an error queue there is nothing to wait for.
+            error_queue::drain_errors(socket, &mut [])?;
+            if reports.is_empty() {
+                return Ok(0);
+            }
+            wait::errors(socket, || error_queue::drain_errors(socket, reports)).await?
+        }
+    }
+
+    /// Receives like [`recv_batch`](Self::recv_batch), or has the task woken when it is worth another try.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch).
     fn poll_recv_batch(
         &self,
         cx: &mut Context<'_>,
@@ -309,34 +577,53 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         if msgs.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let received =
-            ready!(wait::poll_receive(self.tokio_socket(), cx, || self.recv_batch(msgs)))?;
+        let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
+        let received = ready!(wait::poll_receive(self.tokio_socket(), cx, call))?;
         Poll::Ready(received.map(|count| count.min(msgs.len())))
     }
 
-    /// Receives as [`recv_into_async`](Self::recv_into_async) does, or has the task woken when it
-    /// is worth another try.
+    /// Receives like [`recv_into`](Self::recv_into), or has the task woken when it is worth another try.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`recv_batch`](Self::recv_batch).
     fn poll_recv_into(
         &self,
         cx: &mut Context<'_>,
         batch: &mut RecvBatch,
     ) -> Poll<io::Result<usize>> {
         batch.clear();
-        let received =
-            ready!(wait::poll_receive(self.tokio_socket(), cx, || self.recv_into(batch)))?;
-        Poll::Ready(received.map(|count| count.min(batch.len())))
+        let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+        let received = ready!(wait::poll_receive(self.tokio_socket(), cx, call))?;
+        Poll::Ready(received.map(|count| count.min(batch.message_count())))
     }
 
-    /// Sends as [`send_batch_async`](Self::send_batch_async) does, or has the task woken when it is
-    /// worth another try.
+    /// Receives like [`recv_slices`](Self::recv_slices), or has the task woken when it is worth another try.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    fn poll_recv_slices(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> Poll<io::Result<usize>> {
+        if buffers.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let call = || {
+            self.batch_call(&mut |socket| socket.recv_slices_dyn(buffers, RecvFlags::NONE, each))
+        };
+        let received = ready!(wait::poll_receive(self.tokio_socket(), cx, call))?;
+        Poll::Ready(received.map(|count| count.min(buffers.len())))
+    }
+
+    /// Sends like [`send_batch`](Self::send_batch), or has the task woken when it is worth another try.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_batch`](Self::send_batch).
     fn poll_send_batch(
         &self,
         cx: &mut Context<'_>,
@@ -345,7 +632,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         if msgs.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let sent = ready!(wait::poll_send(self.tokio_socket(), cx, || self.send_batch(msgs)))?;
+        let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+        let sent = ready!(wait::poll_send(self.tokio_socket(), cx, call))?;
         Poll::Ready(sent.map(|count| count.min(msgs.len())))
     }
 
@@ -353,11 +641,12 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// As [`flush_async`](Self::flush_async).
+    /// Those of [`flush`](Self::flush).
     fn poll_flush(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
         while !queue.is_empty() {
             let before = queue.len();
-            ready!(wait::poll_send(self.tokio_socket(), cx, || self.flush(queue)))??;
+            let call = || self.batch_call(&mut |socket| socket.flush(queue));
+            ready!(wait::poll_send(self.tokio_socket(), cx, call))??;
             reject_nothing(before - queue.len().min(before))?;
         }
         Poll::Ready(Ok(()))
@@ -369,7 +658,7 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
     ///
     /// # Errors
     ///
-    /// As [`send_each_async`](Self::send_each_async).
+    /// Those of [`send_each`](Self::send_each).
     fn poll_send_each(
         &self,
         cx: &mut Context<'_>,
@@ -380,8 +669,8 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
         let mut offer = Offer::new();
         while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
             let offered = offer.of(left);
-            let send = || self.send_batch(offered);
-            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, send))?;
+            let call = || self.batch_call(&mut |socket| socket.send_batch(offered));
+            let sent = ready!(wait::poll_send(self.tokio_socket(), cx, call))?;
             if let Ok(sent) = sent {
                 reject_nothing(sent)?;
             }
@@ -395,28 +684,4 @@ pub trait AsyncBatchSocket: BatchSocket + Sync {
 /// asking it again would have no end.
 fn reject_nothing(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
-}
-
-impl AsyncBatchSocket for UdpSocket {
-    fn tokio_socket(&self) -> &UdpSocket {
-        self
-    }
-}
-
-impl AsyncBatchSocket for &UdpSocket {
-    fn tokio_socket(&self) -> &UdpSocket {
-        self
-    }
-}
-
-impl AsyncBatchSocket for Arc<UdpSocket> {
-    fn tokio_socket(&self) -> &UdpSocket {
-        self
-    }
-}
-
-impl<S: AsyncBatchSocket + AsSocket> AsyncBatchSocket for Offload<S> {
-    fn tokio_socket(&self) -> &UdpSocket {
-        self.get_ref().tokio_socket()
-    }
 }

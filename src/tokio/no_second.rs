@@ -3,15 +3,13 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use ::tokio::net::UdpSocket;
-
-use crate::sys::Direction;
+use crate::sys::{BorrowedSocket, Direction};
 
 /// There is none.
 pub(super) enum Second {}
 
 pub(super) fn poll_event(
-    _: &UdpSocket,
+    _: BorrowedSocket<'_>,
     _: Direction,
     _: &mut Option<Second>,
     _: &mut Context<'_>,
@@ -19,8 +17,11 @@ pub(super) fn poll_event(
     None
 }
 
-pub(super) fn poll_room(_: &UdpSocket, _: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
+pub(super) fn poll_room(
+    _: BorrowedSocket<'_>,
+    _: &mut Context<'_>,
+) -> Option<Poll<io::Result<()>>> {
     None
 }
 
-pub(super) fn end_poll(_: &UdpSocket, _: &Context<'_>) {}
+pub(super) fn end_poll(_: BorrowedSocket<'_>, _: &Context<'_>) {}

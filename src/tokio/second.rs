@@ -11,10 +11,9 @@ use std::task::{Context, Poll, Waker, ready};
 
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
-use ::tokio::net::UdpSocket;
 use ::tokio::runtime::Handle;
 
-use crate::sys::{self, Direction, Events};
+use crate::sys::{self, BorrowedSocket, Direction, Events};
 
 /// The second registration, for one direction and one task.
 pub(super) struct Second {
@@ -26,11 +25,15 @@ pub(super) struct Second {
 
 impl Second {
     /// Registers the socket. `None` outside of a runtime, where nothing can be registered.
-    fn new(socket: &UdpSocket, direction: Direction, cx: &Context<'_>) -> io::Result<Option<Self>> {
+    fn new(
+        socket: BorrowedSocket<'_>,
+        direction: Direction,
+        cx: &Context<'_>,
+    ) -> io::Result<Option<Self>> {
         if Handle::try_current().is_err() {
             return Ok(None);
         }
-        let events = Events::of(sys::borrow(socket), direction)?;
+        let events = Events::of(socket, direction)?;
         // The caller tries again. If the state before that were an event, a task whose waker changes
         // with each poll would be woken without rest.
         events.take()?;
@@ -62,7 +65,7 @@ fn take(events: &AsyncFd<Events>) -> io::Result<()> {
 /// Waits for an event since the last one. Registers the socket if `second` is not this task's, and
 /// is ready then, because events before that are not reported. `None` outside of a runtime.
 pub(super) fn poll_event(
-    socket: &UdpSocket,
+    socket: BorrowedSocket<'_>,
     direction: Direction,
     second: &mut Option<Second>,
     cx: &mut Context<'_>,
@@ -93,8 +96,11 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits for room in the socket; `None` as [`poll_event`]. The registration stays until
 /// [`end_poll`].
-pub(super) fn poll_room(socket: &UdpSocket, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
-    let number = sys::raw(sys::borrow(socket));
+pub(super) fn poll_room(
+    socket: BorrowedSocket<'_>,
+    cx: &mut Context<'_>,
+) -> Option<Poll<io::Result<()>>> {
+    let number = sys::raw(socket);
     let is_listed = |second: &Second| {
         let events = second.events.get_ref();
         events.socket() == number && events.is_open()
@@ -110,11 +116,11 @@ pub(super) fn poll_room(socket: &UdpSocket, cx: &mut Context<'_>) -> Option<Poll
 
 /// Ends the registration that polls of this socket have made, if there is one. Another task that
 /// waits by it has its turn.
-pub(super) fn end_poll(socket: &UdpSocket, cx: &Context<'_>) {
+pub(super) fn end_poll(socket: BorrowedSocket<'_>, cx: &Context<'_>) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;
     }
-    let number = sys::raw(sys::borrow(socket));
+    let number = sys::raw(socket);
     let is_listed = |second: &Second| second.events.get_ref().socket() == number;
     while let Some(ended) =
         change(|polled| polled.iter().position(is_listed).map(|index| polled.swap_remove(index)))

@@ -55,11 +55,11 @@ fn r10_a_receive_returns_its_deferred_error_without_waiting() {
         let mut memory = [0; 16];
         let mut msgs = [RecvMsg::new(&mut memory)];
         keep(&socket, Direction::Receive);
-        returns_at_once(socket.recv_into_async(&mut batch));
-        waits(socket.recv_into_async(&mut batch)).await;
+        returns_at_once(socket.recv_into(&mut batch));
+        waits(socket.recv_into(&mut batch)).await;
         keep(&socket, Direction::Receive);
-        returns_at_once(socket.recv_batch_async(&mut msgs));
-        waits(socket.recv_batch_async(&mut msgs)).await;
+        returns_at_once(socket.recv_batch(&mut msgs));
+        waits(socket.recv_batch(&mut msgs)).await;
         keep(&socket, Direction::Receive);
         returns_at_once(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)));
         waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await;
@@ -75,10 +75,10 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
         let mut queue = SendQueue::new(1_000);
         queue.push(&msgs[0]).expect("there is space");
         keep(&socket, Direction::Send);
-        returns_at_once(socket.send_batch_async(&msgs));
-        waits(socket.send_batch_async(&msgs)).await;
+        returns_at_once(socket.send_batch(&msgs));
+        waits(socket.send_batch(&msgs)).await;
         keep(&socket, Direction::Send);
-        returns_at_once(socket.flush_async(&mut queue));
+        returns_at_once(socket.flush(&mut queue));
         assert_eq!(queue.len(), 1);
         keep(&socket, Direction::Send);
         returns_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
@@ -88,7 +88,7 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
         // An error of a message, for those that go on past it.
         keep(&socket, Direction::Send);
         let (mut failed, mut done) = (Vec::new(), 0);
-        waits(socket.send_each_async(&msgs, |index, _| failed.push(index))).await;
+        waits(socket.send_each(&msgs, |index, _| failed.push(index))).await;
         assert_eq!(failed, [0]);
         keep(&socket, Direction::Send);
         let mut note = |index, _| failed.push(index);

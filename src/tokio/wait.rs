@@ -11,27 +11,25 @@
 //!
 //! A stuck call waits by a [second registration](Second).
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::mem;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
-use ::tokio::io::{Interest, Ready};
-use ::tokio::net::UdpSocket;
+use ::tokio::io::Interest;
 
+use super::readiness::{Attempt, Readiness};
 use super::second::{self, Second};
 use crate::engine::deferred_error;
-use crate::sys;
-use crate::sys::Direction;
+use crate::sys::{self, BorrowedSocket, Direction};
 
 /// What a call came to, within what tokio says of its runtime.
 type Made = io::Result<io::Result<usize>>;
 
 /// Makes a call that receives, as soon as the socket is readable or has an error to tell.
 pub(super) async fn receive(
-    socket: &UdpSocket,
-    mut call: impl FnMut() -> io::Result<usize>,
+    socket: &impl Readiness,
+    mut call: impl FnMut() -> io::Result<usize> + Send,
 ) -> Made {
     let mut second = None;
     loop {
@@ -48,12 +46,15 @@ pub(super) async fn receive(
         if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }
-        event(socket, Direction::Receive, &mut second).await?;
+        event(sys::borrow(socket), Direction::Receive, &mut second).await?;
     }
 }
 
 /// Makes a call that sends, as soon as the socket is writable.
-pub(super) async fn send(socket: &UdpSocket, mut call: impl FnMut() -> io::Result<usize>) -> Made {
+pub(super) async fn send(
+    socket: &impl Readiness,
+    mut call: impl FnMut() -> io::Result<usize> + Send,
+) -> Made {
     let mut second = None;
     loop {
         if let Some(error) = kept(socket, Direction::Send) {
@@ -64,33 +65,27 @@ pub(super) async fn send(socket: &UdpSocket, mut call: impl FnMut() -> io::Resul
         if let Some(result) = made {
             return Ok(result);
         }
-        event(socket, Direction::Send, &mut second).await?;
+        event(sys::borrow(socket), Direction::Send, &mut second).await?;
     }
 }
 
 /// Makes a call that receives, if the socket is readable.
 pub(super) fn poll_receive(
-    socket: &UdpSocket,
+    socket: &impl Readiness,
     cx: &mut Context<'_>,
     mut call: impl FnMut() -> io::Result<usize>,
 ) -> Poll<Made> {
     if let Some(error) = kept(socket, Direction::Receive) {
         return Poll::Ready(Ok(Err(error)));
     }
-    loop {
-        ready!(socket.poll_recv_ready(cx))?;
-        let is_stuck = || is_shut_down(socket);
-        match socket.try_io(Interest::READABLE, || attempt(&mut call, is_stuck)) {
-            Ok(made) => return Poll::Ready(Ok(made.unwrap_or(Ok(0)))),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Poll::Ready(Err(error)),
-        }
-    }
+    let is_stuck = || is_shut_down(socket);
+    let made = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
+    Poll::Ready(Ok(made.unwrap_or(Ok(0))))
 }
 
 /// Makes a call that sends, if the socket is writable.
 pub(super) fn poll_send(
-    socket: &UdpSocket,
+    socket: &impl Readiness,
     cx: &mut Context<'_>,
     mut call: impl FnMut() -> io::Result<usize>,
 ) -> Poll<Made> {
@@ -98,23 +93,35 @@ pub(super) fn poll_send(
         return Poll::Ready(Ok(Err(error)));
     }
     loop {
-        ready!(socket.poll_send_ready(cx))?;
         let is_stuck = || is_write_closed(socket);
-        let made = match socket.try_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)) {
+        let made = socket.poll_io(cx, Interest::WRITABLE, || attempt(&mut call, is_stuck));
+        let made = match ready!(made) {
             Ok(Some(result)) => Ok(result),
-            Ok(None) => match second::poll_room(socket, cx) {
+            Ok(None) => match second::poll_room(sys::borrow(socket), cx) {
                 Some(event) => match ready!(event) {
                     Ok(()) => continue,
                     Err(error) => Err(error),
                 },
                 None => return later(cx),
             },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => Err(error),
         };
-        second::end_poll(socket, cx);
+        second::end_poll(sys::borrow(socket), cx);
         return Poll::Ready(made);
     }
+}
+
+/// Reads the error queue as soon as it holds something.
+pub(super) async fn errors(
+    socket: &impl Readiness,
+    mut drain: impl FnMut() -> io::Result<usize> + Send,
+) -> Made {
+    let drained = socket.async_io(Interest::ERROR, || match drain() {
+        // tokio must forget the readiness, or the next wait would end at once.
+        Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+        result => Ok(Some(result)),
+    });
+    Ok(drained.await?.unwrap_or(Ok(0)))
 }
 
 /// Makes the call. `WouldBlock` is an error for tokio to hear of, but for a call that is stuck:
@@ -122,7 +129,7 @@ pub(super) fn poll_send(
 fn attempt(
     call: impl FnOnce() -> io::Result<usize>,
     is_stuck: impl FnOnce() -> bool,
-) -> io::Result<Option<io::Result<usize>>> {
+) -> io::Result<Attempt> {
     match call() {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             if is_stuck() {
@@ -138,7 +145,7 @@ fn attempt(
 /// Waits for an event of the socket by a second registration, which is made if there is none yet.
 /// Outside of a runtime, lets the other tasks go first.
 async fn event(
-    socket: &UdpSocket,
+    socket: BorrowedSocket<'_>,
     direction: Direction,
     second: &mut Option<Second>,
 ) -> io::Result<()> {
@@ -152,30 +159,32 @@ async fn event(
 }
 
 /// An error that an earlier call has kept for the next one. It does not wait for the socket.
-fn kept(socket: &UdpSocket, direction: Direction) -> Option<io::Error> {
+fn kept(socket: &impl Readiness, direction: Direction) -> Option<io::Error> {
     deferred_error::take(sys::borrow(socket), direction)
 }
 
-/// Whether tokio has heard that the socket was shut down for receiving.
-fn is_shut_down(socket: &UdpSocket) -> bool {
-    remembered(socket, Interest::READABLE).is_read_closed()
+/// Defers an error that a send from an iterator meets after other messages, if it is about none of them:
+/// no later send would meet it again.
+pub(super) fn defer_refusal(socket: &impl Readiness, error: &io::Error) {
+    let socket = sys::borrow(socket);
+    let is_inet = || sys::families(socket).is_ok_and(|families| families.v4 || families.v6);
+    if error.kind() == io::ErrorKind::ConnectionRefused && is_inet() {
+        deferred_error::defer(socket, Direction::Send, error);
+    }
 }
 
-fn is_write_closed(socket: &UdpSocket) -> bool {
-    remembered(socket, Interest::WRITABLE).is_write_closed()
+/// Whether tokio has heard that the socket was shut down for receiving.
+fn is_shut_down(socket: &impl Readiness) -> bool {
+    socket.remembered(Interest::READABLE).is_read_closed()
+}
+
+fn is_write_closed(socket: &impl Readiness) -> bool {
+    socket.remembered(Interest::WRITABLE).is_write_closed()
 }
 
 /// Whether the socket has an error that nobody has taken. tokio is asked first, without a system call.
-fn has_error(socket: &UdpSocket) -> bool {
-    remembered(socket, Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
-}
-
-/// What tokio takes the socket to be ready for.
-fn remembered(socket: &UdpSocket, interest: Interest) -> Ready {
-    match pin!(socket.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(ready)) => ready,
-        _ => Ready::EMPTY,
-    }
+fn has_error(socket: &impl Readiness) -> bool {
+    socket.remembered(Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
 }
 
 /// Has the task polled again after the others. The last resort, outside of a runtime.

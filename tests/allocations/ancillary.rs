@@ -4,10 +4,11 @@ use std::net::{Ipv6Addr, UdpSocket};
 
 use crate::counting::{Counts, counted};
 use crate::kit::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
+use mmsg::control::ControlBuf;
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, ControlBuf, Ecn, MmsgBuf, RecvBatch, RecvMsg,
-    SendMeta, SendMsg, SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, RecvBatch, RecvMsg, SendMeta,
+    SendMsg, SendQueue,
 };
 
 /// Makes a call and fails if it allocates, once `warm`.

@@ -15,7 +15,6 @@ mod plain;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-use std::env;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use counting::{Counting, Counts, counted};
@@ -41,9 +40,4 @@ fn free<R>(what: &str, call: impl FnOnce() -> R) -> R {
     let (result, counts) = counted(call);
     assert_eq!(counts, Counts::NONE, "{what} allocates");
     result
-}
-
-/// An emulated machine is some fifty times slower, and allocates no differently.
-fn emulated() -> bool {
-    env::var("CROSS_RUN").is_ok_and(|run| run == "guest")
 }

@@ -3,9 +3,9 @@
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 
-use crate::common::{skip, sockets};
+use crate::common::{is_emulated, skip, sockets};
 use crate::counting::{Counts, counted};
-use crate::{emulated, free, use_backend};
+use crate::{free, use_backend};
 use mmsg::{
     Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
     SendQueue,
@@ -19,7 +19,7 @@ const SHORT: usize = 100;
 
 /// Calls on each backend, direct and `dyn`.
 fn calls() -> usize {
-    if emulated() { 300 } else { 10_000 }
+    if is_emulated() { 300 } else { 10_000 }
 }
 
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one

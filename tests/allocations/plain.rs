@@ -1,26 +1,28 @@
 //! Plain sockets.
 
 use std::hint::black_box;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Barrier;
 
-use crate::common::sockets;
+use crate::common::{is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::{emulated, free, use_backend};
-use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
+use crate::{free, use_backend};
+use mmsg::{
+    Ancillary, Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue,
+};
 
 const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Calls of each type, on each backend, with each family, direct and `dyn`.
 fn calls() -> usize {
-    if emulated() { 300 } else { 10_000 }
+    if is_emulated() { 300 } else { 10_000 }
 }
 
 /// The largest batch.
 fn most() -> usize {
-    if emulated() { 128 } else { 512 }
+    if is_emulated() { 128 } else { 512 }
 }
 
 /// Batch sizes that go up to `most` and down again, and then a while at small ones.
@@ -255,4 +257,37 @@ fn the_counter_sees_an_allocation() {
     let (sent, counts) = counted(|| socket.send_batch(&msgs));
     assert_eq!(sent.expect("loopback takes it"), 64);
     assert!(counts.allocations > 0);
+}
+
+#[test]
+fn recv_slices_and_changes_in_place_allocate_nothing() {
+    let (near, far) = (sockets::udp4(), sockets::udp4());
+    let _ = Ancillary::TOS.enable(&far).expect("a UDP socket");
+    let msgs = [SendMsg::to(sockets::addr(&far), &PAYLOAD); 64];
+    let mut memory = [[0; 16]; 64];
+    let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    let mut batch = RecvBatch::new(64, 16);
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        for (i, size) in sizes(64).take(calls() / 10).enumerate() {
+            assert_eq!(near.send_batch(&msgs[..size]).expect("loopback takes it"), size);
+            let mut taken = 0;
+            while taken < size {
+                let (result, counts) = counted(|| {
+                    if i % 2 == 0 {
+                        return far.recv_slices(&mut buffers, |_, message| {
+                            let ecn = message.meta().ecn();
+                            assert!(message.addr().is_some() && ecn.is_some());
+                        });
+                    }
+                    let result = far.recv_into(&mut batch);
+                    batch.iter_mut().for_each(|mut datagram| datagram.data_mut().reverse());
+                    result
+                });
+                // The first of the largest batches may.
+                assert!(i < 40 || counts == Counts::NONE, "a receive of {size} allocates");
+                taken += result.expect("they were sent");
+            }
+        }
+    }
 }

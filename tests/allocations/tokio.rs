@@ -8,9 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use crate::common::sockets;
+use crate::common::{is_emulated, sockets};
 use crate::counting::{Counts, counted};
-use crate::emulated;
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -23,7 +22,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 /// Rounds of every call. An emulated machine is some fifty times slower, and allocates no
 /// differently.
 fn rounds() -> usize {
-    if emulated() { 100 } else { 10_000 }
+    if is_emulated() { 100 } else { 10_000 }
 }
 
 /// Completes a future and says what all of its polls have allocated.
@@ -59,8 +58,8 @@ impl Rounds<'_> {
         }
         let receive = async {
             match i % 4 {
-                0 => far.recv_into_async(batch).await,
-                1 => far.recv_batch_async(recv_msgs).await,
+                0 => far.recv_into(batch).await,
+                1 => far.recv_batch(recv_msgs).await,
                 2 => poll_fn(|cx| far.poll_recv_into(cx, batch)).await,
                 _ => poll_fn(|cx| far.poll_recv_batch(cx, recv_msgs)).await,
             }
@@ -82,9 +81,12 @@ impl Rounds<'_> {
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let no_error = |index, error| panic!("{index}: {error}");
         let (sent, counts) = polled(async {
-            from.flush_async(queue).await?;
-            from.send_each_async(msgs, no_error).await?;
-            from.send_batch_async(msgs).await
+            from.flush(queue).await?;
+            from.send_each(msgs, no_error).await?;
+            from.send_iter(msgs.iter().copied()).await?;
+            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+            from.flush_each(queue, |_, error| panic!("{error}")).await?;
+            from.send_batch(msgs).await
         })
         .await;
         assert_eq!(sent.expect("loopback takes it"), msgs.len());
@@ -92,7 +94,7 @@ impl Rounds<'_> {
     }
 }
 
-async fn allocate_nothing(far: &impl AsyncBatchSocket) {
+async fn allocate_nothing(far: &impl AsyncBatchSocket<Socket = UdpSocket>) {
     let sink = sockets::udp4();
     let near = sockets::udp4();
     let to = far.tokio_socket().local_addr().expect("it is bound");
@@ -152,11 +154,11 @@ fn futures_on_a_socket_that_met_errors_allocate_nothing() {
         let mut batch = RecvBatch::new(4, 16);
         for i in 0..100 {
             socket.send(&PAYLOAD).await.expect("loopback takes it");
-            let (received, refused) = polled(socket.recv_into_async(&mut batch)).await;
+            let (received, refused) = polled(socket.recv_into(&mut batch)).await;
             received.expect_err("it was refused");
             let late = async { peer.send_to(&PAYLOAD, to) };
             let ((received, waited), sent) =
-                tokio::join!(polled(socket.recv_into_async(&mut batch)), late);
+                tokio::join!(polled(socket.recv_into(&mut batch)), late);
             sent.expect("loopback takes it");
             assert_eq!(received.expect("it was sent"), 1);
             assert!(

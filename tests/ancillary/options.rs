@@ -128,7 +128,8 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     let mut buffer = [0; 300];
     let mut msgs = [RecvMsg::new(&mut buffer)];
     assert_eq!(StandIn(meta).recv_batch(&mut msgs).expect("one"), 1);
-    let lens = |datagrams: mmsg::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
+    let lens =
+        |datagrams: mmsg::iter::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
     assert_eq!((msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
 
     let mut batch = mmsg::RecvBatch::new(3, 300);

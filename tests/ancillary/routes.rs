@@ -7,10 +7,8 @@ use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
 use crate::kit::{addr, ask, in_error, reports, summary};
 use mmsg::error_queue::Event;
-use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, Fragmentation, MmsgBuf, SendMeta,
-    SendMsg, path_mtu,
-};
+use mmsg::options::{Fragmentation, path_mtu};
+use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
 use socket2::{Domain, SockRef};
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];

@@ -5,9 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 
 use crate::kit::receive::{Got, Way, one, payloads};
 use crate::kit::{addr, ask, at, bind, dual_stack, udp4, udp6};
+use mmsg::control::{CONTROL_SPACE, ControlBuf};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, Ecn, MmsgBuf,
-    Offload, SendMeta, SendMsg, SendQueue, TransmitClock,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, SendMeta, SendMsg,
+    SendQueue, TransmitClock,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];

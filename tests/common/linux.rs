@@ -56,6 +56,30 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     });
 }
 
+/// The CPUs on which this thread may run.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: a C struct of numbers: zero is a value of it.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the kernel fills a set of the size given.
+    let result = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    // SAFETY: the number is less than that of the bits in the set.
+    let is_in = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    (0..8 * mem::size_of_val(&set)).filter(is_in).collect()
+}
+
+/// Has this thread run on one CPU from now on.
+pub fn run_on(cpu: usize) {
+    // SAFETY: a C struct of numbers: zero is a value of it.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    assert!(cpu < 8 * mem::size_of_val(&set));
+    // SAFETY: checked above.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the kernel reads a set of the size given.
+    let result = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+}
+
 fn raise_loopback() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
     // SAFETY: ifreq is a C struct of bytes, numbers and raw pointers: zero is a value of it.

@@ -19,6 +19,7 @@ pub mod linux;
 #[cfg(target_os = "linux")]
 pub mod raw;
 
+use std::env;
 use std::io::{self, Write};
 use std::sync::Once;
 use std::time::Duration;
@@ -36,6 +37,11 @@ pub fn choose_backend() {
     CHOSEN.call_once(|| backend.make_process_default().expect("this platform has the backend"));
     // Chosen once and checked each time: no call may have changed it by itself.
     assert_eq!(Backend::current(), backend, "some call has switched the backend");
+}
+
+/// Whether the test runs in an emulated machine, where a system call takes thirty times as long.
+pub fn is_emulated() -> bool {
+    env::var_os("CROSS_RUN").is_some_and(|run| run == "guest")
 }
 
 /// Says that a test is not run here and why, past the capture of the test harness.
@@ -64,6 +70,12 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
         bytes
     };
     (0..count).map(one).collect()
+}
+
+/// How much of something to do: less in an emulated machine and under valgrind.
+pub fn smaller(usual: usize, slow: usize) -> usize {
+    let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
+    if is_slow { slow } else { usual }
 }
 
 /// The operating system's number of an error; the call is expected to fail.

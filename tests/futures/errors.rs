@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 
-use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg};
+use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg};
 use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
@@ -41,18 +41,18 @@ fn r10_a_receive_returns_an_error_once_and_then_waits() {
         let mut batch = RecvBatch::new(4, 32);
         for _ in 0..3 {
             // Before anybody waits, and while somebody does.
-            socket.send_batch_async(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
-            assert_connection_refused(socket.recv_into_async(&mut batch).await);
-            assert!(waits(socket.recv_into_async(&mut batch)).await);
+            socket.send_batch(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
+            assert_connection_refused(socket.recv_into(&mut batch).await);
+            assert!(waits(socket.recv_into(&mut batch)).await);
 
             let send = async {
                 tokio::task::yield_now().await;
-                socket.send_batch(&[SendMsg::new(b"lost")])
+                socket.send_batch(&[SendMsg::new(b"lost")]).await
             };
-            let (received, sent) = tokio::join!(socket.recv_into_async(&mut batch), send);
+            let (received, sent) = tokio::join!(socket.recv_into(&mut batch), send);
             assert_eq!(sent.expect("loopback takes it"), 1);
             assert_connection_refused(received);
-            assert!(waits(socket.recv_into_async(&mut batch)).await);
+            assert!(waits(socket.recv_into(&mut batch)).await);
         }
     });
 }
@@ -83,10 +83,10 @@ fn r10_a_send_returns_an_error_once_and_goes_on() {
         let (socket, peer) = refused().await;
         socket.send(b"lost").await.expect("loopback takes it");
         wait_for_error(&socket);
-        assert_connection_refused(socket.send_batch_async(&[SendMsg::new(b"next")]).await);
+        assert_connection_refused(socket.send_batch(&[SendMsg::new(b"next")]).await);
         peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
         let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
-        assert_eq!(socket.send_batch_async(&msgs).await.expect("it is taken"), 2);
+        assert_eq!(socket.send_batch(&msgs).await.expect("it is taken"), 2);
         let sent = poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await;
         assert_eq!(sent.expect("it is taken"), 2);
     });

@@ -50,12 +50,12 @@ fn r10_a_flooded_receiver_leaves_others_their_turn() {
         flood();
         beside_another(async || {
             flood();
-            assert!(to.recv_into_async(&mut batch).await.expect("it is there") > 0);
+            assert!(to.recv_into(&mut batch).await.expect("it is there") > 0);
         })
         .await;
         beside_another(async || {
             flood();
-            assert!(to.recv_batch_async(&mut msgs).await.expect("it is there") > 0);
+            assert!(to.recv_batch(&mut msgs).await.expect("it is there") > 0);
         })
         .await;
         beside_another(async || {
@@ -74,16 +74,16 @@ fn a_busy_sender_leaves_others_their_turn() {
         let msgs = [SendMsg::to(addr, b"flood"); 8];
         let mut queue = SendQueue::new(10_000);
         beside_another(async || {
-            assert_eq!(from.send_batch_async(&msgs).await.expect("loopback takes it"), 8);
+            assert_eq!(from.send_batch(&msgs).await.expect("loopback takes it"), 8);
         })
         .await;
         beside_another(async || {
-            from.send_each_async(&msgs, |_, _| {}).await.expect("loopback takes it");
+            from.send_each(&msgs, |_, _| {}).await.expect("loopback takes it");
         })
         .await;
         beside_another(async || {
             queue.push(&msgs[0]).expect("there is space");
-            from.flush_async(&mut queue).await.expect("loopback takes it");
+            from.flush(&mut queue).await.expect("loopback takes it");
         })
         .await;
         beside_another(async || {
@@ -116,7 +116,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
             let peer = refusing();
             socket.connect(addr(&peer)).await.expect("it does nothing but remember");
             socket.send(b"lost").await.expect("loopback takes it");
-            let refused = socket.recv_into_async(&mut RecvBatch::new(1, 32)).await;
+            let refused = socket.recv_into(&mut RecvBatch::new(1, 32)).await;
             refused.expect_err("it was refused");
 
             let to = SocketAddr::from((ABSENT, 9));
@@ -127,7 +127,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
                 let no_error = &mut |index, error| panic!("message {index}: {error}");
                 let send = async {
                     match polled {
-                        false => socket.send_each_async(&msgs, no_error).await,
+                        false => socket.send_each(&msgs, no_error).await.map(drop),
                         true => {
                             poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
                                 .await

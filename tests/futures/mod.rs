@@ -4,6 +4,7 @@
 mod cpu;
 mod errors;
 mod fair;
+mod kinds;
 mod receive;
 #[cfg(target_os = "linux")]
 mod reports;

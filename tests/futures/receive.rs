@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::SockRef;
+use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
 use crate::common::recv::{data_of, memory, recv_msgs};
@@ -18,7 +19,7 @@ fn data(batch: &RecvBatch) -> Vec<Vec<u8>> {
 }
 
 /// Every type of receive on `to`, to which `from` sends.
-async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
+async fn every_receive(to: &impl AsyncBatchSocket<Socket = UdpSocket>, from: &std::net::UdpSocket) {
     let addr = to.tokio_socket().local_addr().expect("it is bound");
     let payloads = numbered(5, 20);
     let send = || {
@@ -30,11 +31,11 @@ async fn every_receive(to: &impl AsyncBatchSocket, from: &std::net::UdpSocket) {
     let mut msgs = recv_msgs(&mut memory);
     let mut batch = RecvBatch::new(8, 65_535);
 
-    assert_eq!(to.recv_batch_async(&mut []).await.expect("nothing is asked for"), 0);
+    assert_eq!(to.recv_batch(&mut []).await.expect("nothing is asked for"), 0);
     // Each waits first, and then finds them all.
-    let (n, ()) = tokio::join!(to.recv_batch_async(&mut msgs), async { send() });
+    let (n, ()) = tokio::join!(to.recv_batch(&mut msgs), async { send() });
     assert_eq!((n.expect("they came"), data_of(&msgs[..5])), (5, payloads.clone()));
-    let (n, ()) = tokio::join!(to.recv_into_async(&mut batch), async { send() });
+    let (n, ()) = tokio::join!(to.recv_into(&mut batch), async { send() });
     assert_eq!((n.expect("they came"), data(&batch)), (5, payloads.clone()));
     let received = poll_fn(|cx| to.poll_recv_batch(cx, &mut msgs[1..]));
     let (n, ()) = tokio::join!(received, async { send() });
@@ -64,18 +65,18 @@ fn a_short_receive_keeps_readiness() {
         for burst in [&msgs[..3], &msgs[3..4]] {
             assert_eq!(from.send_batch(burst).expect("loopback takes it"), burst.len());
             settle();
-            assert_eq!(to.recv_into_async(&mut many).await.expect("they are here"), burst.len());
+            assert_eq!(to.recv_into(&mut many).await.expect("they are here"), burst.len());
         }
         // And a full one not that there is more.
         assert_eq!(from.send_batch(&msgs[4..]).expect("loopback takes it"), 5);
         settle();
         let mut got = Vec::new();
         while got.len() < 5 {
-            to.recv_into_async(&mut few).await.expect("they are here");
+            to.recv_into(&mut few).await.expect("they are here");
             got.extend(data(&few));
         }
         assert_eq!(got, payloads[4..]);
-        let mut more = pin!(to.recv_into_async(&mut few));
+        let mut more = pin!(to.recv_into(&mut few));
         assert!(once(more.as_mut()).await.is_none(), "all were received");
     });
 }
@@ -91,7 +92,7 @@ fn a_dropped_receive_has_taken_nothing() {
         // Sends whenever the receiver is at rest, so that it is dropped at any stage: before its
         // first poll, while it waits, and when it was woken.
         for (i, payload) in payloads.iter().enumerate() {
-            let mut receive = Box::pin(to.recv_into_async(&mut batch));
+            let mut receive = Box::pin(to.recv_into(&mut batch));
             if i % 3 > 0 && next == i {
                 assert!(once(receive.as_mut()).await.is_none(), "nothing was sent yet");
             }
@@ -102,7 +103,7 @@ fn a_dropped_receive_has_taken_nothing() {
             drop(receive);
             if i % 4 == 3 {
                 while next <= i {
-                    to.recv_into_async(&mut batch).await.expect("none was lost");
+                    to.recv_into(&mut batch).await.expect("none was lost");
                     for datagram in &batch {
                         assert_eq!(datagram.data(), payloads[next]);
                         next += 1;
@@ -121,7 +122,7 @@ fn every_one_of_many_tasks_that_wait_is_woken() {
         let to = Arc::new(to);
         let receive = |to: Arc<tokio::net::UdpSocket>| async move {
             let mut batch = RecvBatch::new(1, 32);
-            to.recv_into_async(&mut batch).await
+            to.recv_into(&mut batch).await
         };
         let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(receive(Arc::clone(&to)))).collect();
         // They all wait by then.
@@ -141,7 +142,7 @@ fn a_socket_that_was_shut_down_does_not_keep_its_receiver() {
         let (to, addr) = udp();
         to.connect(addr).await.expect("connecting does nothing but remember");
         let mut batch = RecvBatch::new(4, 32);
-        let mut receive = Box::pin(to.recv_into_async(&mut batch));
+        let mut receive = Box::pin(to.recv_into(&mut batch));
         assert!(once(receive.as_mut()).await.is_none());
         SockRef::from(&to).shutdown(std::net::Shutdown::Read).expect("it is connected");
         let ended = tokio::time::timeout(NET, receive).await.expect("it is woken");

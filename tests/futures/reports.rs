@@ -1,7 +1,6 @@
 //! Receives beside an error queue that somebody else is to drain: they leave it the readiness of
 //! errors, and sleep although the queue is not empty.
 
-use std::io;
 use std::pin::pin;
 
 use mmsg::error_queue::{Report, drain_errors};
@@ -40,9 +39,9 @@ fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
             for _ in 0..2 {
                 provoke(&socket);
                 socket.ready(Interest::ERROR).await.expect("it is reported");
-                socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+                socket.recv_into(&mut batch).await.expect_err("it was refused");
             }
-            let mut receive = pin!(socket.recv_into_async(&mut batch));
+            let mut receive = pin!(socket.recv_into(&mut batch));
             for _ in 0..50 {
                 assert!(once(receive.as_mut()).await.is_none(), "each error is returned once");
                 tokio::task::yield_now().await;
@@ -61,24 +60,15 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
         let (socket, _peer) = reporting().await;
         let mut batch = RecvBatch::new(4, 32);
         provoke(&socket);
-        socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+        socket.recv_into(&mut batch).await.expect_err("it was refused");
         assert_eq!(reports(&socket), 1);
-        assert!(once(pin!(socket.recv_into_async(&mut batch))).await.is_none());
+        assert!(once(pin!(socket.recv_into(&mut batch))).await.is_none());
         assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
         // And a new one is heard of.
         provoke(&socket);
         socket.ready(Interest::ERROR).await.expect("it is reported");
         assert_eq!(reports(&socket), 1);
     });
-}
-
-/// The documented wait: `WouldBlock` has tokio forget the error, which `ready` alone never does.
-async fn next_reports(socket: &UdpSocket, reports: &mut [Report]) -> io::Result<usize> {
-    let drain = || match drain_errors(socket, reports)? {
-        0 => Err(io::ErrorKind::WouldBlock.into()),
-        count => Ok(count),
-    };
-    socket.async_io(Interest::ERROR, drain).await
 }
 
 #[test]
@@ -91,13 +81,13 @@ fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
                 // More than there is room for: the rest is there without another event.
                 for _ in 0..2 {
                     provoke(&socket);
-                    socket.recv_into_async(&mut batch).await.expect_err("it was refused");
+                    socket.recv_into(&mut batch).await.expect_err("it was refused");
                 }
                 for _ in 0..2 {
-                    let taken = next_reports(&socket, &mut reports).await;
+                    let taken = socket.drain_errors(&mut reports).await;
                     assert_eq!(taken.expect("no error"), 1, "round {round}");
                 }
-                let mut next = pin!(next_reports(&socket, &mut reports));
+                let mut next = pin!(socket.drain_errors(&mut reports));
                 tokio::select! {
                     biased;
                     taken = next.as_mut() => panic!("round {round}: {taken:?}"),
@@ -120,13 +110,13 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
             for round in 1..=3 {
                 // An error comes while it waits, and is returned although nobody drains the queue.
                 {
-                    let mut receive = pin!(socket.recv_into_async(&mut batch));
+                    let mut receive = pin!(socket.recv_into(&mut batch));
                     assert!(once(receive.as_mut()).await.is_none());
                     provoke(&socket);
                     receive.await.expect_err("it was refused");
                 }
 
-                let mut receive = pin!(socket.recv_into_async(&mut batch));
+                let mut receive = pin!(socket.recv_into(&mut batch));
                 tokio::select! {
                     biased;
                     received = receive.as_mut() => panic!("round {round}: {received:?}"),
@@ -148,8 +138,8 @@ fn e2_a_receiver_beside_an_undrained_error_queue_sees_a_shutdown() {
             let (socket, _peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
             provoke(&socket);
-            socket.recv_into_async(&mut batch).await.expect_err("it was refused");
-            let mut receive = pin!(socket.recv_into_async(&mut batch));
+            socket.recv_into(&mut batch).await.expect_err("it was refused");
+            let mut receive = pin!(socket.recv_into(&mut batch));
             assert!(once(receive.as_mut()).await.is_none());
             SockRef::from(&socket).shutdown(std::net::Shutdown::Read).expect("it is connected");
             assert_eq!(receive.await.expect("no error"), 0);

@@ -29,7 +29,7 @@ fn queue(payloads: &[Vec<u8>]) -> SendQueue {
 async fn receive(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
     let (mut batch, mut got) = (RecvBatch::new(16, 32), Vec::new());
     while got.len() < count {
-        socket.recv_into_async(&mut batch).await.expect("they are sent");
+        socket.recv_into(&mut batch).await.expect("they are sent");
         got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
     }
     got
@@ -41,12 +41,12 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
         let msgs = msgs(&payloads);
-        assert_eq!(near.send_batch_async(&[]).await.expect("nothing is asked for"), 0);
-        let sent = near.send_batch_async(&msgs).await.expect("there is space");
+        assert_eq!(near.send_batch(&[]).await.expect("nothing is asked for"), 0);
+        let sent = near.send_batch(&msgs).await.expect("there is space");
         assert!((1..COUNT).contains(&sent), "{sent} of {COUNT} fit");
         // Full: neither way sends any.
         {
-            let mut more = pin!(near.send_batch_async(&msgs[sent..]));
+            let mut more = pin!(near.send_batch(&msgs[sent..]));
             assert!(once(more.as_mut()).await.is_none());
             let mut more = pin!(poll_fn(|cx| near.poll_send_batch(cx, &msgs[sent..])));
             assert!(once(more.as_mut()).await.is_none());
@@ -56,7 +56,7 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
             while sent < COUNT {
                 let left = &msgs[sent..];
                 sent += match sent % 2 {
-                    0 => near.send_batch_async(left).await,
+                    0 => near.send_batch(left).await,
                     _ => poll_fn(|cx| near.poll_send_batch(cx, left)).await,
                 }
                 .expect("there is space again");
@@ -76,7 +76,7 @@ fn a_flush_ends_with_an_empty_queue() {
             let mut queue = queue(&payloads);
             let flush = async {
                 match polled {
-                    false => near.flush_async(&mut queue).await,
+                    false => near.flush(&mut queue).await.map(|count| assert_eq!(count, COUNT)),
                     true => poll_fn(|cx| near.poll_flush(cx, &mut queue)).await,
                 }
             };
@@ -84,7 +84,7 @@ fn a_flush_ends_with_an_empty_queue() {
             flushed.expect("no error");
             assert_eq!(got, payloads);
             assert!(queue.is_empty());
-            near.flush_async(&mut queue).await.expect("nothing to be done");
+            near.flush(&mut queue).await.expect("nothing to be done");
         }
     });
 }
@@ -99,7 +99,7 @@ fn a_dropped_flush_leaves_the_rest_in_the_queue() {
         while !queue.is_empty() {
             near.writable().await.expect("it is, as tokio must first hear");
             {
-                let mut flush = pin!(near.flush_async(&mut queue));
+                let mut flush = pin!(near.flush(&mut queue));
                 // As far as there is space, and then it waits; and is dropped.
                 assert!(once(flush.as_mut()).await.is_none_or(|flushed| flushed.is_ok()));
             }
@@ -131,7 +131,10 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
             };
             let send = async {
                 match polled {
-                    false => near.send_each_async(&msgs, &mut note).await,
+                    false => near
+                        .send_each(&msgs, &mut note)
+                        .await
+                        .map(|count| assert_eq!(count, msgs.len())),
                     true => {
                         poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, &mut note)).await
                     }
@@ -172,10 +175,10 @@ fn offload_sends_gso_batches() {
         let mut queue = SendQueue::new(1 << 20);
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
 
-        assert_eq!(from.send_batch_async(&msgs).await.expect("loopback takes it"), 30);
-        from.flush_async(&mut queue).await.expect("loopback takes it");
+        assert_eq!(from.send_batch(&msgs).await.expect("loopback takes it"), 30);
+        from.flush(&mut queue).await.expect("loopback takes it");
         let no_error = |index, error| panic!("message {index}: {error}");
-        from.send_each_async(&msgs, no_error).await.expect("loopback takes it");
+        from.send_each(&msgs, no_error).await.expect("loopback takes it");
         assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
         assert_eq!(from.counters().sent, 90);
         // One GSO batch and not a call for each, where the kernel has GSO.
@@ -196,8 +199,8 @@ fn d8_a_message_segmented_in_user_space_waits_until_writable() {
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let send = async {
             let no_error = |index, error| panic!("message {index}: {error}");
-            near.send_each_async(&msgs, no_error).await.expect("there is space again");
-            near.flush_async(&mut queue).await.expect("there is space again");
+            near.send_each(&msgs, no_error).await.expect("there is space again");
+            near.flush(&mut queue).await.expect("there is space again");
         };
         let segments: Vec<_> =
             data.iter().flat_map(|data| data.chunks(8)).map(<[u8]>::to_vec).collect();
@@ -216,29 +219,56 @@ fn the_futures_can_be_spawned() {
         let (socket, addr) = udp();
         let (mut batch, mut queue) = (RecvBatch::new(4, 32), SendQueue::new(1_000));
         let msgs = [SendMsg::to(addr, b"spawned")];
-        spawnable(socket.send_batch_async(&msgs)).await.expect("loopback takes it");
-        spawnable(socket.send_each_async(&msgs, |_, _| {})).await.expect("loopback takes it");
-        spawnable(socket.flush_async(&mut queue)).await.expect("nothing to be done");
-        spawnable(socket.recv_into_async(&mut batch)).await.expect("it was sent");
+        spawnable(socket.send_batch(&msgs)).await.expect("loopback takes it");
+        spawnable(socket.send_each(&msgs, |_, _| {})).await.expect("loopback takes it");
+        spawnable(socket.flush(&mut queue)).await.expect("nothing to be done");
+        spawnable(socket.recv_into(&mut batch)).await.expect("it was sent");
         let task = tokio::spawn(async move {
             let mut memory = [0; 32];
             let mut msgs = [mmsg::RecvMsg::new(&mut memory)];
-            socket.recv_batch_async(&mut msgs).await.map(|_| socket)
+            socket.recv_batch(&mut msgs).await.map(|_| socket)
         });
-        if batch.len() == 2 {
+        if batch.message_count() == 2 {
             let more = udp4();
             more.send_batch(&msgs).expect("loopback takes it");
         }
         let socket = task.await.expect("it does not panic").expect("it was sent");
         // And what only polls goes by reference.
-        let socket: &dyn AsyncBatchSocket = &socket;
+        let socket: &dyn AsyncBatchSocket<Socket = UdpSocket> = &socket;
         let sent = poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await;
         assert_eq!(sent.expect("loopback takes it"), 1);
     });
 }
 
+/// A stand-in that makes the calls, and a socket that is always ready for them.
+struct Beside<D> {
+    socket: UdpSocket,
+    calls: D,
+}
+
+impl<D: BatchSocket> Beside<D> {
+    fn new(calls: D) -> Self {
+        Self { socket: udp().0, calls }
+    }
+}
+
+impl<D: BatchSocket + Sync> AsyncBatchSocket for Beside<D> {
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        call(&self.calls)
+    }
+}
+
 /// Sends nothing and returns no error.
-struct Idle(UdpSocket);
+struct Idle;
 
 impl BatchSocket for Idle {
     fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
@@ -250,21 +280,15 @@ impl BatchSocket for Idle {
     }
 }
 
-impl AsyncBatchSocket for Idle {
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.0
-    }
-}
-
 #[test]
 fn a_stand_in_that_makes_no_progress_ends_the_call() {
     run(async {
-        let idle = Idle(udp().0);
+        let idle = Beside::new(Idle);
         let payloads = numbered(2, 8);
         let (msgs, mut queue) = (msgs(&payloads), queue(&payloads));
-        let flushed = idle.flush_async(&mut queue).await.map_err(|error| error.kind());
+        let flushed = idle.flush(&mut queue).await.map_err(|error| error.kind());
         assert_eq!((flushed, queue.len()), (Err(std::io::ErrorKind::WriteZero), 2));
-        let sent = idle.send_each_async(&msgs, |_, error| panic!("{error}")).await;
+        let sent = idle.send_each(&msgs, |_, error| panic!("{error}")).await;
         assert_eq!(sent.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
         let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue)).await;
         assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
@@ -273,7 +297,6 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
 
 /// Rejects what is bad, counts what it is offered, and says too much of what it takes.
 struct Counting {
-    socket: UdpSocket,
     extra: usize,
     offered: AtomicUsize,
 }
@@ -296,31 +319,25 @@ impl BatchSocket for Counting {
     }
 }
 
-impl AsyncBatchSocket for Counting {
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-}
-
 /// All, none, every other one, every hundredth, and only the first are bad.
 #[test]
 fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
     const N: usize = 4_096;
     run(async {
-        let mut double = Counting { socket: udp().0, extra: 0, offered: 0.into() };
+        let mut double = Beside::new(Counting { extra: 0, offered: 0.into() });
         let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
         for (bad, extra) in cases.into_iter().flatten() {
-            double.extra = extra;
+            double.calls.extra = extra;
             let is_bad = |i: &usize| i % bad == 0 && bad < usize::MAX;
             let payload = |i| if is_bad(&i) { BAD } else { b"good" };
             let msgs: Vec<_> = (0..N).map(|i| SendMsg::new(payload(i))).collect();
             let expected: Vec<_> = (0..N).filter(is_bad).collect();
 
             let mut failed = Vec::new();
-            let sent = double.send_each_async(&msgs, |i, _| failed.push(i)).await;
+            let sent = double.send_each(&msgs, |i, _| failed.push(i)).await;
             sent.expect("the others are taken");
             assert_eq!(failed, expected);
-            let offered = std::mem::take(double.offered.get_mut());
+            let offered = std::mem::take(double.calls.offered.get_mut());
             assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
 
             let (mut failed, mut done) = (Vec::new(), 0);
@@ -328,7 +345,7 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() 
             let sent = poll_fn(|cx| double.poll_send_each(cx, &msgs, &mut done, note)).await;
             sent.expect("the others are taken");
             assert_eq!((done, failed), (N, expected));
-            let offered = std::mem::take(double.offered.get_mut());
+            let offered = std::mem::take(double.calls.offered.get_mut());
             assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
         }
     });
@@ -336,7 +353,6 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() 
 
 /// Takes nothing, and claims to have taken and received more than it was offered.
 struct Liar {
-    socket: UdpSocket,
     flushed: usize,
     calls: AtomicUsize,
 }
@@ -364,29 +380,23 @@ impl BatchSocket for Liar {
     }
 }
 
-impl AsyncBatchSocket for Liar {
-    fn tokio_socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-}
-
 #[test]
 fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
     run(async {
         let payloads = numbered(3, 8);
         for flushed in [1, 3, usize::MAX] {
-            let liar = Liar { socket: udp().0, flushed, calls: 0.into() };
+            let liar = Beside::new(Liar { flushed, calls: 0.into() });
             let mut queue = queue(&payloads);
             let kind = |error: std::io::Error| error.kind();
-            let sent = liar.flush_async(&mut queue).await.map_err(kind);
+            let sent = liar.flush(&mut queue).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
             let sent = poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
-            assert_eq!(liar.calls.into_inner(), 2);
+            assert_eq!(liar.calls.calls.into_inner(), 2);
         }
         // What leaves the queue is progress.
-        let liar = Liar { socket: udp().0, flushed: 0, calls: 0.into() };
-        liar.flush_async(&mut queue(&payloads)).await.expect("the queue is empty");
+        let liar = Beside::new(Liar { flushed: 0, calls: 0.into() });
+        liar.flush(&mut queue(&payloads)).await.expect("the queue is empty");
         let mut queue = queue(&payloads);
         poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.expect("the queue is empty");
     });
@@ -397,22 +407,22 @@ fn d16_a_batch_counts_no_more_than_was_offered() {
     run(async {
         let (socket, addr) = udp();
         socket.send_to(b"makes it readable", addr).await.expect("loopback takes it");
-        let liar = Liar { socket, flushed: 0, calls: 0.into() };
+        let liar = Beside { socket, calls: Liar { flushed: 0, calls: 0.into() } };
         let payloads = numbered(3, 8);
         let msgs = msgs(&payloads);
-        assert_eq!(liar.send_batch_async(&msgs).await.expect("no error"), 3);
+        assert_eq!(liar.send_batch(&msgs).await.expect("no error"), 3);
         let sent = poll_fn(|cx| liar.poll_send_batch(cx, &msgs)).await;
         assert_eq!(sent.expect("no error"), 3);
 
         let mut memory = [[0; 8]; 2];
         let mut room = memory.each_mut().map(|buffer| mmsg::RecvMsg::new(buffer));
-        assert_eq!(liar.recv_batch_async(&mut room).await.expect("no error"), 2);
+        assert_eq!(liar.recv_batch(&mut room).await.expect("no error"), 2);
         let received = poll_fn(|cx| liar.poll_recv_batch(cx, &mut room)).await;
         assert_eq!(received.expect("no error"), 2);
         let mut batch = RecvBatch::new(2, 8);
-        let received = liar.recv_into_async(&mut batch).await;
-        assert_eq!((received.expect("no error"), batch.len()), (0, 0));
+        let received = liar.recv_into(&mut batch).await;
+        assert_eq!((received.expect("no error"), batch.message_count()), (0, 0));
         let received = poll_fn(|cx| liar.poll_recv_into(cx, &mut batch)).await;
-        assert_eq!((received.expect("no error"), batch.len()), (0, 0));
+        assert_eq!((received.expect("no error"), batch.message_count()), (0, 0));
     });
 }

@@ -93,9 +93,9 @@ async fn send(near: &UdpSocket, kind: usize) {
     MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let (mut done, mut no_error) = (0, |index, error| panic!("message {index}: {error}"));
     let sent = match kind {
-        0 => near.send_batch_async(&MSGS).await.map(drop),
-        1 => near.flush_async(&mut queue).await,
-        2 => near.send_each_async(&MSGS, no_error).await,
+        0 => near.send_batch(&MSGS).await.map(drop),
+        1 => near.flush(&mut queue).await.map(drop),
+        2 => near.send_each(&MSGS, no_error).await.map(drop),
         3 => poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await.map(drop),
         4 => poll_fn(|cx| near.poll_flush(cx, &mut queue)).await,
         KINDS.. => unreachable!("kinds are fewer"),
@@ -130,7 +130,7 @@ fn d7_a_send_dropped_while_it_waits_leaves_nothing() {
         let (near, far) = stuck().await;
         let (full, own) = (fill(&near), watches(&near));
         for _ in 0..10 {
-            let mut send = Box::pin(near.send_batch_async(&MSGS));
+            let mut send = Box::pin(near.send_batch(&MSGS));
             assert!(once(send.as_mut()).await.is_none(), "it is full");
             drop(send);
         }
@@ -276,7 +276,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
                         (0..EACH).for_each(|_| {
                             queue.push(&SendMsg::new(&data)).expect("there is space")
                         });
-                        near.flush_async(&mut queue).await.expect("there is space again");
+                        near.flush(&mut queue).await.expect("there is space again");
                     })
                 })
                 .collect();
@@ -285,7 +285,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
                     let near = Arc::clone(&near);
                     tokio::spawn(async move {
                         let mut batch = RecvBatch::new(1, 8);
-                        near.recv_into_async(&mut batch).await.expect("it is sent")
+                        near.recv_into(&mut batch).await.expect("it is sent")
                     })
                 })
                 .collect();
@@ -349,7 +349,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let no_error = &mut |index, error| panic!("message {index}: {error}");
                 let send = async {
                     match polled {
-                        false => socket.send_each_async(&msgs, no_error).await,
+                        false => socket.send_each(&msgs, no_error).await.map(drop),
                         true => {
                             poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
                                 .await

@@ -151,7 +151,7 @@ proptest! {
             prop_assert!(liar.asked.get() <= asked + 1);
             let count = result.unwrap_or(0);
             prop_assert!(count <= slots);
-            prop_assert_eq!((batch.len(), batch.messages().count()), (count, count));
+            prop_assert_eq!((batch.message_count(), batch.messages().count()), (count, count));
             for message in batch.messages() {
                 prop_assert!(message.data().len() <= slot_len);
                 let bytes: usize = message.datagrams().map(|datagram| datagram.len()).sum();

@@ -47,9 +47,8 @@ fn case() -> impl Strategy<Value = Case> {
 
 fn config() -> ProptestConfig {
     // Where the environment asks for another number (PROPTEST_CASES), it gets that.
-    let emulated = std::env::var_os("CROSS_RUN").is_some_and(|run| run == "guest");
     let default = ProptestConfig::default();
-    let cases = if emulated { default.cases.min(16) } else { default.cases };
+    let cases = if common::is_emulated() { default.cases.min(16) } else { default.cases };
     ProptestConfig { cases, failure_persistence: None, ..default }
 }
 

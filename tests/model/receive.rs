@@ -95,7 +95,7 @@ fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>)
 
 fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
     let result = end.socket().recv_into_with(batch, flags);
-    assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+    assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
     let datagrams = batch.messages().map(|msg| msg.datagrams().count()).sum::<usize>();
     assert_eq!(batch.iter().count(), datagrams);
     for (one, other) in batch.iter().zip(batch.messages().flat_map(|msg| msg.datagrams())) {

@@ -4,7 +4,8 @@ use std::env;
 use std::net::UdpSocket;
 use std::process::Command;
 
-use mmsg::{BatchSocket, GsoStatus, Offload, RecvBatch, SendMsg};
+use mmsg::offload::GsoStatus;
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
 /// What `n1_the_environment_turns_offloads_off` is called with, as a child.
 const CHILD: &str = "MMSG_TEST_CHILD";

@@ -7,6 +7,7 @@ mod environment;
 mod namespaces;
 mod receive;
 mod socket;
+mod state;
 #[path = "../common/veth.rs"]
 mod veth;
 

@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::common::{NET, numbered, skip};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
-use mmsg::{BatchSocket, Fragmentation, Offload, RecvBatch, RecvMsg, SendMsg};
+use mmsg::options::Fragmentation;
+use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {

@@ -8,7 +8,7 @@ use crate::common::linux::{SOL_UDP, UDP_GRO, set_option};
 use crate::common::recv::{memory, recv_msgs};
 use crate::common::sockets::{addr, settle, udp4};
 use crate::common::{numbered, skip};
-use mmsg::{BatchSocket, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 /// The longest UDP payload: what the length field of IPv6 leaves (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;
@@ -228,6 +228,49 @@ fn d29_a_peek_is_not_counted_as_received() {
         assert_eq!((counters.received, counters.received_bytes), (3 * round, 300 * round));
         assert_eq!((counters.received_coalesced, counters.received_segments), (round, 3 * round));
     }
+}
+
+#[test]
+fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
+    let name = "d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    let sent = numbered(40, 1_200);
+    send(&sender, to, &sent);
+    let mut memory = memory(3, NEEDED);
+    memory[1].pop();
+    let receive = |memory: &mut [Vec<u8>]| {
+        let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+        let mut datagrams = Vec::new();
+        let result = receiver.recv_slices(&mut buffers, |_, message| {
+            assert_eq!(message.meta().segment_size, Some(1_200));
+            assert!(message.addr() == Some(addr(sender.get_ref())) && !message.truncated());
+            datagrams.extend(message.datagrams().map(|datagram| datagram.data().to_vec()));
+        });
+        result.map(|count| (count, datagrams))
+    };
+    check_rejected(receive(&mut memory).map(|(count, _)| count));
+    memory[1].push(0);
+    let (count, datagrams) = receive(&mut memory).expect("they are there");
+    assert_eq!(datagrams, sent);
+    let counters = receiver.counters();
+    assert_eq!((counters.received, counters.received_bytes), (40, 48_000));
+    assert_eq!((counters.received_coalesced, counters.truncated), (count as u64, 0));
+}
+
+#[test]
+fn segments_are_changed_in_place() {
+    let Some((sender, receiver, to)) = pair("segments_are_changed_in_place") else { return };
+    let sent = numbered(40, 1_200);
+    send(&sender, to, &sent);
+    let mut batch = RecvBatch::for_gro(8);
+    receiver.recv_into(&mut batch).expect("they are there");
+    assert_eq!(batch.datagram_count(), 40);
+    assert!(batch.iter_mut().map(|datagram| datagram.data().to_vec()).eq(sent.iter().cloned()));
+    for (i, mut datagram) in batch.iter_mut().enumerate() {
+        assert_eq!(datagram.addr(), Some(addr(sender.get_ref())));
+        datagram.data_mut().fill(i as u8);
+    }
+    assert!(batch.iter().enumerate().all(|(i, d)| d.data() == [i as u8; 1_200]));
 }
 
 #[test]

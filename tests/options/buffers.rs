@@ -1,6 +1,7 @@
 //! The sizes of buffers, and what the kernel drops where one is full.
 
-use mmsg::{Ancillary, BatchSocket, Drops, RecvBatch, set_recv_buffer, set_send_buffer};
+use mmsg::options::{Drops, set_recv_buffer, set_send_buffer};
+use mmsg::{Ancillary, BatchSocket, RecvBatch};
 use socket2::SockRef;
 
 use crate::common::linux::in_namespace;

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use mmsg::{Fragmentation, path_mtu};
+use mmsg::options::{Fragmentation, path_mtu};
 
 use crate::common::linux::{option, set_option};
 use crate::common::sockets::{addr, dual_stack, udp4, udp6, unix_pair};

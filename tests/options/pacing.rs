@@ -1,6 +1,6 @@
 //! The option alone: the spacing itself is that of the fq queueing discipline.
 
-use mmsg::set_max_pacing_rate;
+use mmsg::options::set_max_pacing_rate;
 
 use crate::common::linux::option;
 use crate::common::sockets::udp4;

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use mmsg::{set_bind_without_port, set_local_port_range};
+use mmsg::options::{set_bind_without_port, set_local_port_range};
 use socket2::{Domain, Socket, Type};
 
 use crate::common::sockets::{addr, udp4};

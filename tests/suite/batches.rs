@@ -59,7 +59,7 @@ fn every_count_is_received_by_one_call() {
 #[test]
 fn every_count_is_received_into_a_batch_by_one_call() {
     let mut batch = RecvBatch::new(2_000, 32);
-    assert_eq!((batch.slots(), batch.len()), (2_000, 0));
+    assert_eq!((batch.slots(), batch.message_count()), (2_000, 0));
     // Down again at the end: nothing of a larger batch before is left.
     for count in [1, 1_024, 1_030, 2_000, 1_025, 3, 1] {
         let (from, to) = (udp4(), udp4());
@@ -70,7 +70,7 @@ fn every_count_is_received_into_a_batch_by_one_call() {
         assert_eq!(from.send_batch(&messages(&sent, &to)).expect("all are taken"), count);
         settle();
         assert_eq!(to.recv_into(&mut batch).expect("all are there"), count);
-        assert_eq!((batch.len(), batch.messages().len()), (count, count));
+        assert_eq!((batch.message_count(), batch.messages().len()), (count, count));
         assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent));
         assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
     }

@@ -4,10 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6};
-use mmsg::{
-    BatchSocket, BatchSocketExt, CONTROL_SPACE, ControlBuf, ControlMessages, RecvBatch, RecvMsg,
-    SendMsg,
-};
+use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg};
 use mmsg::{MmsgBuf, SendQueue};
 
 use crate::common::linux::set_option;

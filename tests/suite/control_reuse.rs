@@ -2,7 +2,8 @@
 
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, ControlBuf, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
+use mmsg::control::ControlBuf;
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::linux::set_option;
 use crate::common::recv::{memory, recv_msgs};
@@ -27,7 +28,7 @@ fn send_to_itself(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
 }
 
 /// Both control messages are there, whole; or none.
-fn assert_control(messages: mmsg::ControlMessages<'_>, rich: bool) {
+fn assert_control(messages: mmsg::control::ControlMessages<'_>, rich: bool) {
     let seen: Vec<_> = messages.map(|m| (m.level, m.ty, m.data.len())).collect();
     let all = [(libc::IPPROTO_IP, libc::IP_PKTINFO, 12), (libc::IPPROTO_IP, libc::IP_TTL, 4)];
     assert_eq!(seen, if rich { &all[..] } else { &[] });

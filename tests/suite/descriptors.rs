@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
+use mmsg::control::{ControlBuf, ControlMessages};
 use mmsg::{
-    BatchSocket, ControlBuf, ControlMessages, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMeta,
-    RecvMsg, SendMsg, SendQueue,
+    BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue,
 };
 use socket2::{Domain, Socket, Type};
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 
 use mmsg::{Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
 
@@ -208,9 +209,12 @@ fn a_descriptor_that_is_no_socket_is_an_error() {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
     for count in [1, 2] {
-        assert_eq!(code(file.send_batch(&msgs[..count])), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_batch(&mut recv_msgs(&mut memory(count, 16)))), libc::ENOTSOCK);
-        assert_eq!(code(file.recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
+        assert_eq!(code(file.as_fd().send_batch(&msgs[..count])), libc::ENOTSOCK);
+        assert_eq!(
+            code(file.as_fd().recv_batch(&mut recv_msgs(&mut memory(count, 16)))),
+            libc::ENOTSOCK
+        );
+        assert_eq!(code(file.as_fd().recv_into(&mut RecvBatch::new(count, 16))), libc::ENOTSOCK);
     }
 }
 

@@ -3,7 +3,8 @@
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
-use mmsg::{BatchSocket, ControlBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use mmsg::control::ControlBuf;
+use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
 use crate::common::recv::{Got, collect};

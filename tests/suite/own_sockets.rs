@@ -1,11 +1,17 @@
-//! Everything that lends a descriptor is a batch socket, and `&dyn` does as well.
+//! Which sockets have the batch calls, by themselves, behind pointers and behind `dyn`.
+
+// That references to sockets are sockets is what is tested.
+#![allow(clippy::needless_borrows_for_generic_args)]
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvFlags, SendMsg, SendQueue};
+use mmsg::{
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendFlags, SendMsg,
+    SendQueue,
+};
 
 use crate::common::NET;
 use crate::common::recv::{data_of, memory, recv_msgs};
@@ -66,6 +72,129 @@ fn references_and_shared_ownership() {
     every_method(&*sockets[0], &*sockets[1]);
 }
 
+/// What generic code and `dyn` take: a call that compiles and sends and receives.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
+#[test]
+fn generic_functions_take_every_socket_and_pointer() {
+    fn by_value<S: BatchSocket>(socket: S) -> usize {
+        socket.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("it is taken")
+    }
+    fn by_dyn(socket: &dyn BatchSocket) -> usize {
+        socket.send_iter([SendMsg::new(b"one")]).expect("it is taken")
+    }
+    fn every_way<S: BatchSocket>(socket: S) {
+        assert_eq!(by_dyn(&socket) + by_dyn(&&socket) + by_value(&socket), 4);
+        assert_eq!(by_value(&socket as &dyn BatchSocket), 2);
+        assert_eq!(by_value(&&socket), 2);
+        assert_eq!(by_value(socket), 2);
+    }
+    let (a, b) = connected();
+    let copy = || a.try_clone().expect("there are descriptors");
+    every_way(copy());
+    every_way(&a);
+    every_way(a.as_fd());
+    every_way(OwnedFd::from(copy()));
+    every_way(socket2::Socket::from(copy()));
+    every_way(Box::new(copy()));
+    every_way(Box::new(copy()) as Box<dyn BatchSocket>);
+    every_way(Rc::new(copy()) as Rc<dyn BatchSocket>);
+    every_way(Arc::new(copy()) as Arc<dyn BatchSocket + Send + Sync>);
+    let offload = || Offload::new(copy()).expect("a UDP socket");
+    every_way(offload());
+    every_way(&offload());
+    every_way(Arc::new(offload()));
+    every_way(Box::new(offload()) as Box<dyn BatchSocket>);
+    every_way(Offload::new(a.as_fd()).expect("a UDP socket"));
+    every_way(Offload::new(Arc::new(copy())).expect("a UDP socket"));
+    every_way(offload().as_fd());
+    #[cfg(feature = "mio")]
+    every_way(mio::net::UdpSocket::from_std(copy()));
+    let (unix, _other) = unix_pair();
+    every_way(unix.try_clone().expect("there are descriptors"));
+    #[cfg(feature = "mio")]
+    every_way(mio::net::UnixDatagram::from_std(unix));
+    drop(b);
+}
+
+/// A pointer calls the methods of what it points to, the provided ones, too.
+// The borrows are what is tested.
+#[allow(clippy::needless_borrows_for_generic_args)]
+#[test]
+fn pointers_forward_every_method() {
+    struct Own;
+    impl BatchSocket for Own {
+        fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+            Ok(101)
+        }
+        fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
+            Ok(102)
+        }
+        fn send_batch_with(&self, _: &[SendMsg<'_>], _: SendFlags) -> std::io::Result<usize> {
+            Ok(110)
+        }
+        fn recv_batch_with(
+            &self,
+            _: &mut [mmsg::RecvMsg<'_>],
+            _: RecvFlags,
+        ) -> std::io::Result<usize> {
+            Ok(103)
+        }
+        fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
+            Ok(104)
+        }
+        fn recv_into_with(&self, _: &mut RecvBatch, _: RecvFlags) -> std::io::Result<usize> {
+            Ok(105)
+        }
+        fn recv_slices_dyn(
+            &self,
+            _: &mut [std::io::IoSliceMut<'_>],
+            _: RecvFlags,
+            _: &mut dyn FnMut(usize, mmsg::Message<'_>),
+        ) -> std::io::Result<usize> {
+            Ok(109)
+        }
+        fn send_iter_dyn<'m>(
+            &self,
+            _: &mut dyn Iterator<Item = SendMsg<'m>>,
+        ) -> std::io::Result<usize> {
+            Ok(106)
+        }
+        fn flush(&self, _: &mut SendQueue) -> std::io::Result<usize> {
+            Ok(107)
+        }
+        fn send_each_dyn<'m>(
+            &self,
+            _: &mut dyn Iterator<Item = SendMsg<'m>>,
+            _: &mut dyn FnMut(usize, std::io::Error),
+        ) -> std::io::Result<usize> {
+            Ok(108)
+        }
+    }
+    fn check<S: BatchSocket>(socket: S) {
+        let (mut batch, mut queue) = (RecvBatch::new(1, 8), SendQueue::new(100));
+        let results = [
+            socket.recv_batch(&mut []),
+            socket.send_batch(&[]),
+            socket.recv_batch_with(&mut [], RecvFlags::PEEK),
+            socket.recv_into(&mut batch),
+            socket.recv_into_with(&mut batch, RecvFlags::PEEK),
+            socket.send_iter([] as [SendMsg<'_>; 0]),
+            socket.flush(&mut queue),
+            socket.send_each([] as [SendMsg<'_>; 0], |_, _| {}),
+            socket.recv_slices(&mut [], |_, _| {}),
+            socket.send_batch_with(&[], SendFlags::DONT_WAIT),
+        ];
+        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=110));
+    }
+    check(Own);
+    check(&Own as &dyn BatchSocket);
+    check(&&Own);
+    check(Box::new(Own));
+    check(Rc::new(Own) as Rc<dyn BatchSocket>);
+    check(Arc::new(Own));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_generic_function_takes_a_reference_to_any() {
@@ -80,9 +209,10 @@ fn a_generic_function_takes_a_reference_to_any() {
         client.send_to(b"hello", addr(&server)).expect("it is taken");
         assert_eq!(echo(through, &mut batch).expect("one is there"), 1);
     }
-    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.len());
+    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.message_count());
 }
 
+#[cfg(feature = "mio")]
 #[test]
 fn mio_sockets() {
     if crate::common::is_wine() {
@@ -135,11 +265,11 @@ fn tokio_sockets() {
         while got.len() < data.len() {
             if !queue.is_empty() {
                 a.writable().await.expect("it can wait");
-                let _ = a.try_io(tokio::io::Interest::WRITABLE, || a.flush(&mut queue));
+                let _ = a.try_io(tokio::io::Interest::WRITABLE, || a.as_fd().flush(&mut queue));
             }
             let readable = tokio::time::timeout(NET, b.readable()).await;
             readable.expect("something comes").expect("it can wait");
-            let receive = || b.recv_into(&mut batch);
+            let receive = || b.as_fd().recv_into(&mut batch);
             if b.try_io(tokio::io::Interest::READABLE, receive).is_ok() {
                 got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
             }

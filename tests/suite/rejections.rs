@@ -2,7 +2,8 @@
 
 use std::net::{Ipv6Addr, UdpSocket};
 
-use mmsg::{Backend, BatchSocket, BatchSocketExt, ControlBuf, SendMsg};
+use mmsg::control::ControlBuf;
+use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg};
 
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp6};

@@ -133,7 +133,7 @@ fn a_batch_forgets_on_clear_and_after_an_error() {
             let nothing = to.recv_into_with(&mut batch, RecvFlags::DONT_WAIT);
             assert!(crate::common::would_block(nothing));
         }
-        assert_eq!((batch.len(), batch.is_empty()), (0, true));
+        assert_eq!((batch.message_count(), batch.is_empty()), (0, true));
         assert_eq!((batch.messages().count(), batch.iter().count()), (0, 0));
     }
     from.send_to(b"and again", addr(&to)).expect("it is taken");

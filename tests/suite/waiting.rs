@@ -26,7 +26,7 @@ fn by_messages(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>>
 fn by_batch(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
     let mut batch = RecvBatch::new(64, 64);
     let count = socket.recv_into_with(&mut batch, flags)?;
-    assert_eq!(batch.len(), count);
+    assert_eq!(batch.message_count(), count);
     Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
 }
 

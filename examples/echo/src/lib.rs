@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use mmsg::{Offload, OffloadBuilder};
+use mmsg::Offload;
+use mmsg::offload::OffloadBuilder;
 use socket2::{Domain, Socket, Type};
 
 /// A UDP echo server and a load generator that checks it. Without a command: a demonstration of

@@ -22,6 +22,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     pub threads: u16,
 
+    /// Address and port on which the sockets' counters are served over HTTP, for Prometheus. With
+    /// --mode tokio they stay 0.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<SocketAddr>,
+
     /// How datagrams are moved.
     #[arg(long, value_enum, default_value_t = Mode::Offload)]
     pub mode: Mode,

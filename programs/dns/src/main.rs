@@ -12,6 +12,7 @@
 mod answer;
 mod batch;
 mod cli;
+mod metrics;
 mod net;
 mod plain;
 mod query;
@@ -25,10 +26,8 @@ use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::ops::AddAssign;
 use std::process::ExitCode;
-use std::thread;
 
 use clap::Parser;
-use mmsg::Offload;
 
 use cli::{Args, Mode};
 use stop::{RaiseAtEnd, Stop};
@@ -63,48 +62,34 @@ impl AddAssign for Totals {
 
 fn run(args: &Args) -> Result<(), String> {
     let zone = Zone::load(&args.zone)?;
-    let sockets = net::listen(args.listen, args.threads.into())
+    let destinations = args.mode != Mode::Tokio;
+    let group = net::listen(args.listen, args.threads.into(), destinations)
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
-    let no_address = |error| format!("the socket has no address: {error}");
-    let addr = sockets[0].local_addr().map_err(no_address)?;
-    if args.mode != Mode::Tokio {
-        let enable = |socket| net::enable_destinations(socket, addr);
-        sockets.iter().try_for_each(enable).map_err(|error| format!("cannot serve: {error}"))?;
-    }
     let stop = Stop::on_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-
-    thread::scope(|scope| {
-        let serve = |socket| {
-            let (zone, stop) = (&zone, &stop);
-            scope.spawn(move || {
-                // If one ends, by whatever fault, so do all.
-                let _raise = RaiseAtEnd(stop);
-                serve(socket, args.mode, zone, stop)
-            })
-        };
-        let workers: Vec<_> = sockets.into_iter().map(serve).collect();
-        // The sockets are bound: what is sent from now on waits there, at the worst.
-        let _ = writeln!(io::stdout(), "listening on {addr}");
-        let mut totals = Totals::default();
-        for worker in workers {
-            totals += worker.join().map_err(|_| "a thread of the server failed")??;
-        }
-        let Totals { received, answered, failed } = totals;
-        let totals = format!("total: received {received}, answered {answered}, failed {failed}");
-        let _ = writeln!(io::stdout(), "{totals}");
-        Ok(())
-    })
-}
-
-fn serve(socket: UdpSocket, mode: Mode, zone: &Zone, stop: &Stop) -> Result<Totals, String> {
-    let failed = |error| format!("cannot serve: {error}");
-    match mode {
-        Mode::Batch => Ok(batch::Server::new(&socket, zone, false).run(stop)),
-        Mode::Offload => {
-            // Queries come from many places, unsegmented: there is nothing to coalesce.
-            let socket = Offload::builder().gro(false).build(socket).map_err(failed)?;
-            Ok(batch::Server::new(&socket, zone, true).run(stop))
-        }
-        Mode::Tokio => plain::run(socket, zone, stop).map_err(failed),
+    let sockets = net::with_counters(&group, args.mode == Mode::Offload)
+        .map_err(|error| format!("cannot serve: {error}"))?;
+    if let Some(addr) = args.metrics {
+        metrics::start(addr, sockets.clone())
+            .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
     }
+    // The sockets are bound: what is sent from now on waits there, at the worst.
+    let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
+
+    let serve = |index: usize, socket: &UdpSocket| {
+        // If one ends, by whatever fault, so do all.
+        let _raise = RaiseAtEnd(&stop);
+        match args.mode {
+            Mode::Batch => Ok(batch::Server::new(&sockets[index], &zone, false).run(&stop)),
+            Mode::Offload => Ok(batch::Server::new(&sockets[index], &zone, true).run(&stop)),
+            Mode::Tokio => plain::run(socket, &zone, &stop),
+        }
+    };
+    let mut totals = Totals::default();
+    for outcome in group.run(serve).map_err(|error| format!("cannot start a thread: {error}"))? {
+        totals += outcome.map_err(|error| format!("cannot serve: {error}"))?;
+    }
+    let Totals { received, answered, failed } = totals;
+    let _ =
+        writeln!(io::stdout(), "total: received {received}, answered {answered}, failed {failed}");
+    Ok(())
 }

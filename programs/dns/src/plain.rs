@@ -15,11 +15,11 @@ use crate::zone::Zone;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Answers queries until it is to stop, on a runtime of this thread.
-pub fn run(socket: UdpSocket, zone: &Zone, stop: &Stop) -> io::Result<Totals> {
+pub fn run(socket: &UdpSocket, zone: &Zone, stop: &Stop) -> io::Result<Totals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         socket.set_nonblocking(true)?;
-        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        let socket = tokio::net::UdpSocket::from_std(socket.try_clone()?)?;
         let mut totals = Totals::default();
         let stopped = async {
             while !stop.is_raised() {

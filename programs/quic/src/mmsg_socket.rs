@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use mmsg::{Ancillary, BatchSocket, Ecn, Fragmentation, Offload, RecvMsg, SendMeta};
+use mmsg::options::Fragmentation;
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvMsg, SendMeta};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -56,7 +57,7 @@ impl MmsgSocket {
         let mut bufs = bufs.iter_mut();
         let mut msgs: [_; N] =
             array::from_fn(|_| RecvMsg::new(bufs.next().map_or(&mut [], |buf| &mut buf[..])));
-        let count = self.outbox.socket().recv_batch(&mut msgs[..most])?;
+        let count = self.outbox.socket().lend().recv_batch(&mut msgs[..most])?;
         for (meta, msg) in metas.iter_mut().zip(&msgs[..count]) {
             *meta = received(msg);
         }

@@ -117,7 +117,7 @@ impl Outbox {
     fn flush(&self) -> io::Result<()> {
         let mut waiting = self.waiting();
         while !waiting.is_empty() {
-            let flush = || self.socket.flush(&mut waiting);
+            let flush = || self.socket.lend().flush(&mut waiting);
             match self.socket.get_ref().try_io(Interest::WRITABLE, flush) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),

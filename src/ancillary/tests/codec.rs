@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::ancillary::ControlMessages;
-use crate::ancillary::cmsg::append;
+use crate::sys::ControlMessages;
 use crate::sys::Layout;
+use crate::sys::control_message::append;
 
 /// 64-bit Linux, 32-bit Linux, macOS, 64-bit BSD; each also with the other byte order.
 fn layouts() -> impl Strategy<Value = Layout> {

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use crate::ancillary::cmsg::append;
-use crate::ancillary::{ControlMessages, Ecn, RecvMeta, timestamping};
-use crate::sys::Layout;
+use crate::ancillary::{Ecn, RecvMeta, timestamping};
+use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{ControlMessages, Layout};
 
 /// All numbers that are understood, each with the lengths that it may have.
 const TYPES: [(Option<CmsgType>, &[usize]); 15] = [

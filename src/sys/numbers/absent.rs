@@ -136,6 +136,15 @@ pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
 /// Bytes a second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
 
+/// Lets sockets share an address, over which the system spreads the datagrams.
+pub(crate) const REUSE_PORT: Option<OptionName> = None;
+/// Whether a socket that is bound already can begin to share its address.
+pub(crate) const REUSE_PORT_WHEN_BOUND: bool = false;
+/// The program by which they are spread, a `struct sock_fprog`.
+pub(crate) const ATTACH_PROGRAM: Option<OptionName> = None;
+/// Binds a socket to a network interface by its index, an `int`.
+pub(crate) const BIND_TO_INTERFACE: Option<OptionName> = None;
+
 /// Protocols whose sockets have an error queue.
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
 

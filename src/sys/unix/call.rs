@@ -1,5 +1,6 @@
 //! One batch by the backend in use: one multi-message call, or a call for each message.
 
+#[cfg(mmsg_calls)]
 use std::io;
 
 use libc::c_int;
@@ -12,6 +13,8 @@ use super::msg;
 #[cfg(mmsg_calls)]
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
+#[cfg(mmsg_calls)]
+use crate::events;
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
 use crate::sys::headers::{RecvHeaders, WiredSends};
@@ -85,6 +88,7 @@ fn calls_are_missing(error: &io::Error) -> bool {
         _ => false,
     };
     if missing {
+        events::single_message_calls(error);
         backend::set_without_mmsg(true);
     }
     missing

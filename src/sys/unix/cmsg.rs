@@ -91,7 +91,7 @@ mod tests {
     use std::{mem, ptr, slice};
 
     use super::*;
-    use crate::{ControlBuf, ControlMessages};
+    use crate::control::{ControlBuf, ControlMessages};
 
     #[test]
     fn m3_space_and_length_are_those_of_the_macros() {

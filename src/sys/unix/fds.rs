@@ -12,7 +12,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 
 use super::header::Header;
-use crate::ancillary::split_first;
+use crate::sys::control_message::split_first;
 use crate::sys::{CONTROL_SPACE, Layout, numbers};
 
 /// What the control data has in place of a descriptor's number: the kernel's "no descriptor".
@@ -133,13 +133,13 @@ impl fmt::Debug for ReceivedFds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ancillary::ControlMessages;
+    use crate::sys::ControlMessages;
     use crate::sys::numbers::CmsgType;
 
     fn control(messages: &[(Option<CmsgType>, &[u8])]) -> Vec<u8> {
         let mut buffer = vec![0; 512];
         let end = messages.iter().try_fold(0, |at, (ty, payload)| {
-            crate::ancillary::append(
+            crate::sys::control_message::append(
                 Layout::NATIVE,
                 &mut buffer,
                 at,

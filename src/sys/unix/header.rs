@@ -119,7 +119,7 @@ impl Header {
 
     /// Sets what [`result`](Self::result) returns, without control data.
     pub(crate) fn set_result(&mut self, result: RecvResult) {
-        self.0.msg_len = result.len.try_into().unwrap_or(u32::MAX);
+        self.0.msg_len = result.len.min(u32::MAX as usize) as _;
         let hdr = &mut self.0.msg_hdr;
         let truncated = if result.truncated { libc::MSG_TRUNC } else { 0 };
         let control_truncated = if result.control_truncated { libc::MSG_CTRUNC } else { 0 };

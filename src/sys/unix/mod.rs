@@ -15,6 +15,8 @@ mod path;
 mod poll;
 mod release;
 mod retry;
+#[cfg(linux_like)]
+mod reuseport;
 mod socket;
 mod tos;
 
@@ -28,10 +30,13 @@ pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use icmp::has_arrivals;
 pub(super) use path::{bytes_path, path_bytes};
 pub(crate) use release::kernel_release;
+#[cfg(linux_like)]
+pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
+pub use socket::AsSocket;
 pub(super) use socket::is_inet;
 pub(crate) use socket::{
-    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, peer, peer_is_v4, raw,
-    reports_send_times, segmentation_rejected, socket_cookie,
+    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
+    peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
 pub(crate) use tos::rejects_tos;

@@ -4,8 +4,9 @@ use std::io;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
+pub use std::os::fd::AsFd as AsSocket;
 pub(crate) use std::os::fd::{
-    AsFd as AsSocket, BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
+    BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
 };
 
 use super::cmsg::{option, option_bytes};
@@ -60,6 +61,34 @@ fn is_raw(socket: &SockRef<'_>) -> io::Result<bool> {
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_fd()
 }
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::unix::net::UnixDatagram);
+        $each!([] std::os::fd::OwnedFd);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UnixDatagram);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
 
 /// Whether the socket is an Internet socket, of either family.
 #[cold]

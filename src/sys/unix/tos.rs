@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ControlBuf, ControlMessages};
+    use crate::control::{ControlBuf, ControlMessages};
 
     fn message() -> impl Strategy<Value = (i32, i32, Vec<u8>)> {
         let types =
@@ -133,7 +133,7 @@ mod tests {
                 [numbers::SEND_TOS, numbers::SEND_TCLASS].contains(&Some((*level, *ty)))
             };
             let expected: Vec<_> = messages.iter().filter(|m| !is_tos(m)).cloned().collect();
-            let mut space = [0; crate::CONTROL_SPACE];
+            let mut space = [0; crate::control::CONTROL_SPACE];
             let len = copy_without_tos(control.as_bytes(), &mut space);
             prop_assert_eq!(len.is_some(), expected.len() < messages.len());
             prop_assert_eq!(has_tos(control.as_bytes()), len.is_some());

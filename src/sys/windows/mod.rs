@@ -18,11 +18,12 @@ pub(crate) use options::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, has_arrivals, is_about_the_option, option, set_option,
     set_option_bytes,
 };
+pub use socket::AsSocket;
 pub(super) use socket::is_inet;
 pub(crate) use socket::{
-    AsSocket, BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    has_error_queue, has_segmentation, has_transmit_times, peer, peer_is_v4, raw,
-    reports_send_times, segmentation_rejected, set_transmit_clock, socket_cookie,
+    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
+    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
+    peer_is_v4, raw, reports_send_times, segmentation_rejected, set_transmit_clock, socket_cookie,
 };
 
 use std::io;

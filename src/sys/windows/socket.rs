@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::windows::io::AsRawSocket;
-pub(crate) use std::os::windows::io::{AsSocket, BorrowedSocket, OwnedSocket, RawSocket};
+pub use std::os::windows::io::AsSocket;
+pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
 
 use socket2::{SockAddr, SockRef};
 use windows_sys::Win32::Networking::WinSock::{
@@ -11,6 +12,31 @@ use windows_sys::Win32::Networking::WinSock::{
 
 use super::options::{option, protocol};
 use crate::sys::{Families, Rejection, numbers};
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::windows::io::OwnedSocket);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::windows::io::AsSocket for $type {
+            fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {

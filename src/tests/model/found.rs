@@ -95,7 +95,7 @@ fn a_message_equal_to_a_failed_one_is_sent_whole() {
 }
 
 /// The second message of the first call cannot be sent, and its caller gives up on it.
-#[cfg(unix_sockets)]
+#[cfg(has_descriptors)]
 #[test]
 fn an_error_is_not_returned_for_another_message() {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");

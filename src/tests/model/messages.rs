@@ -17,7 +17,7 @@ pub(super) struct Msg {
     pub(super) own: Option<u16>,
     /// Whether it is gathered from two buffers.
     gathered: bool,
-    ecn: bool,
+    pub(super) ecn: bool,
     pub(super) bad: Option<Bad>,
 }
 

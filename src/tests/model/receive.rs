@@ -194,7 +194,7 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> Received 
         true => end.batch_socket().recv_into(batch),
         false => end.batch_socket().recv_into_with(batch, flags),
     };
-    assert_eq!(batch.len(), *result.as_ref().unwrap_or(&0));
+    assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
     let all: Vec<Got> = batch.iter().map(Got::from).collect();
     let received: Vec<Vec<Got>> =
         batch.messages().map(|msg| msg.datagrams().map(Got::from).collect()).collect();

@@ -3,9 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
-use mmsg::{
-    Backend, BatchSocket, ControlBuf, ControlMessages, MmsgBuf, RecvBatch, RecvMeta, RecvMsg,
-};
+use mmsg::control::{ControlBuf, ControlMessages};
+use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMeta, RecvMsg};
 
 /// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]

@@ -69,6 +69,14 @@ fn send(socket: &(impl BatchSocket + ?Sized), msgs: &[SendMsg<'_>]) {
     assert_eq!(socket.send_batch(msgs).expect("loopback takes them"), msgs.len());
 }
 
+/// As a socket of a type that is known, or of any.
+fn send_by<const DYN: bool>(socket: &UdpSocket, msgs: &[SendMsg<'_>]) {
+    match DYN {
+        true => send(opaque(socket), msgs),
+        false => send(socket, msgs),
+    }
+}
+
 /// A socket about which the compiler knows nothing else.
 fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
     black_box(socket)
@@ -100,11 +108,7 @@ impl<const DYN: bool> Peer for IntoRecvMsgs<DYN> {
     }
 
     fn send(&mut self) {
-        if DYN {
-            send(opaque(&self.wire.near), &self.msgs)
-        } else {
-            send(&self.wire.near, &self.msgs)
-        }
+        send_by::<DYN>(&self.wire.near, &self.msgs);
     }
 
     #[inline(always)]
@@ -133,11 +137,7 @@ impl<const DYN: bool> Peer for IntoRecvBatch<DYN> {
     }
 
     fn send(&mut self) {
-        if DYN {
-            send(opaque(&self.wire.near), &self.msgs)
-        } else {
-            send(&self.wire.near, &self.msgs)
-        }
+        send_by::<DYN>(&self.wire.near, &self.msgs);
     }
 
     #[inline(always)]

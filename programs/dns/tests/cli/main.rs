@@ -3,6 +3,7 @@
 
 mod dig;
 mod load;
+mod metrics;
 mod program;
 mod raw;
 #[path = "../../../../tests/common/program.rs"]

@@ -3,10 +3,20 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::sys::Layout;
-use crate::sys::numbers::CmsgType;
+use super::Layout;
+use super::numbers::CmsgType;
 
 /// One control message: level, type and payload.
+///
+/// ```
+/// use mmsg::control::ControlBuf;
+/// let mut control = ControlBuf::new();
+/// control.push(1, 2, &7i32.to_ne_bytes())?;
+/// let message = control.messages().next().expect("one was pushed");
+/// assert_eq!((message.level, message.ty, message.int()), (1, 2, Some(7)));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[doc(alias("cmsghdr", "cmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlMessage<'a> {
@@ -30,6 +40,17 @@ impl ControlMessage<'_> {
 ///
 /// Stops at the first malformed message: shorter than its header, or longer than the buffer. No bytes
 /// make it panic or read outside of the buffer.
+///
+/// ```
+/// use mmsg::control::{ControlBuf, ControlMessages};
+/// let mut control = ControlBuf::new();
+/// control.push(1, 2, b"one")?;
+/// control.push(1, 3, b"two")?;
+/// let messages = ControlMessages::new(control.as_bytes());
+/// assert!(messages.map(|message| message.ty).eq([2, 3]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[doc(alias("cmsghdr", "cmsg", "CMSG_NXTHDR", "CMSG_FIRSTHDR"))]
 #[derive(Clone)]
 pub struct ControlMessages<'a> {
     rest: &'a [u8],
@@ -44,7 +65,7 @@ impl<'a> ControlMessages<'a> {
     }
 
     /// The messages that are left.
-    pub(super) fn as_bytes(&self) -> &'a [u8] {
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
         self.rest
     }
 

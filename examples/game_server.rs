@@ -1,0 +1,86 @@
+//! A game server: what the players sent is applied at each tick, and all of them get the new state.
+//!
+//! ```text
+//! cargo run --release --example game_server
+//! ```
+//!
+//! The state is one payload for many players: the queue stores it once. Here 32 players move for 10 ticks.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use mmsg::{RecvBatch, RecvFlags, SendMsg, SendQueue, prelude::*};
+
+const TICK: Duration = Duration::from_millis(20);
+const PLAYERS: usize = 32;
+const MOST: usize = 256;
+
+struct Player {
+    position: i32,
+    heard: Instant,
+}
+
+/// Applies what is waiting, and does not wait for more. A flood does not hold up the tick.
+fn receive(socket: &UdpSocket, batch: &mut RecvBatch, players: &mut HashMap<SocketAddr, Player>) {
+    for _ in 0..64 {
+        match socket.recv_into_with(batch, RecvFlags::DONT_WAIT) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => eprintln!("receive: {error}"),
+        }
+        for datagram in batch.iter() {
+            let (Some(from), [step]) = (datagram.addr(), datagram.data()) else { continue };
+            if players.len() == MOST && !players.contains_key(&from) {
+                continue; // Forged sources fill neither memory nor the state.
+            }
+            let player =
+                players.entry(from).or_insert(Player { position: 0, heard: Instant::now() });
+            player.position = player.position.saturating_add(i32::from(*step as i8));
+            player.heard = Instant::now();
+        }
+    }
+}
+
+fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
+    let (mut batch, mut players) = (RecvBatch::new(64, 64), HashMap::new());
+    let mut queue = SendQueue::for_batch(MOST, 1200);
+    let start = Instant::now();
+    for tick in 1..=ticks {
+        thread::sleep((start + tick * TICK).saturating_duration_since(Instant::now()));
+        receive(socket, &mut batch, &mut players);
+        players.retain(|_, player| player.heard.elapsed() < Duration::from_secs(5));
+        let mut state = tick.to_be_bytes().to_vec();
+        state.extend(players.values().flat_map(|player| player.position.to_be_bytes()));
+        if let Err(error) = queue.push_to_all(&SendMsg::new(&state), players.keys().copied()) {
+            eprintln!("tick {tick}: {error}");
+        }
+        socket.flush_each(&mut queue, |msg, error| eprintln!("to {:?}: {error}", msg.dest()))?;
+    }
+    Ok(())
+}
+
+fn main() -> io::Result<()> {
+    let server = UdpSocket::bind("127.0.0.1:0")?;
+    let players: Vec<UdpSocket> =
+        (0..PLAYERS).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    // They are in the game from its first tick on.
+    for player in &players {
+        player.connect(server.local_addr()?)?;
+        player.send(&[1])?;
+    }
+    thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&server, 10));
+        let (mut batch, mut states) = (RecvBatch::new(16, 1200), 0);
+        for _ in 1..=10 {
+            for player in &players {
+                states += player.recv_into(&mut batch)?;
+                assert!(batch.iter().all(|state| state.len() == 4 + 4 * PLAYERS));
+                player.send(&[1])?;
+            }
+        }
+        println!("{states} states for {PLAYERS} players");
+        server.join().expect("no panic")
+    })
+}

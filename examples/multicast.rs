@@ -1,0 +1,59 @@
+//! A member of a multicast group that answers each sender from its own address, as service discovery does.
+//!
+//! ```text
+//! cargo run --release --example multicast
+//! ```
+//!
+//! A datagram to a group has no address of this host as its destination, and a group cannot be a source. `reply`
+//! takes the address at which the host received it. Here two questions go over loopback.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+
+use mmsg::{Ancillary, RecvBatch, prelude::*};
+use socket2::{Domain, SockRef, Socket, Type};
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 7);
+
+/// A member of the group. `Ancillary::DEST` is on before the first datagram can come.
+fn join(interface: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    Ancillary::DEST.require(&socket)?;
+    socket.bind(&std::net::SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into())?;
+    socket.join_multicast_v4(&GROUP, &interface)?;
+    Ok(socket.into())
+}
+
+fn answer(socket: &UdpSocket) -> io::Result<()> {
+    let mut batch = RecvBatch::new(64, 1500);
+    loop {
+        if let Err(error) = socket.recv_into(&mut batch) {
+            eprintln!("receive: {error}");
+        }
+        // Questions to the group alone: the socket also receives what is sent to this host.
+        let asked = batch.iter().filter(|d| d.meta().destination == Some(GROUP.into()));
+        let answers = asked.filter_map(|question| question.reply(b"here"));
+        socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;
+    }
+}
+
+fn main() -> io::Result<()> {
+    let member = join(Ipv4Addr::LOCALHOST)?;
+    let port = member.local_addr()?.port();
+    thread::spawn(move || answer(&member));
+
+    let client = UdpSocket::bind("127.0.0.1:0")?;
+    SockRef::from(&client).set_multicast_if_v4(&Ipv4Addr::LOCALHOST)?;
+    client.send_to(b"not to the group", (Ipv4Addr::LOCALHOST, port))?;
+    let mut batch = RecvBatch::new(8, 1500);
+    for _ in 0..2 {
+        client.send_to(b"who is there?", (GROUP, port))?;
+        client.recv_into(&mut batch)?;
+        for answer in &batch {
+            let from = answer.addr().map(|from| from.ip());
+            println!("asked {GROUP}, answered by {from:?}: {}", answer.data().escape_ascii());
+        }
+    }
+    Ok(())
+}

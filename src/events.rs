@@ -1,0 +1,56 @@
+//! Events for the feature `tracing`: what somebody asks later. Without the feature they are nothing.
+
+use std::fmt::Display;
+use std::io;
+
+/// GSO was asked for, and a socket does not have it.
+#[cold]
+pub(crate) fn gso_off(status: &impl Display) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "mmsg", %status, "GSO is off");
+    #[cfg(not(feature = "tracing"))]
+    let _ = status;
+}
+
+/// The kernel rejected a GSO batch, whose datagrams were sent one by one. `off_for`: for what GSO is off now.
+#[cold]
+pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, off_for: Option<&str>) {
+    #[cfg(feature = "tracing")]
+    match off_for {
+        Some(off_for) => tracing::warn!(
+            target: "mmsg",
+            %error, segment_size, off_for,
+            "the kernel rejected a GSO batch: GSO is off for a minute"
+        ),
+        None => tracing::debug!(
+            target: "mmsg",
+            %error, segment_size,
+            "the kernel rejected a GSO batch for its segment size"
+        ),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (error, segment_size, off_for);
+}
+
+/// A socket's buffer is smaller than was asked for, in bytes.
+#[cold]
+pub(crate) fn small_buffer(buffer: &str, asked: usize, in_force: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "mmsg", buffer, asked, in_force, "a buffer is smaller than asked for");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (buffer, asked, in_force);
+}
+
+/// The process moves one message with each call from now on.
+#[cfg_attr(not(mmsg_calls), allow(dead_code))]
+#[cold]
+pub(crate) fn single_message_calls(error: &io::Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "mmsg",
+        %error,
+        "recvmmsg and sendmmsg are not available: one message a call from now on"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}

@@ -1,0 +1,328 @@
+//! What is known of an `Offload`'s socket, and the calls on a socket that is lent.
+
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::counters::{Counters, ReceivedTotals, Running};
+use super::environment::Switch;
+use super::health::{GsoStatus, Health};
+use super::partial::PartialSends;
+use crate::ancillary::{self, Ancillary};
+use crate::engine::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::datagram::{Message, Received};
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::BatchSocket;
+use crate::sys::{self, AsSocket, BorrowedSocket, RawSocket, RecvFlags, SendFlags, numbers};
+
+/// The longest UDP payload (RFC 768), and so the longest coalesced message.
+pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
+
+/// The state of an [`Offload`](crate::Offload) without its socket, for programs that lend the socket for each call.
+///
+/// [`on`](Self::on) joins it with the socket. Threads may share a state.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch, SendMsg, offload::OffloadState};
+/// # let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # receiver.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+/// # let to = receiver.local_addr()?;
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let state = OffloadState::new(&socket)?;
+///
+/// let sent = state.on(&socket).send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// assert_eq!((sent, state.counters().sent), (2, 2));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Another socket
+///
+/// A state is for the socket that it was made for, by any of its descriptors. On another socket the calls
+/// work as on the plain socket: GSO is not used, since what is known is not known of it. GRO is a
+/// property of the socket, so the requirement on [buffers](crate::Offload#memory) is that of the socket at hand.
+/// The counters are sums. After the first socket is closed, a new one with the same descriptor
+/// number is taken for it: make a new state for a new socket.
+#[derive(Debug)]
+pub struct OffloadState {
+    /// What the socket is known by: its number, which costs nothing to compare, and its cookie.
+    number: RawSocket,
+    cookie: Option<u64>,
+    pub(super) health: Health,
+    pub(super) max_segments: usize,
+    gro: AtomicBool,
+    longest_datagram: usize,
+    pub(super) counters: Running,
+    pub(super) partial: PartialSends,
+}
+
+impl OffloadState {
+    /// Both offloads off.
+    pub(super) fn off(
+        socket: BorrowedSocket<'_>,
+        force_gso: bool,
+        max_segments: usize,
+        longest_datagram: usize,
+    ) -> Self {
+        Self {
+            number: sys::raw(socket),
+            cookie: sys::socket_cookie(socket),
+            health: Health::new(force_gso),
+            max_segments,
+            gro: AtomicBool::new(false),
+            longest_datagram,
+            counters: Running::default(),
+            partial: PartialSends::default(),
+        }
+    }
+
+    /// The socket with this state, for one call or several.
+    #[must_use]
+    pub fn on<'a>(&'a self, socket: &'a (impl AsSocket + ?Sized)) -> OffloadRef<'a> {
+        let socket = sys::borrow(socket);
+        let is_own = self.number == sys::raw(socket)
+            || (self.cookie.is_some() && self.cookie == sys::socket_cookie(socket));
+        OffloadRef { state: self, socket, is_own }
+    }
+
+    /// Like [`on`](Self::on), for the socket that the state was made for.
+    #[inline]
+    pub(super) fn on_own<'a>(&'a self, socket: BorrowedSocket<'a>) -> OffloadRef<'a> {
+        OffloadRef { state: self, socket, is_own: true }
+    }
+
+    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.gso_status() == GsoStatus::On
+    }
+
+    /// Whether sends are segmented by the kernel, or why not.
+    #[must_use]
+    pub fn gso_status(&self) -> GsoStatus {
+        self.health.status()
+    }
+
+    /// Whether coalesced messages may be received.
+    #[must_use]
+    pub fn gro(&self) -> bool {
+        self.gro.load(Ordering::Relaxed)
+    }
+
+    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
+    /// [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments) says, and 1 while GSO is off.
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        if self.gso() { self.max_segments } else { 1 }
+    }
+
+    /// What has been sent and received so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters.snapshot()
+    }
+}
+
+/// A borrowed [`Offload`](crate::Offload): a socket that is lent, and the [state](OffloadState) that is kept for it.
+///
+/// It costs nothing to make one for each call.
+///
+/// ```
+/// use mmsg::offload::OffloadState;
+/// use mmsg::{BatchSocket, SendMsg};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # let to = socket.local_addr()?;
+/// let state = OffloadState::new(&socket)?;
+/// assert_eq!(state.on(&socket).send_batch(&[SendMsg::to(to, b"hello")])?, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OffloadRef<'a> {
+    pub(super) state: &'a OffloadState,
+    pub(super) socket: BorrowedSocket<'a>,
+    /// Whether the state was made for this socket.
+    is_own: bool,
+}
+
+impl OffloadRef<'_> {
+    /// Whether sends through this are segmented by the kernel.
+    #[must_use]
+    pub fn gso(&self) -> bool {
+        self.is_own && self.state.gso()
+    }
+
+    /// Whether a call may send with GSO, which it also does to try again what was rejected.
+    pub(super) fn permits_gso(&self) -> bool {
+        self.is_own && self.state.health.permits()
+    }
+
+    /// Turns GSO on or off: [`Offload::set_gso`](crate::Offload::set_gso). On another socket than the state's it stays as it is.
+    pub fn set_gso(&self, on: bool) -> bool {
+        if self.is_own {
+            ancillary::look_for_send_times(self.socket);
+            self.state.health.set(on, || sys::has_segmentation(self.socket));
+        }
+        self.gso()
+    }
+
+    /// Turns GRO on or off: [`Offload::set_gro`](crate::Offload::set_gro).
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
+    pub fn set_gro(&self, on: bool) -> io::Result<bool> {
+        let on = on && Switch::gro() != Switch::Off;
+        let on = if on { self.enable_gro()? } else { self.disable_gro()? };
+        if self.is_own {
+            self.state.gro.store(on, Ordering::Relaxed);
+        }
+        Ok(on)
+    }
+
+    fn enable_gro(&self) -> io::Result<bool> {
+        Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
+    }
+
+    /// Turns GRO off, if that joins nothing. Gives whether it is on.
+    fn disable_gro(&self) -> io::Result<bool> {
+        let socket = self.socket;
+        let was_on = self.socket_has_gro();
+        if was_on && sys::has_arrivals(socket) {
+            return Ok(true);
+        }
+        let _ = Ancillary::GRO.disable(&self.socket)?;
+        // A coalesced message may have come in between.
+        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
+    }
+
+    /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
+    fn socket_has_gro(&self) -> bool {
+        match sys::option(self.socket, numbers::RECV_GRO) {
+            Ok(value) => value != 0,
+            Err(_) => self.state.gro(),
+        }
+    }
+
+    /// Rejects a receive whose smallest buffer could truncate a coalesced message. A peek loses nothing
+    /// and is allowed.
+    fn check_capacity(
+        &self,
+        flags: RecvFlags,
+        smallest: impl FnOnce() -> Option<usize>,
+    ) -> io::Result<()> {
+        if flags.contains(RecvFlags::PEEK) {
+            return Ok(());
+        }
+        match smallest() {
+            // Another descriptor of the socket may have turned it on: only the socket knows.
+            Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
+                let reason = format!(
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
+                );
+                Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count_received(
+        &self,
+        flags: RecvFlags,
+        received: impl Iterator<Item = (Received, usize)>,
+        calls: usize,
+    ) {
+        // A later receive counts what a peek shows.
+        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
+        let mut totals = ReceivedTotals::default();
+        received.take(most).for_each(|(received, len)| totals.add(received, len));
+        self.note_received(totals, calls);
+    }
+
+    fn note_received(&self, totals: ReceivedTotals, calls: usize) {
+        self.state.counters.received(totals, calls);
+        if totals.longest > self.state.longest_datagram && self.is_own && self.state.gro() {
+            self.distrust_gro();
+        }
+    }
+
+    /// Turns GRO off, though messages that are queued lose their boundaries: they have none that are right.
+    #[cold]
+    fn distrust_gro(&self) {
+        self.state.gro.store(false, Ordering::Relaxed);
+        // Best effort: what fails here is left as it was.
+        let _ = Ancillary::GRO.disable(&self.socket);
+    }
+}
+
+sys::lend_socket!(['a] OffloadRef<'a>, |lent| lent.socket);
+
+impl BatchSocket for OffloadRef<'_> {
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_batch_with(msgs, RecvFlags::NONE)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.send_batch_with(msgs, SendFlags::NONE)
+    }
+
+    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
+        pool::with(|arena| self.send_slice(arena, msgs, flags))
+    }
+
+    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
+        self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
+        let socket = self.socket;
+        let (result, calls) = pool::with(|arena| {
+            let result = arena.recv_on(socket, msgs, flags);
+            (result, arena.calls())
+        });
+        let count = result.as_ref().map_or(0, |count| *count);
+        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
+        self.count_received(flags, received, calls);
+        result
+    }
+
+    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.recv_into_with(batch, RecvFlags::NONE)
+    }
+
+    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
+        batch.clear();
+        self.check_capacity(flags, || Some(batch.slot_len()))?;
+        let result = batch.recv_on(self.socket, flags);
+        self.count_received(flags, batch.received(), batch.calls());
+        result
+    }
+
+    fn recv_slices_dyn(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
+        let socket = self.socket;
+        let mut totals = ReceivedTotals::default();
+        let (result, calls) = pool::with(|arena| {
+            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
+                // A later receive counts what a peek shows.
+                if !flags.contains(RecvFlags::PEEK) {
+                    totals.add(message.received(), message.len());
+                }
+                each(i, message);
+            });
+            (result, arena.calls())
+        });
+        self.note_received(totals, calls);
+        result
+    }
+
+    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
+        pool::with(|arena| self.send_from(arena, msgs))
+    }
+
+    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
+        pool::with(|arena| self.send_queue(arena, queue))
+    }
+}

@@ -1,0 +1,121 @@
+//! Events of the feature `tracing`: one for each decision, and none where nothing was decided.
+
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber, subscriber};
+
+use super::offload_kit::*;
+use super::*;
+use crate::Offload;
+
+/// Events as lines: the level, the message and the fields.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).expect("a string takes all");
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "mmsg"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The events of a call, each of which must begin with `level` and have all of `parts`.
+#[track_caller]
+fn assert_events(call: impl FnOnce(), expected: &[(&str, &[&str])]) {
+    let lines = Lines::default();
+    subscriber::with_default(lines.clone(), call);
+    let lines = lines.0.lock().unwrap();
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for (line, (level, parts)) in lines.iter().zip(expected) {
+        assert!(line.starts_with(level), "{line}");
+        assert!(parts.iter().all(|part| line.contains(part)), "{line} has not {parts:?}");
+    }
+}
+
+#[test]
+fn a_rejected_gso_batch_says_what_the_kernel_said() {
+    let Some(net) = Net::new() else { return };
+    Backend::Mmsg.make_process_default().unwrap();
+    let to = net.to(0);
+    let msgs = [SendMsg::to(to, b"ab"), SendMsg::to(to, b"cd")];
+    let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
+    let fail = |errno| {
+        // One header goes by the single-message call.
+        fault::script([(Call::SendMsg, Fate::Fail(errno))]);
+    };
+    assert_events(send, &[]);
+    fail(errno::EMSGSIZE);
+    assert_events(send, &[("DEBUG", &["rejected a GSO batch", "segment_size=2"])]);
+    fail(errno::EIO);
+    assert_events(
+        send,
+        &[("WARN", &["GSO is off for", "segment_size=2", "os error 5", "off_for=\"destination\""])],
+    );
+    fault::finish();
+    assert_events(send, &[]);
+}
+
+#[test]
+fn missing_calls_are_said_once() {
+    let wire = Wire::new();
+    Backend::Mmsg.make_process_default().unwrap();
+    let data = numbers(0..2);
+    let msgs = wire.msgs(&data);
+    let send = || assert_eq!(wire.near.send_batch(&msgs).unwrap(), 2);
+    fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
+    assert_events(send, &[("WARN", &["one message a call", "os error 38"])]);
+    fault::finish();
+    assert_events(send, &[]);
+}
+
+#[test]
+fn a_socket_without_gso_says_so_when_it_is_asked_for() {
+    let stream = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a socket");
+    let off = || drop(Offload::builder().gso(false).gro(false).build(&stream).expect("wrapped"));
+    assert_events(off, &[]);
+    let on = || drop(Offload::builder().gro(false).build(&stream).expect("wrapped"));
+    assert_events(on, &[("WARN", &["GSO is off", "does not support it"])]);
+}
+
+#[test]
+fn a_buffer_below_what_was_asked_is_said() {
+    let socket = socket();
+    let set = |bytes| crate::options::set_send_buffer(&socket, bytes).expect("some size");
+    assert_events(|| assert!(set(8_192) >= 8_192), &[]);
+    // Without the right to go beyond the system's limit, this is far beyond it.
+    let asked = i32::MAX as usize / 2;
+    let lines = Lines::default();
+    let size = subscriber::with_default(lines.clone(), || set(asked));
+    let lines = lines.0.lock().unwrap();
+    let expected = format!("asked={asked} in_force={size}");
+    assert_eq!(lines.len(), usize::from(size < asked), "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains(&expected)), "{lines:?}");
+}

@@ -1,0 +1,118 @@
+//! What the futures need of a socket that is registered with tokio: one trait over tokio's types.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use ::tokio::io::{Interest, Ready};
+use ::tokio::net::UdpSocket;
+
+use crate::sys::AsSocket;
+
+/// What a call came to; `None` if tokio's readiness does not tell when to make it again.
+pub type Attempt = Option<io::Result<usize>>;
+
+/// Readiness of a socket, and calls that clear it when they return `WouldBlock`.
+pub trait Readiness: AsSocket + Sync + Sized {
+    /// Makes a call when the socket is ready, until it returns anything else than `WouldBlock`. Any number
+    /// of tasks may wait.
+    fn async_io(
+        &self,
+        interest: Interest,
+        call: impl FnMut() -> io::Result<Attempt> + Send,
+    ) -> impl Future<Output = io::Result<Attempt>> + Send;
+
+    /// Like [`async_io`](Self::async_io), for readable or writable. tokio wakes the last task that polled.
+    fn poll_io(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        call: impl FnMut() -> io::Result<Attempt>,
+    ) -> Poll<io::Result<Attempt>>;
+
+    /// Waits for readiness.
+    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
+
+    /// What tokio takes the socket to be ready for, without waiting.
+    fn remembered(&self, interest: Interest) -> Ready {
+        match pin!(self.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(ready)) => ready,
+            _ => Ready::EMPTY,
+        }
+    }
+}
+
+macro_rules! by_its_methods {
+    ($socket:ty) => {
+        impl Readiness for $socket {
+            fn async_io(
+                &self,
+                interest: Interest,
+                call: impl FnMut() -> io::Result<Attempt> + Send,
+            ) -> impl Future<Output = io::Result<Attempt>> + Send {
+                self.async_io(interest, call)
+            }
+
+            fn poll_io(
+                &self,
+                cx: &mut Context<'_>,
+                interest: Interest,
+                mut call: impl FnMut() -> io::Result<Attempt>,
+            ) -> Poll<io::Result<Attempt>> {
+                loop {
+                    if interest.is_readable() {
+                        ready!(self.poll_recv_ready(cx))?;
+                    } else {
+                        ready!(self.poll_send_ready(cx))?;
+                    }
+                    match self.try_io(interest, &mut call) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        result => return Poll::Ready(result),
+                    }
+                }
+            }
+
+            fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send {
+                self.ready(interest)
+            }
+        }
+    };
+}
+
+by_its_methods!(UdpSocket);
+#[cfg(has_descriptors)]
+by_its_methods!(::tokio::net::UnixDatagram);
+
+#[cfg(has_descriptors)]
+impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {
+    fn async_io(
+        &self,
+        interest: Interest,
+        mut call: impl FnMut() -> io::Result<Attempt> + Send,
+    ) -> impl Future<Output = io::Result<Attempt>> + Send {
+        self.async_io(interest, move |_| call())
+    }
+
+    fn poll_io(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        mut call: impl FnMut() -> io::Result<Attempt>,
+    ) -> Poll<io::Result<Attempt>> {
+        loop {
+            let mut guard = ready!(if interest.is_readable() {
+                self.poll_read_ready(cx)
+            } else {
+                self.poll_write_ready(cx)
+            })?;
+            if let Ok(result) = guard.try_io(|_| call()) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        Ok(self.ready(interest).await?.ready())
+    }
+}

@@ -1,0 +1,64 @@
+//! Which types are [`AsyncBatchSocket`]s.
+
+use std::io;
+#[cfg(has_descriptors)]
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use ::tokio::net::UdpSocket;
+
+use super::AsyncBatchSocket;
+use crate::offload::Offload;
+use crate::socket::BatchSocket;
+use crate::sys::{self, AsSocket};
+
+macro_rules! implement {
+    ([$($generics:tt)*] $type:ty, $socket:ty, |$this:ident, $call:ident| $tokio_socket:expr, $called:expr) => {
+        impl<$($generics)*> AsyncBatchSocket for $type {
+            type Socket = $socket;
+
+            fn tokio_socket(&self) -> &Self::Socket {
+                let $this = self;
+                $tokio_socket
+            }
+
+            fn batch_call(
+                &self,
+                $call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
+            ) -> io::Result<usize> {
+                let $this = self;
+                $called
+            }
+        }
+    };
+}
+
+/// tokio's own sockets.
+macro_rules! registered {
+    ([$($generics:tt)*] $type:ty) => {
+        implement!([$($generics)*] $type, Self, |socket, call| socket, call(&sys::borrow(socket)));
+    };
+}
+registered!([] UdpSocket);
+#[cfg(has_descriptors)]
+registered!([] ::tokio::net::UnixDatagram);
+#[cfg(has_descriptors)]
+registered!([T: AsRawFd + Send + Sync] ::tokio::io::unix::AsyncFd<T>);
+
+/// Pointers to others.
+macro_rules! pointer {
+    ([$($generics:tt)*] $type:ty) => {
+        implement!(
+            [$($generics)*] $type, T::Socket,
+            |socket, call| (**socket).tokio_socket(), (**socket).batch_call(call)
+        );
+    };
+}
+pointer!([T: AsyncBatchSocket + ?Sized] &T);
+pointer!([T: AsyncBatchSocket + ?Sized] Box<T>);
+pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
+
+implement!(
+    [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,
+    |socket, call| socket.get_ref().tokio_socket(), call(&socket.lend())
+);

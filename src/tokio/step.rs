@@ -1,0 +1,62 @@
+//! Messages on their way from an iterator to a socket that may have to be waited for.
+
+use std::array;
+use std::io;
+use std::ops::Range;
+
+use crate::send::msg::SendMsg;
+use crate::socket::{BatchSocket, Offer};
+
+/// A message or a reference to one: what [`AsyncBatchSocket`](crate::AsyncBatchSocket)'s sends take from iterators.
+///
+/// In place of `Borrow<SendMsg<'m>>`, with whose lifetime rustc could not see that the future of a slice is
+/// `Send`.
+///
+/// ```
+/// use mmsg::{AsSendMsg, SendMsg};
+///
+/// fn is_message(_: &impl AsSendMsg) {}
+/// let msg = SendMsg::new(b"hello");
+/// is_message(&msg);
+/// is_message(&&msg);
+/// ```
+pub trait AsSendMsg: Send + Sync {
+    /// The message.
+    fn as_send_msg(&self) -> SendMsg<'_>;
+}
+
+impl AsSendMsg for SendMsg<'_> {
+    fn as_send_msg(&self) -> SendMsg<'_> {
+        *self
+    }
+}
+
+impl<M: AsSendMsg + ?Sized> AsSendMsg for &M {
+    fn as_send_msg(&self) -> SendMsg<'_> {
+        (**self).as_send_msg()
+    }
+}
+
+/// Messages taken from an iterator. They are kept until they are handled, since the iterator cannot be
+/// asked for them twice.
+pub(super) struct Step<M> {
+    msgs: [Option<M>; Offer::MOST],
+    pub(super) count: usize,
+}
+
+impl<M: AsSendMsg> Step<M> {
+    pub(super) fn take(msgs: &mut impl Iterator<Item = M>) -> Self {
+        let msgs = array::from_fn(|_| msgs.next());
+        let count = msgs.iter().filter(|msg| msg.is_some()).count();
+        Self { msgs, count }
+    }
+
+    pub(super) fn send(&self, socket: &dyn BatchSocket, range: Range<usize>) -> io::Result<usize> {
+        let count = range.len();
+        let mut msgs = [SendMsg::new(&[]); Offer::MOST];
+        for (slot, msg) in msgs.iter_mut().zip(self.msgs[range].iter().flatten()) {
+            *slot = msg.as_send_msg();
+        }
+        socket.send_batch(&msgs[..count])
+    }
+}

@@ -1,0 +1,283 @@
+//! Every type of socket that has the futures, by itself, in an `Offload` and behind pointers.
+
+use std::future::poll_fn;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use mmsg::{
+    AsyncBatchSocket, BatchSocket, BatchSocketExt, Message, Offload, RecvBatch, RecvMsg, SendMsg,
+    SendQueue,
+};
+use socket2::Socket;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::{UdpSocket, UnixDatagram};
+
+use super::{adopted, run, udp};
+use crate::common::sockets::{connected, unix_pair};
+
+const TEXTS: [&[u8]; 3] = [b"one", b"two", b"three"];
+
+/// Every future and every poll function, on two sockets that are connected to each other.
+async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
+    let msgs = TEXTS.map(SendMsg::new);
+    let no_error = &mut |index, error| panic!("message {index}: {error}");
+    let mut batch = RecvBatch::for_gro(8);
+    let mut expect = async |count| {
+        let mut got = 0;
+        while got < count {
+            assert!(far.recv_into(&mut batch).await.expect("it is sent") > 0);
+            for datagram in &batch {
+                assert_eq!(datagram.data(), TEXTS[got % TEXTS.len()]);
+                got += 1;
+            }
+        }
+    };
+    assert_eq!(near.send_batch(&msgs).await.expect("it is taken"), 3);
+    assert_eq!(near.send_iter(&msgs).await.expect("it is taken"), 3);
+    assert_eq!(near.send_iter(msgs).await.expect("it is taken"), 3);
+    expect(9).await;
+    assert_eq!(near.send_each(&msgs, &mut *no_error).await.expect("it is taken"), 3);
+    assert_eq!(near.send_each(msgs.iter(), &mut *no_error).await.expect("it is taken"), 3);
+    let mut queue = SendQueue::new(1_000);
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    assert_eq!(near.flush(&mut queue).await.expect("it is taken"), 3);
+    expect(9).await;
+    let sent = poll_fn(|cx| near.poll_send_batch(cx, &msgs)).await;
+    assert_eq!(sent.expect("it is taken"), 3);
+    let mut done = 0;
+    poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, no_error)).await.expect("it is taken");
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+    poll_fn(|cx| near.poll_flush(cx, &mut queue)).await.expect("it is taken");
+    expect(9).await;
+
+    near.send_batch(&msgs[..1]).await.expect("it is taken");
+    let mut memory = vec![0; 65_535];
+    let mut one = [RecvMsg::new(&mut memory)];
+    assert_eq!(far.recv_batch(&mut one).await.expect("it is sent"), 1);
+    assert_eq!(one[0].data(), TEXTS[0]);
+    near.send_batch(&msgs[..1]).await.expect("it is taken");
+    let received = poll_fn(|cx| far.poll_recv_batch(cx, &mut one)).await;
+    assert_eq!(received.expect("it is sent"), 1);
+    near.send_batch(&msgs[..1]).await.expect("it is taken");
+    let received = poll_fn(|cx| far.poll_recv_into(cx, &mut batch)).await;
+    assert_eq!((received.expect("it is sent"), batch.message_count()), (1, 1));
+    let mut buffers = [IoSliceMut::new(&mut memory)];
+    for polled in [false, true] {
+        let mut lens = Vec::new();
+        near.send_batch(&msgs[..1]).await.expect("it is taken");
+        let mut each = |index, message: Message<'_>| lens.push((index, message.len()));
+        let received = match polled {
+            false => far.recv_slices(&mut buffers, each).await,
+            true => poll_fn(|cx| far.poll_recv_slices(cx, &mut buffers, &mut each)).await,
+        };
+        assert_eq!((received.expect("it is sent"), lens), (1, vec![(0, TEXTS[0].len())]));
+    }
+}
+
+/// A socket by itself and in all that may be around it.
+async fn every_form<S: AsyncBatchSocket + AsFd + Send>(pair: impl Fn() -> (S, S)) {
+    let (a, b) = pair();
+    every_method(&a, &b).await;
+    every_method(Box::new(&a), Box::new(&b)).await;
+    every_method(a, b).await;
+    let (a, b) = pair();
+    every_method(Arc::new(a), Arc::new(b)).await;
+    let (a, b) = pair();
+    let [a, b] = [a, b].map(|socket| Offload::new(socket).expect("a socket"));
+    every_method(&a, &b).await;
+    every_method(Arc::new(a), Arc::new(b)).await;
+}
+
+fn unix() -> (UnixDatagram, UnixDatagram) {
+    let (a, b) = unix_pair();
+    let [a, b] = [a, b].map(|socket| {
+        socket.set_nonblocking(true).expect("it is a flag");
+        UnixDatagram::from_std(socket).expect("in a runtime")
+    });
+    (a, b)
+}
+
+/// Any other descriptor.
+fn registered<T: AsRawFd>(socket: T) -> AsyncFd<T> {
+    // The successor is not in tokio 1.36.
+    #[allow(deprecated)]
+    AsyncFd::new(socket).expect("in a runtime")
+}
+
+#[test]
+fn every_socket_of_tokio_has_every_future() {
+    run(async {
+        every_form(|| {
+            let (a, b) = connected();
+            (adopted(a), adopted(b))
+        })
+        .await;
+        every_form(unix).await;
+        every_form(|| {
+            let (a, b) = connected();
+            let [a, b] = [a, b].map(|socket| {
+                socket.set_nonblocking(true).expect("it is a flag");
+                registered(Socket::from(socket))
+            });
+            (a, b)
+        })
+        .await;
+    });
+}
+
+/// What a server does in a task of its own: rustc must see that its futures are `Send`.
+#[test]
+fn a_task_may_send_what_an_iterator_yields() {
+    async fn echo(socket: UdpSocket) {
+        let mut batch = RecvBatch::new(8, 64);
+        loop {
+            socket.recv_into(&mut batch).await.expect("it is sent");
+            let whole = batch.iter().filter(|d| !d.truncated());
+            let replies = whole.filter_map(|d| d.reply(d.data()));
+            socket.send_each(replies, |_, error| panic!("{error}")).await.expect("it runs");
+        }
+    }
+    async fn iterators(socket: Arc<UdpSocket>) -> usize {
+        let msgs = TEXTS.map(SendMsg::new);
+        let a = socket.send_iter(msgs.iter().copied()).await.expect("it is taken");
+        let b = socket.send_each(TEXTS.iter().map(|t| SendMsg::new(t)), |_, _| {}).await;
+        a + b.expect("it is taken")
+    }
+    async fn slices(socket: impl AsyncBatchSocket) -> usize {
+        let msgs = TEXTS.map(SendMsg::new);
+        let a = socket.send_iter(&msgs[..2]).await.expect("it is taken");
+        let b = socket.send_each(msgs, |_, _| {}).await.expect("it is taken");
+        a + b + socket.send_each(&msgs, |_, _| {}).await.expect("it is taken")
+    }
+    run(async {
+        let ((server, to), (client, _)) = (udp(), udp());
+        let server = tokio::spawn(echo(server));
+        client.connect(to).await.expect("connecting does nothing but remember");
+        let client = Arc::new(client);
+        let sent = tokio::spawn(iterators(Arc::clone(&client))).await.expect("it does not panic")
+            + tokio::spawn(slices(Arc::clone(&client))).await.expect("it does not panic");
+        let (mut batch, mut back) = (RecvBatch::new(8, 64), 0);
+        while back < sent {
+            back += client.recv_into(&mut batch).await.expect("it is answered");
+        }
+        assert_eq!((sent, back), (14, 14));
+        server.abort();
+    });
+}
+
+/// More messages than are taken from the iterator at a time, through a socket that is full in between.
+#[test]
+fn a_long_iterator_loses_nothing() {
+    run(async {
+        let (near, far) = unix();
+        let data: Vec<_> = (0..1_000u32).map(u32::to_be_bytes).collect();
+        for each in [false, true] {
+            let msgs = data.iter().map(|data| SendMsg::new(data));
+            let send = async {
+                match each {
+                    false => near.send_iter(msgs).await,
+                    true => near.send_each(msgs, |_, error| panic!("{error}")).await,
+                }
+            };
+            let receive = async {
+                let (mut batch, mut got) = (RecvBatch::new(16, 8), Vec::new());
+                while got.len() < data.len() {
+                    far.recv_into(&mut batch).await.expect("it is sent");
+                    got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+                }
+                got
+            };
+            let (sent, got) = tokio::join!(send, receive);
+            assert_eq!(sent.expect("there is space again"), data.len());
+            assert_eq!(got, data);
+        }
+    });
+}
+
+#[test]
+fn flush_each_goes_on_past_failures_and_waits() {
+    run(async {
+        let (near, far) = unix();
+        let too_long = vec![0; 4 << 20];
+        let mut queue = SendQueue::new(16 << 20);
+        for i in 0..900u32 {
+            if i % 300 == 0 {
+                queue.push(&SendMsg::new(&too_long)).expect("there is space");
+            }
+            queue.push(&SendMsg::new(&i.to_be_bytes())).expect("there is space");
+        }
+        let mut failed = 0;
+        let flush = near.flush_each(&mut queue, |msg, error| {
+            assert_eq!((msg.len(), error.raw_os_error()), (4 << 20, Some(libc::EMSGSIZE)));
+            failed += 1;
+        });
+        let receive = async {
+            let (mut batch, mut got) = (RecvBatch::new(16, 8), 0u32);
+            while got < 900 {
+                far.recv_into(&mut batch).await.expect("it is sent");
+                for datagram in &batch {
+                    assert_eq!(datagram.data(), got.to_be_bytes());
+                    got += 1;
+                }
+            }
+        };
+        let (flushed, ()) = tokio::join!(flush, receive);
+        assert_eq!((flushed.expect("errors are reported"), failed), (903, 3));
+    });
+}
+
+#[test]
+fn send_iter_stops_at_the_message_that_fails() {
+    run(async {
+        let ((from, _), (_to, addr)) = (udp(), udp());
+        let too_long = vec![0; 70_000];
+        let msg = |good| SendMsg::to(addr, if good { b"good" } else { &too_long[..] });
+        let code = |result: std::io::Result<usize>| result.map_err(|e| e.raw_os_error());
+        for bad in [0, 1, 63, 64, 65, 130] {
+            let sent = code(from.send_iter((0..200).map(|i| msg(i != bad))).await);
+            let expected = if bad == 0 { Err(Some(libc::EMSGSIZE)) } else { Ok(bad) };
+            assert_eq!(sent, expected);
+        }
+        assert_eq!(from.send_iter([] as [SendMsg<'_>; 0]).await.expect("nothing to be done"), 0);
+    });
+}
+
+/// A call that does not wait is made on the descriptor, or on what an `Offload` lends.
+#[test]
+fn a_call_without_waiting_goes_within_try_io() {
+    run(async {
+        let (a, b) = connected();
+        let (near, far) = (adopted(a), Offload::new(adopted(b)).expect("a UDP socket"));
+        let mut batch = RecvBatch::for_gro(4);
+        near.writable().await.expect("it is");
+        let sent = near.try_io(Interest::WRITABLE, || {
+            near.as_fd().send_each(TEXTS.map(SendMsg::new), |_, error| panic!("{error}"))
+        });
+        assert_eq!(sent.expect("loopback takes it"), 3);
+        far.get_ref().readable().await.expect("it is sent");
+        let mut receive =
+            || far.get_ref().try_io(Interest::READABLE, || far.lend().recv_into(&mut batch));
+        assert!(receive().expect("it is there") > 0);
+        while receive().is_ok() {}
+        assert_eq!(far.counters().received, 3);
+    });
+}
+
+/// Not a socket of tokio's own, and without an error queue: no wait without an end.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_an_error_queue_there_is_nothing_to_wait_for() {
+    run(async {
+        let (a, _b) = unix_pair();
+        a.set_nonblocking(true).expect("it is a flag");
+        let kind = |error: std::io::Error| error.kind();
+        let socket = registered(OwnedFd::from(a));
+        let drained =
+            socket.drain_errors(&mut [mmsg::error_queue::Report::EMPTY]).await.map_err(kind);
+        assert_eq!(drained, Err(std::io::ErrorKind::Unsupported));
+        let (socket, _) = udp();
+        assert_eq!(socket.drain_errors(&mut []).await.expect("nothing is asked for"), 0);
+    });
+}

@@ -1,0 +1,413 @@
+//! Groups of sockets on one address: what each member gets, and what is lost when members come and go.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use mmsg::group::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
+use mmsg::{Backend, BatchSocket, RecvBatch, RecvFlags};
+use socket2::Socket;
+
+use common::NET;
+
+/// No test depends on it.
+const BACKEND: Option<Backend> = None;
+
+const MEMBERS: usize = 4;
+
+fn localhost() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn builder(addr: SocketAddr, spread: Spread) -> ReusePortGroupBuilder {
+    ReusePortGroup::builder(addr).members(MEMBERS).spread(spread)
+}
+
+fn client() -> UdpSocket {
+    UdpSocket::bind(localhost()).expect("a socket")
+}
+
+fn send(client: &UdpSocket, payload: &[u8], to: SocketAddr) {
+    assert_eq!(client.send_to(payload, to).expect("sent"), payload.len());
+}
+
+/// Receives what waits in a socket, and calls `each` with the payload of every datagram.
+fn drain(socket: &UdpSocket, batch: &mut RecvBatch, mut each: impl FnMut(SocketAddr, &[u8])) {
+    loop {
+        match socket.recv_into_with(batch, RecvFlags::DONT_WAIT) {
+            Ok(_) => batch.iter().for_each(|d| each(d.addr().expect("a source"), d.data())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Sends `count` datagrams by `send`, and counts what each member of the group gets.
+fn counts(group: &ReusePortGroup, count: usize, mut send: impl FnMut(usize)) -> Vec<usize> {
+    let mut batch = RecvBatch::new(64, 64);
+    let mut counts = vec![0; group.members().len()];
+    for i in 0..count {
+        send(i);
+        // So few wait at a time that no buffer is full.
+        if i % 32 == 31 || i == count - 1 {
+            for (socket, count) in group.members().iter().zip(&mut counts) {
+                drain(socket, &mut batch, |_, _| *count += 1);
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn by_flow_all_datagrams_of_a_peer_go_to_one_member() {
+    let group = builder(localhost(), Spread::FLOW).bind().expect("a group");
+    let clients: Vec<_> = (0..128).map(|_| client()).collect();
+    for _ in 0..3 {
+        for client in &clients {
+            send(client, b"x", group.local_addr());
+        }
+    }
+    let mut batch = RecvBatch::new(64, 64);
+    let mut member_of = HashMap::new();
+    let mut total = 0;
+    for (index, socket) in group.members().iter().enumerate() {
+        drain(socket, &mut batch, |from, _| {
+            total += 1;
+            assert_eq!(*member_of.entry(from).or_insert(index), index, "{from}");
+        });
+    }
+    assert_eq!((total, member_of.len()), (3 * 128, 128));
+    // That all 128 peers miss one of four members happens once in 10^15 times.
+    for index in 0..MEMBERS {
+        assert!(member_of.values().any(|member| *member == index), "member {index} got nothing");
+    }
+}
+
+#[test]
+fn by_cpu_datagrams_go_to_the_member_of_their_cpu() {
+    let group = builder(localhost(), Spread::CPU).bind().expect("a group");
+    let to = group.local_addr();
+    for cpu in common::linux::cpus() {
+        let counts = thread::scope(|scope| {
+            let on_cpu = || {
+                common::linux::run_on(cpu);
+                let client = client();
+                counts(&group, 64, |_| send(&client, b"x", to))
+            };
+            scope.spawn(on_cpu).join().expect("no panic")
+        });
+        let mut expected = [0; MEMBERS];
+        expected[cpu % MEMBERS] = 64;
+        assert_eq!(counts, expected, "sent on CPU {cpu}");
+    }
+    // The threads run where their datagrams come in.
+    let cpus = group.run(|_, _| common::linux::cpus()).expect("threads");
+    let all = common::linux::cpus();
+    for (index, cpus) in cpus.into_iter().enumerate() {
+        let own: Vec<_> = all.iter().copied().filter(|cpu| cpu % MEMBERS == index).collect();
+        assert_eq!(cpus, if own.is_empty() { all.clone() } else { own }, "member {index}");
+    }
+}
+
+#[test]
+fn at_random_one_heavy_source_is_spread_evenly() {
+    let group = builder(localhost(), Spread::RANDOM).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let total = 40_000;
+    let counts = counts(&group, total, |_| send(&client, b"x", to));
+    assert_eq!(counts.iter().sum::<usize>(), total);
+    // 5 % are 500, and the standard deviation is 87: five of them and more.
+    let (least, most) = (total / MEMBERS * 95 / 100, total / MEMBERS * 105 / 100);
+    assert!(counts.iter().all(|count| (least..=most).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn by_a_number_in_the_payload_members_take_exact_turns() {
+    let group = builder(localhost(), Spread::by(Field::u32(2))).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let counts = counts(&group, 4000, |i| {
+        let sequence = u32::MAX - 1999 + i as u32 % 2000;
+        let payload = [&[0xff, 0xff][..], &sequence.to_be_bytes(), b"more"].concat();
+        send(&client, &payload, to);
+    });
+    assert_eq!(counts, [1000; MEMBERS]);
+}
+
+#[test]
+fn by_connection_ids_every_datagram_of_a_connection_goes_to_its_member() {
+    let long_header = Field::u8(0).masked(0x80);
+    let (after_long, after_short) = (Spread::by(Field::u8(6)), Spread::by(Field::u8(1)));
+    let spread = Spread::when(long_header, after_long, after_short);
+    let group = builder(localhost(), spread).bind().expect("a group");
+    let to = group.local_addr();
+    let mut batch = RecvBatch::new(64, 64);
+    for id in 0..=255u8 {
+        // Each from another address, as after a migration.
+        let long = [0xc3, 0, 0, 0, 1, 8, id, 7, 7, 7, 7, 7, 7, 7];
+        let short = [0x43, id, 7, 7, 7, 7, 7, 7, 7];
+        send(&client(), &long, to);
+        send(&client(), &short, to);
+        for (index, socket) in group.members().iter().enumerate() {
+            let mut got = 0;
+            drain(socket, &mut batch, |_, _| got += 1);
+            assert_eq!(got, if usize::from(id) % MEMBERS == index { 2 } else { 0 }, "{id}");
+        }
+    }
+    // Too short for an ID, some of them empty: by flow, all of one peer to one member.
+    let client = client();
+    let counts = counts(&group, 40, |i| {
+        send(&client, &[0x80, 0, 0, 0, 1, 8][..i % 7], to);
+    });
+    let one_byte = (0..40).filter(|i| i % 7 == 1).count();
+    assert_eq!(counts.iter().sum::<usize>(), 40, "{one_byte} of one byte");
+    assert_eq!(counts.iter().filter(|count| **count > 0).count(), 1, "{counts:?}");
+}
+
+#[test]
+fn members_join_and_leave_and_the_others_share_evenly() {
+    let mut group = builder(localhost(), Spread::by(Field::u8(0))).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let mut batch = RecvBatch::new(64, 64);
+    let one = |i: usize| send(&client, &[i as u8], to);
+    assert_eq!(group.join().expect("a fifth"), 4);
+    assert_eq!(counts(&group, 100, one), [20; 5]);
+    (0..25).for_each(one);
+    let left = group.leave(1).expect("it leaves");
+    let mut kept = Vec::new();
+    drain(&left, &mut batch, |_, payload| kept.push(payload[0]));
+    assert_eq!(kept, [1, 6, 11, 16, 21]);
+    // What it had is not the others'; from now on they have all.
+    let others = counts(&group, 100, one);
+    assert_eq!(others, [30; 4]);
+    drain(&left, &mut batch, |_, _| panic!("it has left"));
+    while group.members().len() > 1 {
+        group.leave(0).expect("it leaves");
+    }
+    assert_eq!(counts(&group, 10, one), [10]);
+    group.leave(0).expect("the last leaves");
+    assert_eq!(group.run(|_, _| ()).expect("no threads"), []);
+    assert_eq!(group.join().expect("a new one"), 0);
+    assert_eq!(counts(&group, 10, one), [10]);
+}
+
+#[test]
+fn after_a_restart_the_new_members_have_the_indices() {
+    let by = || Spread::by(Field::u8(0));
+    let mut old = builder(localhost(), by()).bind().expect("a group");
+    let new = builder(old.local_addr(), by()).bind().expect("another");
+    old.leave_all().expect("they leave");
+    let (client, to) = (client(), new.local_addr());
+    let mut batch = RecvBatch::new(64, 64);
+    (0..100u8).for_each(|i| send(&client, &[i], to));
+    for (index, socket) in new.members().iter().enumerate() {
+        let mut got = Vec::new();
+        drain(socket, &mut batch, |_, payload| got.push(payload[0]));
+        assert!(got.len() == 25 && got.iter().all(|i| usize::from(*i) % 4 == index), "{got:?}");
+    }
+}
+
+/// Datagrams with numbers on their way to a group, and which of them have come.
+struct Traffic {
+    seen: Vec<AtomicBool>,
+    received: AtomicUsize,
+    /// That what was sent does not come.
+    stalled: AtomicBool,
+}
+
+impl Traffic {
+    fn new(total: usize) -> Self {
+        let seen = (0..total).map(|_| AtomicBool::new(false)).collect();
+        Self { seen, received: AtomicUsize::new(0), stalled: AtomicBool::new(false) }
+    }
+
+    /// Sends all, fewer at a time than any buffer holds.
+    fn send(&self, to: SocketAddr) {
+        let client = client();
+        for number in 0..self.seen.len() {
+            if !self.wait_for((number + 1).saturating_sub(64)) {
+                return;
+            }
+            send(&client, &(number as u32).to_be_bytes(), to);
+        }
+    }
+
+    /// Waits until so many have come. Gives up when none comes any more.
+    fn wait_for(&self, count: usize) -> bool {
+        let (mut before, mut since) = (0, Instant::now());
+        loop {
+            let now = self.received.load(Ordering::Acquire);
+            if now >= count {
+                return true;
+            }
+            if now > before {
+                (before, since) = (now, Instant::now());
+            }
+            if since.elapsed() > NET || self.stalled.load(Ordering::Relaxed) {
+                self.stalled.store(true, Ordering::Relaxed);
+                return false;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn note(&self, batch: &RecvBatch) {
+        for datagram in batch {
+            let number = u32::from_be_bytes(datagram.data().try_into().expect("four bytes"));
+            let twice = self.seen[number as usize].swap(true, Ordering::Relaxed);
+            assert!(!twice, "{number} came twice");
+        }
+        self.received.fetch_add(batch.message_count(), Ordering::Release);
+    }
+}
+
+/// A group whose members are read while they join and leave, each by a thread.
+struct Served<'scope> {
+    group: ReusePortGroup,
+    stop: Arc<AtomicBool>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> Served<'scope> {
+    fn start<'t: 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        group: ReusePortGroup,
+        traffic: &'t Traffic,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let read = |socket: &UdpSocket| {
+            let (socket, stop) = (socket.try_clone().expect("a descriptor"), stop.clone());
+            scope.spawn(move || {
+                let mut batch = RecvBatch::new(32, 64);
+                while !stop.load(Ordering::Relaxed) {
+                    // After the timeout it checks whether to stop.
+                    if socket.recv_into(&mut batch).is_ok() {
+                        traffic.note(&batch);
+                    }
+                }
+            })
+        };
+        let threads = group.members().iter().map(read).collect();
+        Self { group, stop, threads }
+    }
+
+    /// All members leave while datagrams come, and what they still hold is received: by the threads if
+    /// these go on until then, or else afterwards.
+    fn end(mut self, go_on: bool, traffic: &Traffic) {
+        self.stop.store(!go_on, Ordering::Relaxed);
+        let sockets = self.group.leave_all().expect("they leave");
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let mut batch = RecvBatch::new(32, 64);
+        for socket in sockets {
+            while socket.recv_into(&mut batch).is_ok() {
+                traffic.note(&batch);
+            }
+        }
+    }
+}
+
+/// Groups take over from each other while a sender goes on: every datagram comes out, once.
+fn restarts_lose_nothing(spread: &Spread) {
+    let total = common::smaller(1_000_000, 2_000);
+    let bind = |addr| {
+        let waits = |socket: &Socket| socket.set_read_timeout(Some(Duration::from_millis(20)));
+        builder(addr, spread.clone()).prepare(waits).bind().expect("a group")
+    };
+    let traffic = Traffic::new(total);
+    let first = bind(localhost());
+    let to = first.local_addr();
+    thread::scope(|scope| {
+        let mut serving = Served::start(scope, first, &traffic);
+        scope.spawn(|| traffic.send(to));
+        for restart in 1..=10 {
+            traffic.wait_for(total * restart / 12);
+            let next = Served::start(scope, bind(to), &traffic);
+            serving.end(restart % 2 == 0, &traffic);
+            serving = next;
+        }
+        traffic.wait_for(total);
+        serving.end(true, &traffic);
+    });
+    let lost = traffic.seen.iter().filter(|seen| !seen.load(Ordering::Relaxed)).count();
+    assert_eq!(lost, 0, "of {total}");
+}
+
+#[test]
+fn a_restart_loses_nothing_by_flow() {
+    restarts_lose_nothing(&Spread::FLOW);
+}
+
+#[test]
+fn a_restart_loses_nothing_at_random() {
+    restarts_lose_nothing(&Spread::RANDOM);
+}
+
+#[test]
+fn an_exclusive_group_is_alone_when_it_is_bound() {
+    let first = builder(localhost(), Spread::FLOW).exclusive(true).bind().expect("a group");
+    let second = builder(first.local_addr(), Spread::FLOW).exclusive(true).bind();
+    assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    builder(first.local_addr(), Spread::FLOW).bind().expect("this one shares it");
+    let alone = UdpSocket::bind(localhost()).expect("a socket");
+    let error = builder(alone.local_addr().expect("bound"), Spread::FLOW).bind().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_group_of_one_is_a_group() {
+    for spread in [Spread::FLOW, Spread::RANDOM, Spread::CPU] {
+        let mut group =
+            ReusePortGroup::builder(localhost()).members(1).spread(spread).bind().expect("one");
+        let (client, to) = (client(), group.local_addr());
+        assert_eq!(counts(&group, 10, |_| send(&client, b"x", to)), [10]);
+        group.join().expect("a second");
+        let counts = counts(&group, 10, |_| send(&client, b"x", to));
+        assert_eq!(counts.iter().sum::<usize>(), 10);
+        assert_eq!(group.run(|index, _| index).expect("threads"), [0, 1]);
+        assert_eq!(group.into_iter().count(), 2);
+    }
+}
+
+#[test]
+fn ipv6_groups_spread_as_well() {
+    let addr = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    let group = match builder(addr, Spread::by(Field::u8(0))).bind() {
+        Ok(group) => group,
+        Err(error) => return common::skip("IPv6", format_args!("{error}")),
+    };
+    let (client, to) = (UdpSocket::bind(addr).expect("a socket"), group.local_addr());
+    let one = |i: usize| send(&client, &[i as u8], to);
+    assert_eq!(counts(&group, 100, one), [25; MEMBERS]);
+}
+
+#[test]
+fn what_cannot_be_bound_is_an_error() {
+    let none = ReusePortGroup::bind(localhost(), 0).unwrap_err();
+    assert_eq!(none.kind(), io::ErrorKind::InvalidInput);
+    let prepare = |_: &Socket| Err(io::ErrorKind::OutOfMemory.into());
+    let error = builder(localhost(), Spread::FLOW).prepare(prepare).bind().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn a_panic_of_one_member_shows_when_the_others_have_ended() {
+    let group = builder(localhost(), Spread::FLOW).prepare(|s| s.set_read_timeout(Some(NET)));
+    let group = group.bind().expect("a group");
+    let ended = AtomicUsize::new(0);
+    let run = || {
+        group.run(|index, _| {
+            assert_ne!(index, 1, "as it should");
+            ended.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    assert!(outcome.is_err());
+    assert_eq!(ended.into_inner(), MEMBERS - 1);
+}
