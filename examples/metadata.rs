@@ -10,7 +10,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::SystemTime;
 
-use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
 
 fn main() -> std::io::Result<()> {
     let server = UdpSocket::bind("0.0.0.0:0")?;
@@ -25,7 +25,7 @@ fn main() -> std::io::Result<()> {
     let _ = Ancillary::TOS.enable(&client)?;
     // Not the address that the system would pick for the reply.
     let to = (Ipv4Addr::new(127, 0, 0, 1), port).into();
-    let marked = SendMsg::to(to, b"marked").with_meta(SendMeta::new().with_ecn(Ecn::Ect0));
+    let marked = SendMsg::to(to, b"marked").with_ecn(Ecn::Ect0);
     client.send_batch(&[marked, SendMsg::to(to, b"plain")])?;
 
     let mut batch = RecvBatch::new(16, 1500);
@@ -43,8 +43,7 @@ fn main() -> std::io::Result<()> {
             }
             let Some(reply) = datagram.reply(b"seen") else { continue };
             // `reply` asks for the source address; more can be asked for.
-            let meta = datagram.meta().reply().with_ecn(Ecn::Ect1);
-            if let Err(error) = server.send_batch(&[reply.with_meta(meta)]) {
+            if let Err(error) = server.send_batch(&[reply.with_ecn(Ecn::Ect1)]) {
                 eprintln!("reply to {text}: {error}");
             }
         }

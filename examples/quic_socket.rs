@@ -35,7 +35,7 @@ fn transmit(socket: &UdpSocket, state: &OffloadState, what: &Transmit<'_>) -> io
     let mut meta = SendMeta::new().with_ecn(what.ecn);
     meta.source = what.source;
     let datagrams = what.contents.chunks(what.segment);
-    let msgs = datagrams.map(|data| SendMsg::to(what.dest, data).with_meta(meta));
+    let msgs = datagrams.map(|data| SendMsg::to(what.dest, data).with_meta(&meta));
     match state.on(socket).send_iter(msgs) {
         Ok(_) => Ok(true), // What was not sent counts as lost, and the stack repeats it.
         Err(error) if errors::is_too_big(&error) => Ok(false),

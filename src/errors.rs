@@ -37,12 +37,11 @@ pub fn is_too_big(error: &io::Error) -> bool {
 ///
 /// ```
 /// use mmsg::errors::is_gso_rejected;
-/// use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg};
+/// use mmsg::{BatchSocket, BatchSocketExt, SendMsg};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # let to = socket.local_addr()?;
 /// let data = [7; 3000];
-/// let meta = SendMeta::new().with_segment_size(1000);
-/// let whole = SendMsg::to(to, &data).with_meta(meta);
+/// let whole = SendMsg::to(to, &data).with_segment_size(1000);
 /// match socket.send_batch(&[whole]) {
 ///     Err(error) if is_gso_rejected(&error) => {
 ///         socket.send_iter(data.chunks(1000).map(|data| SendMsg::to(to, data)))?;

@@ -9,8 +9,8 @@ use std::ptr;
 use std::time::Duration;
 
 use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
-    SendQueue, clear_pool,
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMsg, SendQueue,
+    clear_pool,
 };
 
 /// The system's allocator, except that a thread may have it fail.
@@ -170,7 +170,7 @@ fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent()
     let (near, far) = (socket(), socket());
     let to = far.local_addr().expect("it is bound");
     let plain = SendMsg::to(to, b"data");
-    let own = SendMsg::to(to, b"abcde").with_meta(SendMeta::new().with_segment_size(2));
+    let own = SendMsg::to(to, b"abcde").with_segment_size(2);
     let pieces: [&[u8]; 3] = [b"ab", b"cd", b"e"];
     for limit in [3_000, 10_000] {
         clear_pool();

@@ -126,7 +126,7 @@ fn check(specs: &[Spec], backend: Backend, way: Way) {
                     if spec.gathered { SendMsg::gather(parts) } else { SendMsg::new(payload) };
                 let dest = receivers[spec.dest].get_ref().local_addr().expect("it is bound");
                 let msg = msg.with_dest(dest);
-                spec.ecn.map_or(msg, |ecn| msg.with_meta(SendMeta::new().with_ecn(ecn)))
+                spec.ecn.map_or(msg, |ecn| msg.with_ecn(ecn))
             })
             .collect();
         match way {
@@ -277,7 +277,7 @@ fn s4_a_message_with_its_own_segment_size_is_sent_as_it_is() {
     }
     let data = payload(3, 1_000);
     let meta = SendMeta::new().with_segment_size(300);
-    let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(meta)];
+    let msgs = [SendMsg::to(to, b"before"), SendMsg::to(to, &data).with_meta(&meta)];
     for on in [true, false] {
         // Without GSO the crate segments it in user space.
         assert_eq!(sender.set_gso(on), on);

@@ -30,7 +30,7 @@ fn sockets() -> impl Iterator<Item = UdpSocket> {
 fn metadata(receiver: &UdpSocket, meta: SendMeta) -> RecvMeta {
     let to = addr(receiver);
     let sender = UdpSocket::bind((to.ip(), 0)).expect("a socket of the family");
-    let sent = sender.send_batch(&[SendMsg::to(to, b"data").with_meta(meta)]);
+    let sent = sender.send_batch(&[SendMsg::to(to, b"data").with_meta(&meta)]);
     assert_eq!(sent.expect("the options are taken"), 1, "{meta:?}");
     let mut batch = RecvBatch::new(4, 64);
     assert_eq!(receiver.recv_into(&mut batch).expect("one is there"), 1);
@@ -123,7 +123,8 @@ fn what_windows_does_not_have_is_unsupported() {
     let socket = udp4();
     let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::MARK;
     assert_eq!(all.enable(&socket).expect("no error of the socket"), Ancillary::NONE);
-    let late = SendMsg::to(addr(&socket), b"late").with_meta(SendMeta::new().with_transmit_time(1));
+    let meta = SendMeta::new().with_transmit_time(1);
+    let late = SendMsg::to(addr(&socket), b"late").with_meta(&meta);
     let error = socket.send_batch(&[late]).expect_err("no transmit times");
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
@@ -249,7 +250,7 @@ fn offload_sends_what_the_plain_socket_would() {
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
     assert_eq!(sender.send_batch(&msgs).expect("all are sent"), 50);
     assert_eq!(payloads(&receiver, 50), data);
-    let whole = SendMsg::to(to, b"aabbc").with_meta(SendMeta::new().with_segment_size(2));
+    let whole = SendMsg::to(to, b"aabbc").with_segment_size(2);
     assert_eq!(sender.send_batch(&[whole]).expect("it is sent"), 1);
     assert_eq!(payloads(&receiver, 3), [&b"aa"[..], b"bb", b"c"]);
 }
@@ -260,7 +261,7 @@ fn gathered_and_scattered_messages() {
     let socket = udp4();
     let to: SocketAddr = addr(&socket);
     let parts = [IoSlice::new(b"one"), IoSlice::new(b""), IoSlice::new(b"two")];
-    let msg = SendMsg::gather(&parts).with_dest(to).with_meta(SendMeta::new().with_ecn(Ecn::Ect0));
+    let msg = SendMsg::gather(&parts).with_dest(to).with_ecn(Ecn::Ect0);
     assert_eq!(socket.send_batch(&[msg, SendMsg::gather(&parts).with_dest(to)]).expect("both"), 2);
     let (mut head, mut tail) = ([0; 2], [0; 10]);
     for _ in 0..2 {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 
+use super::SendMeta;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, ControlMessages, Layout, control_message};
 
@@ -39,6 +40,7 @@ use crate::sys::{self, BorrowedSocket, CONTROL_SPACE, ControlMessages, Layout, c
 #[derive(Clone)]
 pub struct ControlBuf<'fd> {
     space: ControlSpace,
+    meta: SendMeta,
     /// The descriptors whose numbers are in `space`.
     fds: PhantomData<BorrowedSocket<'fd>>,
 }
@@ -47,7 +49,32 @@ impl<'fd> ControlBuf<'fd> {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Self { space: ControlSpace { bytes: [0; CONTROL_SPACE], len: 0 }, fds: PhantomData }
+        let space = ControlSpace { bytes: [0; CONTROL_SPACE], len: 0 };
+        Self { space, meta: SendMeta::new(), fds: PhantomData }
+    }
+
+    /// Sets options for a message that is sent with these control messages. They are encoded before the
+    /// control messages, and both together take at most [`CONTROL_SPACE`].
+    ///
+    /// ```
+    /// use mmsg::SendMeta;
+    /// use mmsg::control::ControlBuf;
+    ///
+    /// let mut control = ControlBuf::new().with_meta(SendMeta::new().with_hop_limit(1));
+    /// control.push(1, 2, b"payload")?;
+    /// assert_eq!((control.meta().hop_limit, control.messages().count()), (Some(1), 1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn with_meta(mut self, meta: SendMeta) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// The options set by [`with_meta`](Self::with_meta). A receive leaves them as they are.
+    #[must_use]
+    pub const fn meta(&self) -> SendMeta {
+        self.meta
     }
 
     /// Appends a control message: `level` (`cmsg_level`), `ty` (`cmsg_type`) and its payload.
@@ -92,9 +119,10 @@ impl<'fd> ControlBuf<'fd> {
         self.space.push(rights, &numbers[..len])
     }
 
-    /// Removes all messages.
+    /// Removes all messages and options.
     pub fn clear(&mut self) {
         self.space.len = 0;
+        self.meta = SendMeta::new();
     }
 
     /// The messages, in order.
@@ -110,6 +138,15 @@ impl<'fd> ControlBuf<'fd> {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.space.as_bytes()
+    }
+
+    /// A copy that borrows no descriptors: empty if there are any.
+    pub(crate) fn without_fds(&self) -> ControlBuf<'static> {
+        let mut copy = ControlBuf::new().with_meta(self.meta);
+        if !has_fds(self.as_bytes()) {
+            copy.space = self.space.clone();
+        }
+        copy
     }
 
     /// The memory without the borrow of descriptors, for the kernel to write.
@@ -171,6 +208,7 @@ impl Default for ControlBuf<'_> {
 
 impl fmt::Debug for ControlBuf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ControlBuf").field(&self.messages()).finish()
+        let mut debug = f.debug_struct("ControlBuf");
+        debug.field("messages", &self.messages()).field("meta", &self.meta).finish()
     }
 }

@@ -36,10 +36,10 @@ impl Ecn {
     /// Linux and Android remember it for 64 sockets. Elsewhere it is true, and each message is tried.
     ///
     /// ```
-    /// use mmsg::{BatchSocket, Ecn, SendMeta, SendMsg};
+    /// use mmsg::{BatchSocket, Ecn, SendMsg};
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// let msg = SendMsg::to(socket.local_addr()?, b"hello");
-    /// socket.send_batch(&[msg.with_meta(SendMeta::new().with_ecn(Ecn::Ect0))])?;
+    /// socket.send_batch(&[msg.with_ecn(Ecn::Ect0)])?;
     /// assert!(Ecn::is_sent(&socket));
     /// # Ok::<(), std::io::Error>(())
     /// ```

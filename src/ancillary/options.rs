@@ -430,7 +430,7 @@ impl TransmitClock {
     /// let now = TransmitClock::Monotonic.now()?;
     /// // A frame's packets, 200 microseconds apart.
     /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
-    /// let msgs = metas.map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
+    /// let msgs = metas.each_ref().map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
     /// socket.send_batch(&msgs)?;
     /// # Ok::<(), std::io::Error>(())
     /// ```

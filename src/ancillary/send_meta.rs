@@ -18,7 +18,7 @@ use crate::sys::{CONTROL_SPACE, Layout, control_message};
 /// ```
 /// use mmsg::{Ecn, SendMeta, SendMsg};
 /// let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source("192.0.2.1".parse()?);
-/// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(meta);
+/// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(&meta);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
-use crate::ancillary::{RecvMeta, SendMeta};
+use crate::ancillary::RecvMeta;
 use crate::recv::scattered::{Parts, Slices};
 use crate::send::msg::SendMsg;
 use crate::sys::{ControlMessages, RawAddrRef, RecvResult, Row, UnixAddr};
@@ -136,17 +136,18 @@ impl Missing {
 
 /// A datagram with `data` to `source`, if `source` can be answered.
 pub(crate) fn reply<'d>(
-    source: Option<SocketAddr>,
-    meta: &RecvMeta,
+    source: RawAddrRef<'d>,
+    meta: Meta<'d>,
     data: &'d [u8],
 ) -> Option<SendMsg<'d>> {
     // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
     // 1122, section 3.2.1.3).
     let answerable =
         |source: &SocketAddr| source.port() != 0 && !source.ip().to_canonical().is_unspecified();
-    let msg = SendMsg::to(source.filter(answerable)?, data);
-    let meta = meta.reply();
-    Some(if meta == SendMeta::new() { msg } else { msg.with_meta(meta) })
+    let msg = SendMsg::to(source.get().filter(answerable)?, data);
+    let RecvMeta { local, destination, .. } = meta.decoded;
+    let has_dest = local.is_some() || destination.is_some();
+    Some(if has_dest { msg.with_reply(meta.decoded) } else { msg })
 }
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
@@ -253,8 +254,11 @@ impl<'a> Message<'a> {
     /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
     /// 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        reply(self.addr(), self.meta.decoded, data)
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+    where
+        'a: 'd,
+    {
+        reply(self.source, self.meta, data)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than its slot, or it
@@ -416,6 +420,9 @@ impl<'a> Datagram<'a> {
     ///
     /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and [`RecvMeta::reply`].
     ///
+    /// It borrows this datagram's metadata. [`SendMsg::with_ecn`] adds to its options, and
+    /// [`SendMsg::with_meta`] replaces them: begin with `datagram.meta().reply()` to keep the source.
+    ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -430,8 +437,11 @@ impl<'a> Datagram<'a> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        reply(self.addr(), self.meta.decoded, data)
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+    where
+        'a: 'd,
+    {
+        reply(self.source, self.meta, data)
     }
 
     /// Whether its end is missing.

@@ -201,7 +201,10 @@ impl<'a> DatagramMut<'a> {
 
     /// A datagram with `data` to this datagram's source (see [`Datagram::reply`]).
     #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+    where
+        'a: 'd,
+    {
         Datagram::new(&[], self.source, self.meta, self.missing).reply(data)
     }
 }

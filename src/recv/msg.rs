@@ -292,8 +292,8 @@ impl<'a> RecvMsg<'a> {
     /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
     /// 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        datagram::reply(self.addr(), &self.meta(), data)
+    pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        datagram::reply(self.source(), self.meta_ref(), data)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it

@@ -3,13 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Borrow;
 use std::net::{IpAddr, SocketAddr};
-use std::ptr;
 
-use super::msg::{Content, SendBuffers};
+use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::Outgoing;
-use crate::ancillary::SendMeta;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS, RawAddrRef};
 
@@ -91,11 +88,11 @@ impl<I: Iterator> Source<I> {
 /// Messages that follow one another and can go as one GSO batch: to one destination, with the same
 /// options and control messages, each as long as the first but the last, which may be shorter, and
 /// none of them empty.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Run<'m> {
     dest: Dest<'m>,
-    /// `None` for plain messages.
-    options: Option<(SendMeta, &'m [u8])>,
+    /// Those of each message.
+    options: MsgOptions<'m>,
     /// Length of each message but the last.
     segment: usize,
     bytes: usize,
@@ -145,21 +142,10 @@ impl<'m> Run<'m> {
     /// together may follow.
     #[inline]
     pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
-        let content = msg.content();
-        let (bytes, options, joins) = match *content.borrow() {
-            Content::Plain(data) => (data.len(), None, true),
-            Content::Full { meta, control, .. } => {
-                let bytes = content.borrow().len();
-                // The segment size's control message must fit beside the others.
-                let joins = meta.segment_size.is_none()
-                    && meta.timestamp_id.is_none()
-                    && control.len() <= CONTROL_SPACE / 2
-                    && !is_for_one_datagram(control);
-                let options = (meta, control);
-                (bytes, Some(options).filter(|options| *options != NO_OPTIONS), joins)
-            }
-        };
-        let joins = joins && bytes > 0 && !limits.reject(bytes);
+        let (bytes, options) = (msg.buffers().len(), msg.options());
+        let joins = bytes > 0
+            && !limits.reject(bytes)
+            && (options.is_none() || !are_for_one_datagram(&options));
         let dest = Dest::new(msg.dest());
         // No segment is longer than the first, so that the bytes limit their number, too.
         let segments_left = limits.max_segments.saturating_sub(1);
@@ -176,14 +162,14 @@ impl<'m> Run<'m> {
         msgs: &mut impl Iterator<Item = M>,
         mut each: impl FnMut(&'m [u8]),
     ) -> Option<M> {
-        let mut next = match self.options {
-            None => self.join_alike(msgs, &mut each, |msg| msg.plain()),
-            Some(options) => {
-                self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
-                    SendBuffers::One(data) => Some(data),
-                    SendBuffers::Many(_) => None,
-                })
-            }
+        let options = self.options;
+        let mut next = if options.is_none() {
+            self.join_alike(msgs, &mut each, |msg| msg.plain())
+        } else {
+            self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
+                SendBuffers::One(data) => Some(data),
+                SendBuffers::Many(_) => None,
+            })
         };
         while let Some(buffers) = next.as_ref().and_then(|msg| self.take(msg)) {
             match buffers {
@@ -266,10 +252,10 @@ impl<'m> Run<'m> {
         if self.bytes_left == 0 {
             return None;
         }
-        let buffers = with_options(msg, self.options.as_ref().unwrap_or(&NO_OPTIONS))?;
+        let buffers = with_options(msg, &self.options)?;
         let (len, used) = match buffers {
             SendBuffers::One(data) => (data.len(), 1),
-            SendBuffers::Many(many) => (msg.content().borrow().len(), many.len()),
+            SendBuffers::Many(many) => (buffers.len(), many.len()),
         };
         let fits = len <= self.segment && len <= self.bytes_left && used <= self.buffers_left;
         if len == 0 || !fits || !self.dest.is(msg.dest()) {
@@ -297,56 +283,32 @@ impl<'m> Run<'m> {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// The options and control messages that its messages have in common.
-    #[inline]
-    pub(crate) fn options(&self) -> (SendMeta, &'m [u8]) {
-        self.options.unwrap_or(NO_OPTIONS)
-    }
 }
-
-const NO_OPTIONS: (SendMeta, &[u8]) = (SendMeta::new(), &[]);
 
 /// The buffers of a message, if it has these options and control messages.
 #[inline(always)]
-fn with_options<'m>(
-    msg: &impl Outgoing<'m>,
-    options: &(SendMeta, &[u8]),
-) -> Option<SendBuffers<'m>> {
-    match *msg.content().borrow() {
-        Content::Plain(data) if *options == NO_OPTIONS => Some(SendBuffers::One(data)),
-        Content::Full { buffers, control, meta }
-            if meta == options.0 && same_bytes(control, options.1) =>
-        {
-            Some(buffers)
-        }
-        _ => None,
-    }
-}
-
-/// Equality, fast in the two common cases: both empty, or the same memory.
-#[inline(always)]
-fn same_bytes(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && (one.is_empty() || ptr::eq(one, other) || one == other)
+fn with_options<'m>(msg: &impl Outgoing<'m>, options: &MsgOptions<'_>) -> Option<SendBuffers<'m>> {
+    msg.options().same(options).then(|| msg.buffers())
 }
 
 /// The message's own segment size, if it yields more than one datagram.
 ///
 /// 0 means none, as in the kernel. A size that the payload does not exceed is dropped, since some
 /// devices reject it (`EIO`).
-pub(crate) fn segment_size(content: &Content<'_>) -> Option<usize> {
-    let Content::Full { meta: SendMeta { segment_size: Some(size), .. }, control, .. } = *content
-    else {
-        return None;
-    };
-    let size = usize::from(size);
-    (size > 0 && size < content.len() && !has(control, &[numbers::SEGMENT])).then_some(size)
+pub(crate) fn segment_size(len: usize, options: &MsgOptions<'_>) -> Option<usize> {
+    let size = usize::from(options.segment_size()?);
+    let is_used = size > 0 && size < len && !has(options.control(), &[numbers::SEGMENT]);
+    is_used.then_some(size)
 }
 
-/// Whether the caller's control messages would mean something else for a batch than for each datagram:
-/// a segment size, a send timestamp or its number.
-fn is_for_one_datagram(control: &[u8]) -> bool {
-    has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
+/// Whether options would mean something else for a batch than for each datagram, or do not fit beside
+/// the control message of its segment size.
+fn are_for_one_datagram(options: &MsgOptions<'_>) -> bool {
+    let (meta, control) = (options.meta(), options.control());
+    meta.segment_size.is_some()
+        || meta.timestamp_id.is_some()
+        || control.len() > CONTROL_SPACE / 2
+        || has(control, &[numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER])
 }
 
 fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use crate::ancillary::{ControlBuf, SendMeta};
+use super::content::{Content, InlineOptions, LentOptions, MsgOptions, SendBuffers};
+use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 
 /// One datagram to be sent: destination, payload and options.
 ///
@@ -34,58 +35,27 @@ use crate::ancillary::{ControlBuf, SendMeta};
 #[doc(alias("msghdr", "mmsghdr", "sendmsg"))]
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
-    pub(super) dest: Option<SocketAddr>,
-    pub(super) content: Content<'a>,
+    dest: Option<SocketAddr>,
+    content: Content<'a>,
 }
 
-/// The parts of a datagram. The common case, one buffer and no options, has its own variant.
-#[derive(Clone, Copy)]
-pub(crate) enum Content<'a> {
-    /// One buffer and nothing else.
-    Plain(&'a [u8]),
-    /// Any number of buffers, control messages and options.
-    Full { buffers: SendBuffers<'a>, control: &'a [u8], meta: SendMeta },
-}
-
-impl<'a> Content<'a> {
-    /// Bytes of payload.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        match *self {
-            Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
-                data.len()
-            }
-            Content::Full { buffers: SendBuffers::Many(data), .. } => total_len(data),
-        }
-    }
-}
-
-/// Bytes in all buffers together. Buffers may overlap, so the sum can exceed `usize`: it saturates, and
-/// no system sends so much.
-fn total_len(buffers: &[IoSlice<'_>]) -> usize {
-    buffers.iter().fold(0, |sum, part| part.len().saturating_add(sum))
-}
-
-/// The payload: one buffer, or several that follow one another.
-#[derive(Clone, Copy)]
-pub(crate) enum SendBuffers<'a> {
-    One(&'a [u8]),
-    Many(&'a [IoSlice<'a>]),
-}
+/// Programs make lists of them: for many small datagrams the time to write the list shows.
+#[cfg(test)]
+const _: () = assert!(size_of::<SendMsg<'_>>() <= 64);
 
 impl<'a> SendMsg<'a> {
     /// A datagram without a destination, for a connected socket.
     #[must_use]
     #[inline]
     pub const fn new(data: &'a [u8]) -> Self {
-        Self { dest: None, content: Content::Plain(data) }
+        Self::with_parts(None, SendBuffers::One(data), MsgOptions::NONE)
     }
 
     /// A datagram to `dest`.
     #[must_use]
     #[inline]
     pub const fn to(dest: SocketAddr, data: &'a [u8]) -> Self {
-        Self { dest: Some(dest), content: Content::Plain(data) }
+        Self::with_parts(Some(dest), SendBuffers::One(data), MsgOptions::NONE)
     }
 
     /// A datagram made of several buffers in order, without a destination.
@@ -96,8 +66,7 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
-        let (buffers, meta) = (SendBuffers::Many(data), SendMeta::new());
-        Self { dest: None, content: Content::Full { buffers, control: &[], meta } }
+        Self::with_parts(None, SendBuffers::Many(data), MsgOptions::NONE)
     }
 
     /// Sets the destination.
@@ -108,23 +77,80 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the per-message options.
+    /// Sets the per-message options, in place of those set by an earlier `with_meta` or
+    /// [`with_control`](Self::with_control), and of those of a [reply](crate::Datagram::reply).
+    ///
+    /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
+    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size).
     ///
     /// Invalid or unsupported options make the send fail with `InvalidInput` or `Unsupported`.
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg};
+    /// let meta = SendMeta::new().with_hop_limit(1);
+    /// let msgs = [b"one", b"two"].map(|data| SendMsg::new(data).with_meta(&meta));
+    /// assert_eq!(msgs[1].meta(), meta);
+    /// ```
     #[must_use]
     #[inline]
-    pub fn with_meta(mut self, meta: SendMeta) -> Self {
-        self.content = Content::Full { buffers: self.buffers(), control: self.control(), meta };
-        self
+    pub const fn with_meta(self, meta: &'a SendMeta) -> Self {
+        self.with_lent(LentOptions::Meta(meta))
     }
 
-    /// Sets the raw control messages.
+    /// Sets the ECN bits over those of the options from elsewhere, whichever are set first. The rest of the
+    /// TOS byte stays as those options have it, or 0.
     ///
-    /// Unix and Windows, each with its own control messages.
+    /// ```
+    /// use mmsg::{Ecn, SendMeta, SendMsg};
+    /// let meta = SendMeta::new().with_tos(46 << 2);
+    /// let msg = SendMsg::new(b"hello").with_ecn(Ecn::Ect0).with_meta(&meta);
+    /// assert_eq!(msg.meta().tos, Some(46 << 2 | Ecn::Ect0 as u8));
+    /// ```
+    #[doc(alias("ECN", "IP_TOS", "IPV6_TCLASS"))]
     #[must_use]
     #[inline]
-    pub fn with_control(self, control: &'a ControlBuf<'_>) -> Self {
-        self.with_control_bytes(control.as_bytes())
+    pub const fn with_ecn(self, ecn: Ecn) -> Self {
+        let MsgOptions { lent, inline } = self.content.options();
+        let inline = InlineOptions { ecn: Some(ecn), ..inline };
+        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+    }
+
+    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]) over that of the options from
+    /// elsewhere, whichever is set first.
+    ///
+    /// ```
+    /// use mmsg::SendMsg;
+    /// let three_datagrams = SendMsg::new(&[0; 3000]).with_segment_size(1200);
+    /// assert_eq!(three_datagrams.meta().segment_size, Some(1200));
+    /// ```
+    #[doc(alias("UDP_SEGMENT", "GSO"))]
+    #[must_use]
+    #[inline]
+    pub const fn with_segment_size(self, segment_size: u16) -> Self {
+        let MsgOptions { lent, inline } = self.content.options();
+        let inline = InlineOptions { segment_size: Some(segment_size), ..inline };
+        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+    }
+
+    /// Sets the raw control messages, and the options that [the buffer has](ControlBuf::with_meta), in
+    /// place of the same that [`with_meta`](Self::with_meta) replaces.
+    ///
+    /// Unix and Windows, each with its own control messages.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{SendMeta, SendMsg};
+    ///
+    /// let mut control = ControlBuf::new().with_meta(SendMeta::new().with_hop_limit(1));
+    /// control.push(1, 2, b"payload")?;
+    /// let msg = SendMsg::new(b"hello").with_control(&control);
+    /// assert_eq!(msg.meta().hop_limit, Some(1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn with_control(self, control: &'a ControlBuf<'_>) -> Self {
+        self.with_lent(LentOptions::Control(control))
     }
 
     /// Where it goes, `None` for wherever the socket is connected to.
@@ -134,21 +160,18 @@ impl<'a> SendMsg<'a> {
         self.dest
     }
 
-    /// What it asks the kernel for.
+    /// All of its options together, wherever they are set.
     #[must_use]
     #[inline]
-    pub const fn meta(&self) -> SendMeta {
-        match self.content {
-            Content::Plain(_) => SendMeta::new(),
-            Content::Full { meta, .. } => meta,
-        }
+    pub fn meta(&self) -> SendMeta {
+        self.options().meta()
     }
 
     /// Payload length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.content.len()
+        self.buffers().len()
     }
 
     /// Whether there is no payload; an empty datagram is sent like any other.
@@ -168,31 +191,44 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn dest_ref(&self) -> Option<&SocketAddr> {
+    pub(super) const fn with_parts(
+        dest: Option<SocketAddr>,
+        buffers: SendBuffers<'a>,
+        options: MsgOptions<'a>,
+    ) -> Self {
+        Self { dest, content: Content::new(buffers, options) }
+    }
+
+    #[inline]
+    const fn with_lent(self, lent: LentOptions<'a>) -> Self {
+        let inline = self.content.options().inline;
+        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+    }
+
+    /// The same datagram with the options of a reply to a received one.
+    #[inline]
+    pub(crate) const fn with_reply(self, received: &'a RecvMeta) -> Self {
+        self.with_lent(LentOptions::Reply(received))
+    }
+
+    #[inline]
+    pub(super) const fn dest_ref(&self) -> Option<&SocketAddr> {
         self.dest.as_ref()
     }
 
     #[inline]
-    pub(crate) fn buffers(&self) -> SendBuffers<'a> {
-        match self.content {
-            Content::Plain(data) => SendBuffers::One(data),
-            Content::Full { buffers, .. } => buffers,
-        }
+    pub(super) const fn buffers(&self) -> SendBuffers<'a> {
+        self.content.buffers()
     }
 
     #[inline]
-    pub(crate) fn control(&self) -> &'a [u8] {
-        match self.content {
-            Content::Plain(_) => &[],
-            Content::Full { control, .. } => control,
-        }
+    pub(super) const fn options(&self) -> MsgOptions<'a> {
+        self.content.options()
     }
 
-    /// The same datagram with control messages given as bytes.
     #[inline]
-    pub(crate) fn with_control_bytes(mut self, control: &'a [u8]) -> Self {
-        self.content = Content::Full { buffers: self.buffers(), control, meta: self.meta() };
-        self
+    pub(super) const fn plain(&self) -> Option<&'a [u8]> {
+        self.content.plain()
     }
 }
 
@@ -202,7 +238,7 @@ impl fmt::Debug for SendMsg<'_> {
             .field("dest", &self.dest)
             .field("len", &self.len())
             .field("meta", &self.meta())
-            .field("control_len", &self.control().len())
+            .field("control_len", &self.options().control().len())
             .finish_non_exhaustive()
     }
 }

@@ -1,17 +1,18 @@
 //! What a send reads its messages from: a `SendMsg`, a reference to one, or an entry of a queue.
 
-use std::borrow::Borrow;
-
-use super::msg::{Content, SendMsg};
+use super::content::{MsgOptions, SendBuffers};
+use super::msg::SendMsg;
 use crate::sys::DestRef;
 
 /// A message that a send can read: a `SendMsg`, a reference to one, or an entry of a queue.
 pub(crate) trait Outgoing<'a> {
     /// The destination.
     fn dest(&self) -> DestRef<'_, 'a>;
-    /// Payload, control messages and options.
-    fn content(&self) -> impl Borrow<Content<'a>>;
-    /// The payload, if it is one buffer without control messages or options.
+    /// The payload.
+    fn buffers(&self) -> SendBuffers<'a>;
+    /// Options and control messages.
+    fn options(&self) -> MsgOptions<'a>;
+    /// The payload, if it is one buffer without options or control messages.
     fn plain(&self) -> Option<&'a [u8]>;
     /// Converts to a `SendMsg`.
     fn to_msg(&self) -> SendMsg<'a>;
@@ -20,20 +21,22 @@ pub(crate) trait Outgoing<'a> {
 impl<'a> Outgoing<'a> for SendMsg<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        DestRef::Addr(self.dest.as_ref())
+        DestRef::Addr(self.dest_ref())
     }
 
     #[inline]
-    fn content(&self) -> impl Borrow<Content<'a>> {
-        &self.content
+    fn buffers(&self) -> SendBuffers<'a> {
+        self.buffers()
+    }
+
+    #[inline]
+    fn options(&self) -> MsgOptions<'a> {
+        self.options()
     }
 
     #[inline]
     fn plain(&self) -> Option<&'a [u8]> {
-        match self.content {
-            Content::Plain(data) => Some(data),
-            Content::Full { .. } => None,
-        }
+        self.plain()
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
@@ -48,8 +51,13 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     }
 
     #[inline]
-    fn content(&self) -> impl Borrow<Content<'a>> {
-        (**self).content()
+    fn buffers(&self) -> SendBuffers<'a> {
+        (**self).buffers()
+    }
+
+    #[inline]
+    fn options(&self) -> MsgOptions<'a> {
+        (**self).options()
     }
 
     #[inline]

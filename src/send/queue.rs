@@ -7,8 +7,9 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
-use crate::ancillary::{SendMeta, has_fds};
-use crate::send::msg::{Content, SendBuffers, SendMsg};
+use crate::ancillary::{ControlBuf, SendMeta, has_fds};
+use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
+use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::sys::{DestRef, RawAddr, RawAddrRef};
 
@@ -44,7 +45,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// Bytes that each datagram counts in addition to its payload and control data: the memory of its
+    /// Bytes that each datagram counts in addition to its payload and its options: the memory of its
     /// entry. It bounds empty datagrams, too.
     pub const OVERHEAD: usize = size_of::<Entry>();
 
@@ -64,7 +65,7 @@ impl SendQueue {
     /// let mut queue = SendQueue::for_batch(64, 1500);
     /// let meta = SendMeta::new().with_hop_limit(64);
     /// for _ in 0..64 {
-    ///     queue.push(&SendMsg::new(&[0; 1500]).with_meta(meta))?;
+    ///     queue.push(&SendMsg::new(&[0; 1500]).with_meta(&meta))?;
     /// }
     /// assert_eq!(queue.remaining(), 0);
     /// # Ok::<(), mmsg::errors::PushError>(())
@@ -75,8 +76,8 @@ impl SendQueue {
         Self::new(each.saturating_mul(datagrams))
     }
 
-    /// Bytes that a datagram counts against the bound: its payload, its control data, its options if it has
-    /// any, and [`OVERHEAD`](Self::OVERHEAD).
+    /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] or
+    /// [`ControlBuf`] if it has one, and [`OVERHEAD`](Self::OVERHEAD).
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -211,7 +212,7 @@ impl SendQueue {
     /// What a datagram takes, if it fits.
     #[inline]
     fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
-        if has_fds(msg.control()) {
+        if has_fds(msg.options().control()) {
             return Err(PushError::HasDescriptors);
         }
         let size = Size::of(msg).filter(|size| size.counted <= self.capacity);
@@ -351,7 +352,7 @@ impl fmt::Debug for SendQueue {
 struct AllOrNothing<'q> {
     queue: &'q mut SendQueue,
     /// The back stage's lengths, and the bytes counted, before the first of them.
-    before: (usize, usize, usize),
+    before: (usize, Ends),
     bytes: usize,
     done: bool,
 }
@@ -432,10 +433,8 @@ impl From<PushError> for io::Error {
 
 /// What a datagram takes in a queue.
 struct Size {
-    /// Bytes of payload and of control data.
+    /// Bytes of payload.
     len: u32,
-    control_len: u16,
-    has_meta: bool,
     /// Bytes counted against the bound.
     counted: usize,
 }
@@ -444,35 +443,32 @@ impl Size {
     /// `None` for lengths that cannot be counted: no system sends so much.
     #[inline]
     fn of(msg: &SendMsg<'_>) -> Option<Self> {
-        let (control, has_meta) = match *msg.content().borrow() {
-            Content::Plain(_) => (&[][..], false),
-            Content::Full { control, meta, .. } => (control, meta != SendMeta::new()),
+        let options = match msg.options().lent {
+            LentOptions::None => 0,
+            LentOptions::Meta(_) | LentOptions::Reply(_) => size_of::<SendMeta>(),
+            LentOptions::Control(_) => size_of::<ControlBuf<'_>>(),
         };
-        let extra = control.len() + if has_meta { size_of::<SendMeta>() } else { 0 };
         Some(Self {
             len: msg.len().try_into().ok()?,
-            control_len: control.len().try_into().ok()?,
-            has_meta,
-            counted: msg.len().checked_add(extra)?.checked_add(SendQueue::OVERHEAD)?,
+            counted: msg.len().checked_add(options)?.checked_add(SendQueue::OVERHEAD)?,
         })
     }
 }
 
 /// A run of datagrams in order, consumed from its start.
 ///
-/// Invariants: `payload` holds, one after another and in order, each datagram's payload and then its
-/// control data, once for consecutive entries of one message to several destinations. `end` and
-/// `meta_end` never decrease from an entry to the next.
+/// Invariants: `payload` holds, one after another and in order, each datagram's payload, once for
+/// consecutive entries of one message to several destinations, and `metas` and `controls` likewise. The
+/// ends of entries never decrease from an entry to the next.
 struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
-    /// The options of the datagrams that have any, in order.
     metas: Vec<SendMeta>,
-    /// The first entry that is still here, and the first of `metas`.
+    controls: Vec<ControlBuf<'static>>,
+    /// The first entry that is still here.
     entry: usize,
-    meta: usize,
-    /// The end of the bytes of the last entry dropped.
-    byte: usize,
+    /// The ends of the last entry dropped.
+    gone: Ends,
 }
 
 /// A datagram in a stage. The difference of two entries' ends is what lies between them, so the cursor
@@ -482,16 +478,30 @@ struct Entry {
     dest: RawAddr,
     /// Bytes of payload.
     len: u32,
-    /// Bytes of control data.
-    control_len: u16,
-    /// Whether it has neither control data nor options.
-    plain: bool,
-    /// Whether it has options.
-    has_meta: bool,
-    /// End of the options of the entries up to this one, in the stage's `metas`.
-    meta_end: u32,
-    /// End of its bytes in the stage's payload.
-    end: usize,
+    inline: InlineOptions,
+    stored: Stored,
+    ends: Ends,
+}
+
+/// The options that a stage has for an entry, beside those in the entry.
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    None,
+    Meta,
+    Control,
+}
+
+/// Ends of the options and bytes of the entries up to one of them.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    // These fit: each takes an entry's memory as well, and memory does not hold 2^32 of those.
+    metas: u32,
+    controls: u32,
+    payload: usize,
+}
+
+impl Ends {
+    const START: Self = Self { metas: 0, controls: 0, payload: 0 };
 }
 
 impl Stage {
@@ -500,9 +510,9 @@ impl Stage {
             entries: Vec::new(),
             payload: Vec::new(),
             metas: Vec::new(),
+            controls: Vec::new(),
             entry: 0,
-            meta: 0,
-            byte: 0,
+            gone: Ends::START,
         }
     }
 
@@ -511,30 +521,46 @@ impl Stage {
         self.entries.len() - self.entry
     }
 
+    /// The ends of all that is stored.
+    #[inline]
+    fn ends(&self) -> Ends {
+        Ends {
+            metas: self.metas.len() as u32,
+            controls: self.controls.len() as u32,
+            payload: self.payload.len(),
+        }
+    }
+
+    /// Stores a message without descriptors.
     #[inline]
     fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
-        let Size { len, control_len, has_meta, .. } = *size;
         // Grow first: if growing panics, the stage is unchanged.
-        self.payload.reserve(len as usize + usize::from(control_len));
-        self.metas.reserve(usize::from(has_meta));
+        self.payload.reserve(size.len as usize);
         self.entries.reserve(1);
-        match *msg.content().borrow() {
-            Content::Plain(data) => self.payload.extend_from_slice(data),
-            Content::Full { buffers, control, .. } => self.store(buffers, control),
+        let MsgOptions { lent, inline } = msg.options();
+        let stored = self.store_options(lent);
+        match msg.buffers() {
+            SendBuffers::One(data) => self.payload.extend_from_slice(data),
+            SendBuffers::Many(data) => {
+                data.iter().for_each(|part| self.payload.extend_from_slice(part));
+            }
         }
-        if has_meta {
-            self.metas.push(msg.meta());
+        let (dest, ends) = (RawAddr::new(msg.dest_ref()), self.ends());
+        self.entries.push(Entry { dest, len: size.len, inline, stored, ends });
+    }
+
+    #[inline]
+    fn store_options(&mut self, options: LentOptions<'_>) -> Stored {
+        match options {
+            LentOptions::None => return Stored::None,
+            LentOptions::Meta(meta) => self.metas.push(*meta),
+            LentOptions::Reply(received) => self.metas.push(received.reply()),
+            LentOptions::Control(control) => {
+                self.controls.push(control.without_fds());
+                return Stored::Control;
+            }
         }
-        self.entries.push(Entry {
-            dest: RawAddr::new(msg.dest_ref()),
-            len,
-            control_len,
-            plain: control_len == 0 && !has_meta,
-            has_meta,
-            // Fits: each one takes an entry's memory as well, and memory does not hold 2^32 of those.
-            meta_end: self.metas.len() as u32,
-            end: self.payload.len(),
-        });
+        Stored::Meta
     }
 
     /// Repeats the last entry with another destination.
@@ -544,40 +570,32 @@ impl Stage {
     }
 
     /// How much is in it, for `truncate`.
-    fn lengths(&self) -> (usize, usize, usize) {
-        (self.entries.len(), self.payload.len(), self.metas.len())
+    fn lengths(&self) -> (usize, Ends) {
+        (self.entries.len(), self.ends())
     }
 
     /// Drops what was pushed after `lengths`.
-    fn truncate(&mut self, (entries, payload, metas): (usize, usize, usize)) {
+    fn truncate(&mut self, (entries, ends): (usize, Ends)) {
         self.entries.truncate(entries);
-        self.payload.truncate(payload);
-        self.metas.truncate(metas);
-    }
-
-    #[cold]
-    fn store(&mut self, buffers: SendBuffers<'_>, control: &[u8]) {
-        match buffers {
-            SendBuffers::One(data) => self.payload.extend_from_slice(data),
-            SendBuffers::Many(data) => {
-                data.iter().for_each(|part| self.payload.extend_from_slice(part));
-            }
-        }
-        self.payload.extend_from_slice(control);
+        self.payload.truncate(ends.payload);
+        self.metas.truncate(ends.metas as usize);
+        self.controls.truncate(ends.controls as usize);
     }
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        let metas = &self.metas[..];
-        self.entries[self.entry..].iter().map(move |entry| {
-            let control_at = entry.end - usize::from(entry.control_len);
-            let data = &self.payload[control_at - entry.len as usize..control_at];
-            let mut queued = Queued { dest: entry.dest.lend(), data, rest: None };
-            if !entry.plain {
-                let meta = entry.has_meta.then(|| &metas[entry.meta_end as usize - 1]);
-                queued.rest = Some((&self.payload[control_at..entry.end], meta));
+        self.entries[self.entry..].iter().map(|entry| {
+            let Ends { metas, controls, payload } = entry.ends;
+            let lent = match entry.stored {
+                Stored::None => LentOptions::None,
+                Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
+                Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
+            };
+            Queued {
+                dest: entry.dest.lend(),
+                data: &self.payload[payload - entry.len as usize..payload],
+                options: MsgOptions { lent, inline: entry.inline },
             }
-            queued
         })
     }
 
@@ -586,9 +604,11 @@ impl Stage {
     fn advance(&mut self, n: usize) -> usize {
         let gone = &self.entries[self.entry..][..n];
         let Some(last) = gone.last() else { return 0 };
-        let metas = last.meta_end as usize - self.meta;
-        let stored = last.end - self.byte + metas * size_of::<SendMeta>();
-        (self.meta, self.byte) = (self.meta + metas, last.end);
+        let (before, ends) = (self.gone, last.ends);
+        let stored = ends.payload - before.payload
+            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
+            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>();
+        self.gone = ends;
         self.entry += n;
         stored + n * SendQueue::OVERHEAD
     }
@@ -597,13 +617,15 @@ impl Stage {
         self.entries.clear();
         self.payload.clear();
         self.metas.clear();
-        (self.entry, self.meta, self.byte) = (0, 0, 0);
+        self.controls.clear();
+        (self.entry, self.gone) = (0, Ends::START);
     }
 
     fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
         self.payload.shrink_to_fit();
         self.metas.shrink_to_fit();
+        self.controls.shrink_to_fit();
     }
 }
 
@@ -612,8 +634,7 @@ impl Stage {
 pub(crate) struct Queued<'a> {
     dest: RawAddrRef<'a>,
     data: &'a [u8],
-    /// Control data and options, if there are any.
-    rest: Option<(&'a [u8], Option<&'a SendMeta>)>,
+    options: MsgOptions<'a>,
 }
 
 impl<'a> Outgoing<'a> for Queued<'a> {
@@ -623,24 +644,21 @@ impl<'a> Outgoing<'a> for Queued<'a> {
     }
 
     #[inline]
-    fn content(&self) -> impl Borrow<Content<'a>> {
-        let Some((control, meta)) = self.rest else { return Content::Plain(self.data) };
-        let meta = meta.copied().unwrap_or(SendMeta::new());
-        Content::Full { buffers: SendBuffers::One(self.data), control, meta }
+    fn buffers(&self) -> SendBuffers<'a> {
+        SendBuffers::One(self.data)
+    }
+
+    #[inline]
+    fn options(&self) -> MsgOptions<'a> {
+        self.options
     }
 
     #[inline]
     fn plain(&self) -> Option<&'a [u8]> {
-        self.rest.is_none().then_some(self.data)
+        self.options.is_none().then_some(self.data)
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
-        let mut msg = SendMsg::new(self.data);
-        if let Some(dest) = self.dest.get() {
-            msg = msg.with_dest(dest);
-        }
-        let Some((control, meta)) = self.rest else { return msg };
-        msg = msg.with_control_bytes(control);
-        meta.map_or(msg, |meta| msg.with_meta(*meta))
+        SendMsg::with_parts(self.dest.get(), SendBuffers::One(self.data), self.options)
     }
 }

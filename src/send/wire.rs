@@ -1,12 +1,11 @@
 //! Turns messages into headers: the one way for slices, iterators and queues, through plain sockets and
 //! with GSO.
 
-use std::borrow::Borrow;
 use std::io;
 use std::ops::Range;
 
 use super::coalesce::{Limits, Run, Source, segment_size};
-use super::msg::{Content, SendBuffers};
+use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
@@ -51,9 +50,9 @@ pub(crate) fn wire<'a, 'm: 'a, M: Outgoing<'m>>(
 }
 
 fn buffers_of<'m>(msg: &impl Outgoing<'m>) -> usize {
-    match *msg.content().borrow() {
-        Content::Full { buffers: SendBuffers::Many(many), .. } => many.len(),
-        _ => 1,
+    match msg.buffers() {
+        SendBuffers::One(_) => 1,
+        SendBuffers::Many(many) => many.len(),
     }
 }
 
@@ -66,15 +65,10 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     msgs: &mut impl Iterator<Item = M>,
     limits: Limits,
 ) -> Result<Option<M>, Unencodable> {
-    let content = msg.content();
-    let content = content.borrow();
-    let mut header = match *content {
-        Content::Plain(data) | Content::Full { buffers: SendBuffers::One(data), .. } => {
-            headers.push(msg.dest(), data)
-        }
-        Content::Full { buffers: SendBuffers::Many(many), .. } => {
-            headers.push_gathered(msg.dest(), many)
-        }
+    let (buffers, own) = (msg.buffers(), msg.options());
+    let mut header = match buffers {
+        SendBuffers::One(data) => headers.push(msg.dest(), data),
+        SendBuffers::Many(many) => headers.push_gathered(msg.dest(), many),
     };
     let capacity = header.capacity_left();
     let mut run = Run::start(msg, limits, capacity);
@@ -85,20 +79,21 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     };
 
     // A message of more buffers than the kernel takes is not segmented here: it fails.
-    let callers = segment_size(content).filter(|_| !limits.plain && header.buffers() > 0);
-    let (mut meta, control) = run.options();
-    let asks = if limits.plain {
-        false
+    let callers =
+        segment_size(buffers.len(), &own).filter(|_| !limits.plain && header.buffers() > 0);
+    let asks_for = if limits.plain {
+        own.segment_size()
     } else {
         // Segments of two or more messages, or of one longer than they are, fit a datagram.
-        let joined = if run.count() > 1 { u16::try_from(run.segment()).ok() } else { None };
-        meta.segment_size = joined
-            .or(meta.segment_size.filter(|_| callers.is_some_and(|size| !limits.reject(size))));
-        meta.segment_size.is_some()
+        let joined = if run.count() > 1 { Some(run.segment()) } else { None };
+        joined
+            .or(callers.filter(|size| !limits.reject(*size)))
+            .and_then(|size| size.try_into().ok())
     };
-    options.write(&mut header, msg.dest(), meta, control)?;
+    options.write(&mut header, msg.dest(), own, asks_for)?;
     let segment = callers.unwrap_or(run.segment());
-    header.complete(GsoBatch { messages: run.count(), bytes: run.bytes(), segment }, asks);
+    let batch = GsoBatch { messages: run.count(), bytes: run.bytes(), segment };
+    header.complete(batch, !limits.plain && asks_for.is_some());
     Ok(next)
 }
 
@@ -112,27 +107,46 @@ struct OptionsEncoder<'s, 'm> {
 }
 
 /// Options that are encoded in a complete header.
+#[derive(Clone, Copy)]
 struct Encoded<'m> {
+    options: MsgOptions<'m>,
+    /// All of the options, with the header's segment size.
     meta: SendMeta,
-    control: &'m [u8],
-    v4: bool,
+    /// Whether they are encoded for IPv4; `None` if it makes no difference.
+    v4: Option<bool>,
     header: usize,
 }
 
 impl<'m> OptionsEncoder<'_, 'm> {
-    /// Gives a header its control data: the caller's control messages as they are, or options and those
-    /// together.
+    /// Gives a header its control data: the caller's control messages as they are, or options, with this
+    /// segment size, and those together.
     #[inline]
     fn write<'a>(
         &mut self,
         header: &mut OpenHeader<'_, 'a>,
         dest: DestRef<'_, '_>,
-        meta: SendMeta,
-        control: &'m [u8],
+        options: MsgOptions<'m>,
+        segment_size: Option<u16>,
     ) -> Result<(), Unencodable>
     where
         'm: 'a,
     {
+        if options.is_none() && segment_size.is_none() {
+            return Ok(());
+        }
+        // The very same options are not even looked at.
+        if let Some(last) = self.last {
+            if last.options.is(&options)
+                && last.meta.segment_size == segment_size
+                && last.v4.is_none_or(|v4| v4 == self.is_v4(dest))
+            {
+                header.share_control(last.header);
+                return Ok(());
+            }
+        }
+        let (control, rest) =
+            (options.control(), SendMeta { segment_size: None, ..options.meta() });
+        let meta = SendMeta { segment_size, ..rest };
         if meta == SendMeta::new() {
             if !control.is_empty() {
                 header.set_control(control);
@@ -140,15 +154,18 @@ impl<'m> OptionsEncoder<'_, 'm> {
             return Ok(());
         }
         // The segment size does not depend on the family.
-        let v4 = SendMeta { segment_size: None, ..meta } == SendMeta::new() || self.is_v4(dest);
-        if let Some(last) = &self.last {
-            if last.v4 == v4 && last.meta == meta && last.control == control {
+        let v4 = if rest == SendMeta::new() { None } else { Some(self.is_v4(dest)) };
+        match self.last {
+            Some(last)
+                if last.v4 == v4 && last.meta == meta && last.options.control() == control =>
+            {
                 header.share_control(last.header);
-                return Ok(());
+            }
+            _ => {
+                header.encode_control(|space| meta.encode(v4 != Some(false), control, space))?;
+                self.last = Some(Encoded { options, meta, v4, header: header.index() });
             }
         }
-        header.encode_control(|space| meta.encode(v4, control, space))?;
-        self.last = Some(Encoded { meta, control, v4, header: header.index() });
         Ok(())
     }
 

@@ -5,7 +5,6 @@
 
 use super::offload_kit::*;
 use super::*;
-use crate::SendMeta;
 
 /// The errors by which a kernel may reject a GSO batch, and what they are taken for.
 const REFUSALS: [(i32, Cause); 4] = [
@@ -139,7 +138,7 @@ fn a_call_that_takes_no_batch_without_an_error_ends() {
     assert_eq!(net.arrived(), batch.expected(|_| true));
 
     let data = bytes(0, 40);
-    let own = SendMsg::to(net.to(0), &data).with_meta(SendMeta::new().with_segment_size(10));
+    let own = SendMsg::to(net.to(0), &data).with_segment_size(10);
     net.near.set_gso(false);
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     assert_eq!(net.near.send_batch(&[own]).unwrap(), 1);

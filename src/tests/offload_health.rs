@@ -78,7 +78,7 @@ fn n2_a_segment_size_to_a_destination_that_rejects_is_segmented_in_user_space() 
     Backend::Mmsg.make_process_default().unwrap();
     let data = hosts.data.concat();
     let meta = crate::SendMeta::new().with_segment_size(40);
-    let msg = SendMsg::to(addr(&hosts.far[0]), &data).with_meta(meta);
+    let msg = SendMsg::to(addr(&hosts.far[0]), &data).with_meta(&meta);
     for calls_made in [&[BATCH, SINGLES].concat()[..], &SINGLES] {
         fault::script(REJECTED.into_iter().take(calls_made.len() - 1));
         assert_eq!(hosts.near.send_batch(&[msg]).unwrap(), 1);

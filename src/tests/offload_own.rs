@@ -15,7 +15,7 @@ fn data() -> Vec<u8> {
 }
 
 fn own<'m>(net: &Net, data: &'m [u8]) -> SendMsg<'m> {
-    SendMsg::to(net.to(0), data).with_meta(SendMeta::new().with_segment_size(SIZE))
+    SendMsg::to(net.to(0), data).with_segment_size(SIZE)
 }
 
 fn pieces(data: &[u8]) -> Vec<Vec<u8>> {
@@ -28,7 +28,7 @@ fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
     let data = data();
     let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..])];
     let gathered = SendMsg::gather(&parts).with_dest(net.to(0));
-    let gathered = gathered.with_meta(SendMeta::new().with_segment_size(SIZE));
+    let gathered = gathered.with_segment_size(SIZE);
     for (backend, msg) in BACKENDS.into_iter().flat_map(|b| [(b, own(&net, &data)), (b, gathered)])
     {
         backend.make_process_default().unwrap();
@@ -96,7 +96,7 @@ fn d8_a_message_that_is_half_sent_goes_on_when_it_is_offered_again() {
     let data = data();
     let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..25]), IoSlice::new(&data[25..])];
     let meta = SendMeta::new().with_segment_size(SIZE);
-    let gathered = SendMsg::gather(&parts).with_dest(net.to(0)).with_meta(meta);
+    let gathered = SendMsg::gather(&parts).with_dest(net.to(0)).with_meta(&meta);
     let plain = SendMsg::to(net.to(1), &data);
     let cases = BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k)));
     let cases = cases.flat_map(|case| [(case, 0), (case, 1)]);
@@ -123,7 +123,7 @@ fn d8_a_message_that_is_half_sent_goes_on_when_it_is_offered_again() {
         // With GSO too, and from other buffers.
         net.near.set_gso(k % 2 == 0);
         fault::script([]);
-        let other = net.near.send_batch(&[SendMsg::to(net.to(1), &data).with_meta(meta)]);
+        let other = net.near.send_batch(&[SendMsg::to(net.to(1), &data).with_meta(&meta)]);
         assert_eq!(other.unwrap(), 1, "another destination is another message");
         assert_eq!(net.arrived(), [vec![], pieces(&data)], "{what}");
         assert_eq!(net.near.send_batch(&[gathered, plain]).unwrap(), 2, "{what}");
@@ -187,8 +187,7 @@ fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
                 Backend::Msg.make_process_default().unwrap();
                 for i in 0..MESSAGES {
                     let data = payload(thread, i);
-                    let msg =
-                        SendMsg::to(to, &data).with_meta(SendMeta::new().with_segment_size(SIZE));
+                    let msg = SendMsg::to(to, &data).with_segment_size(SIZE);
                     fault::script(leave_half_sent(Backend::Msg, 1 + i % 3, errno::EAGAIN));
                     assert_eq!(errno(near.send_batch(&[msg])), errno::EAGAIN);
                     std::thread::yield_now();
@@ -256,7 +255,7 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
 
             // No size at all, as the kernel has it.
             let none = SendMeta::new().with_segment_size(0);
-            let whole = SendMsg::to(net.to(0), &data).with_meta(none);
+            let whole = SendMsg::to(net.to(0), &data).with_meta(&none);
             assert_eq!(net.near.send_batch(&[msgs[1], whole, whole]).unwrap(), 3);
             let expected = vec![data[..4].to_vec(), data.clone(), data.clone()];
             assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
@@ -281,7 +280,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
         net.near.set_gso(false);
         fault::script([]);
         let msg = SendMsg::gather(parts).with_dest(net.to(0));
-        let msg = msg.with_meta(SendMeta::new().with_segment_size(size));
+        let msg = msg.with_segment_size(size);
         assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
         let pieces: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         assert_eq!(net.arrived(), [pieces, vec![]], "{backend:?} {size}");
@@ -289,7 +288,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
     // One more than the kernel takes: its own error, with GSO and without.
     let parts = vec![IoSlice::new(b"x"); 1_025];
     let msg = SendMsg::gather(&parts).with_dest(net.to(0));
-    let msg = msg.with_meta(SendMeta::new().with_segment_size(100));
+    let msg = msg.with_segment_size(100);
     for gso in [true, false] {
         net.near.set_gso(gso);
         assert_eq!(errno(net.near.send_batch(&[msg])), errno::EMSGSIZE);

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::offload_kit::{Net, Way, send_all};
 use super::*;
-use crate::SendMeta;
 
 /// Error numbers that say something about GSO, and some that do not.
 const CODES: [i32; 15] = [
@@ -92,7 +91,7 @@ proptest! {
         let msgs: Vec<_> = specs.iter().zip(data.iter().zip(&parts)).map(|(spec, (data, parts))| {
             let msg = if spec.gathered { SendMsg::gather(parts) } else { SendMsg::new(data) };
             let msg = msg.with_dest(net.to(spec.far));
-            spec.own.map_or(msg, |size| msg.with_meta(SendMeta::new().with_segment_size(size)))
+            spec.own.map_or(msg, |size| msg.with_segment_size(size))
         }).collect();
 
         fault::script(fates);

@@ -1,6 +1,6 @@
 //! A kernel that rejects the control message for the TOS byte, as some Android kernels do.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::offload::GsoStatus;
@@ -30,9 +30,9 @@ impl Pair {
     }
 
     fn msgs<'a>(&self, numbers: &'a [Number]) -> Vec<SendMsg<'a>> {
-        let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(SOURCE.into());
+        const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(IpAddr::V4(SOURCE));
         let to = addr(&self.far);
-        numbers.iter().map(|number| SendMsg::to(to, number).with_meta(meta)).collect()
+        numbers.iter().map(|number| SendMsg::to(to, number).with_meta(&META)).collect()
     }
 
     /// The number and the ECN bits of the next `count` datagrams, which come from [`SOURCE`].
@@ -125,7 +125,7 @@ fn n3_an_error_that_is_not_about_the_tos_is_reported() {
         (errno::EINVAL, SendMeta::new().with_source(SOURCE.into())),
         (errno::EPERM, { SendMeta::new().with_ecn(Ecn::Ect0) }),
     ] {
-        let msg = SendMsg::to(addr(&pair.far), b"once").with_meta(meta);
+        let msg = SendMsg::to(addr(&pair.far), b"once").with_meta(&meta);
         fault::script([(Call::SendMsg, Fate::Fail(error))]);
         assert_eq!(errno(pair.near.send_batch(&[msg])), error);
         assert_eq!(calls().len(), 1);
@@ -133,7 +133,7 @@ fn n3_an_error_that_is_not_about_the_tos_is_reported() {
     // An address that is not of this host: the message is not sent from another one.
     let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source([192, 0, 2, 1].into());
     fault::script([]);
-    let result = pair.near.send_batch(&[SendMsg::to(addr(&pair.far), b"never").with_meta(meta)]);
+    let result = pair.near.send_batch(&[SendMsg::to(addr(&pair.far), b"never").with_meta(&meta)]);
     assert!(result.is_err());
     assert!(Ecn::is_sent(&pair.near));
 }

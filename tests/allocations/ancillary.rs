@@ -48,9 +48,9 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         .with_hop_limit(33)
         .with_source(source)
         .with_segment_size(10);
-    let mut control = ControlBuf::new();
+    let mut control = ControlBuf::new().with_meta(meta);
     control.push(77, 77, b"unknown").expect("there is space");
-    let plain = SendMsg::to(to, &[7; 25]).with_meta(meta);
+    let plain = SendMsg::to(to, &[7; 25]).with_meta(&meta);
     let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
     let msgs = msgs.as_flattened();
     let mut memory = vec![[0; 64]; BATCH];
@@ -118,7 +118,8 @@ fn an_error_report_allocates_nothing() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     Ancillary::ERRORS.require(&from).expect("it is a socket");
     let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));
-    let invalid = good.with_meta(SendMeta::new().with_source(Ipv6Addr::LOCALHOST.into()));
+    let foreign = SendMeta::new().with_source(Ipv6Addr::LOCALHOST.into());
+    let invalid = good.with_meta(&foreign);
     // As a reply to a forged source might be.
     let rejected = SendMsg::to(([127, 0, 0, 1], 0).into(), b"to port 0");
     let mut reports = [Report::EMPTY; 8];

@@ -25,14 +25,13 @@ fn calls() -> usize {
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one
 /// here and there: what becomes several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
-    let meta = SendMeta::new().with_ecn(Ecn::Ect0);
     let one = |i: usize| {
         // Not one behind the other in memory, so that neighbours are not joined.
         let start = i % 7;
         match i / 6 % 5 {
             0 => SendMsg::to(to, &payload[start..][..LONG]),
             1 => SendMsg::to(to, &payload[start..][..SHORT]),
-            2 => SendMsg::to(to, &payload[start..][..SHORT]).with_meta(meta),
+            2 => SendMsg::to(to, &payload[start..][..SHORT]).with_ecn(Ecn::Ect0),
             3 => SendMsg::gather(parts).with_dest(to),
             _ if i % 6 < 4 => SendMsg::to(to, &payload[i * SHORT..][..SHORT]),
             _ => SendMsg::to(to, &[]),
@@ -163,7 +162,7 @@ fn sending_again_without_gso_allocates_nothing() {
     let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
     let to = sockets::addr(far.get_ref());
     let msgs = [SendMsg::to(to, &payload[..200]), SendMsg::gather(&parts).with_dest(to)];
-    let msgs = msgs.map(|msg| msg.with_meta(meta));
+    let msgs = msgs.map(|msg| msg.with_meta(&meta));
     let mut batch = RecvBatch::for_gro(32);
     on_both_backends(|| {
         let before = near.counters();

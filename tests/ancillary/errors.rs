@@ -463,17 +463,18 @@ fn send_timestamps_carry_a_number_and_a_time() {
 fn a_send_timestamp_has_the_number_of_the_callers_choice() {
     let (from, to) = (udp4(), udp4());
     let msg = SendMsg::to(addr(&to), b"data");
-    let numbered = |id| msg.with_meta(SendMeta::new().with_timestamp_id(id));
+    let number = |id| SendMeta::new().with_timestamp_id(id);
+    let (seven, last, own) = (number(7), number(u32::MAX), number(77));
     // It is the number of a timestamp, so that without one it is an error.
-    let error = from.send_batch(&[numbered(7)]).expect_err("no timestamps");
+    let error = from.send_batch(&[msg.with_meta(&seven)]).expect_err("no timestamps");
     assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     ask(&from, Ancillary::SEND_TIMESTAMP);
     let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
-    match from.send_batch(&[numbered(u32::MAX)]) {
+    match from.send_batch(&[msg.with_meta(&last)]) {
         Ok(_) => {}
         Err(error) => return skip("a_send_timestamp_has_the_number", error),
     }
-    let sent = offload.send_batch(&[msg, numbered(77), numbered(77), msg]);
+    let sent = offload.send_batch(&[msg, msg.with_meta(&own), msg.with_meta(&own), msg]);
     assert_eq!(sent.expect("they are taken"), 4);
     let reports = reports(&from, 5);
     let ids = reports.iter().map(|report| match report.event {

@@ -22,6 +22,7 @@ fn errors_are_those_that_the_guide_lists() {
     let (dest4, dest6) = (addr(&v4), addr(&v6));
     let meta = SendMeta::new();
     let source = |ip: &str| meta.with_source(ip.parse().expect("an address"));
+    let foreign = [source("192.0.2.77"), source("2001:db8::77")];
     let no_device = meta.with_interface(1_000_000);
     let mapped = ([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], 9);
     for (what, from, msg, expected) in [
@@ -33,10 +34,10 @@ fn errors_are_those_that_the_guide_lists() {
         ("IPv4 from a socket bound to ::1", &v6, to(dest4), libc::ENETUNREACH),
         ("port 0", &v4, to(([127, 0, 0, 1], 0)), libc::EINVAL),
         ("port 0", &v6, to((Ipv6Addr::LOCALHOST, 0)), libc::EINVAL),
-        ("no such interface", &v4, to(dest4).with_meta(no_device), libc::ENODEV),
-        ("no such interface", &v6, to(dest6).with_meta(no_device), libc::ENODEV),
-        ("foreign source", &v4, to(dest4).with_meta(source("192.0.2.77")), libc::ENETUNREACH),
-        ("foreign source", &v6, to(dest6).with_meta(source("2001:db8::77")), libc::EINVAL),
+        ("no such interface", &v4, to(dest4).with_meta(&no_device), libc::ENODEV),
+        ("no such interface", &v6, to(dest6).with_meta(&no_device), libc::ENODEV),
+        ("foreign source", &v4, to(dest4).with_meta(&foreign[0]), libc::ENETUNREACH),
+        ("foreign source", &v6, to(dest6).with_meta(&foreign[1]), libc::EINVAL),
     ] {
         assert_eq!(errno(from, msg), expected, "{what}");
     }

@@ -136,7 +136,8 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     assert_eq!(StandIn(meta).recv_into(&mut batch).expect("three"), 3);
     assert!(batch.messages().all(|msg| msg.meta() == meta && msg.control_messages().count() == 0));
     assert_eq!(batch.iter().filter(|datagram| datagram.meta() == meta).count(), 9);
-    let msg = SendMsg::new(b"data").with_meta(SendMeta::new().with_tos(1));
+    let tos = SendMeta::new().with_tos(1);
+    let msg = SendMsg::new(b"data").with_meta(&tos);
     let mut queue = SendQueue::new(1 << 12);
     queue.push(&msg).expect("there is space");
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);

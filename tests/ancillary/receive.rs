@@ -48,7 +48,7 @@ fn may_see_marks(test: &str) -> bool {
 }
 
 fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
-    let sent = from.send_batch(&[SendMsg::to(to, data).with_meta(meta)]);
+    let sent = from.send_batch(&[SendMsg::to(to, data).with_meta(&meta)]);
     assert_eq!(sent.expect("loopback takes it"), 1);
 }
 

@@ -74,7 +74,8 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
                 let got = way.receive(&answering, 1).remove(0);
                 assert_eq!(got.meta.destination, Some(ip(family.servers[i])));
                 let to = got.addr.expect("it has a source");
-                let answer = SendMsg::to(to, b"answer").with_meta(got.meta.reply());
+                let meta = got.meta.reply();
+                let answer = SendMsg::to(to, b"answer").with_meta(&meta);
                 assert_eq!(answering.send_batch(&[answer]).expect("it is taken"), 1);
                 client
             });
@@ -130,7 +131,7 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
         if let SocketAddr::V6(to) = &mut to {
             to.set_scope_id(0);
         }
-        let answer = SendMsg::to(to, b"answer").with_meta(reply);
+        let answer = SendMsg::to(to, b"answer").with_meta(&reply);
         assert_eq!(socket.send_batch(&[answer]).expect("it is taken"), 1);
         assert_eq!(payloads(&client, 1), [b"answer"], "{device}");
     }
@@ -157,7 +158,7 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
     for (a, b, source) in [("a0", "b0", "10.9.0.1"), ("a1", "b1", "10.9.1.1")] {
         let meta = SendMeta::new().with_interface(index(&near, a));
         for meta in [meta, meta.with_source(ip(source))] {
-            let msg = SendMsg::to(all, b"anybody there?").with_meta(meta);
+            let msg = SendMsg::to(all, b"anybody there?").with_meta(&meta);
             assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
             let got = one(&to);
             assert_eq!(got.meta.interface, Some(index(&far, b)));
@@ -165,7 +166,8 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
             assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
             // Nothing can be sent from such an address: the kernel chooses one.
             let answer = SendMsg::to(got.addr.expect("it has a source"), b"I am");
-            let answer = answer.with_meta(got.meta.reply());
+            let meta = got.meta.reply();
+            let answer = answer.with_meta(&meta);
             assert_eq!(to.send_batch(&[answer]).expect("it is taken"), 1);
             assert_eq!(payloads(&from, 1), [b"I am"]);
         }
@@ -183,7 +185,7 @@ fn the_hop_limit_is_decremented_and_ecn_is_kept() {
         let plain = SendMsg::to(server(&family, 0, &to), b"there");
         for way in Way::ALL {
             let meta = SendMeta::new().with_hop_limit(10).with_ecn(Ecn::Ect0);
-            let msgs = [plain, plain.with_meta(meta)];
+            let msgs = [plain, plain.with_meta(&meta)];
             assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
             let got = way.receive(&to, 2);
             let hops: Vec<_> = got.iter().map(|got| got.meta.hop_limit).collect();
@@ -191,7 +193,7 @@ fn the_hop_limit_is_decremented_and_ecn_is_kept() {
             assert_eq!((hops, got[1].meta.ecn()), (vec![Some(63), Some(9)], Some(Ecn::Ect0)));
             let back = SendMsg::to(got[0].addr.expect("it has a source"), b"back");
             let meta = SendMeta::new().with_hop_limit(2).with_ecn(Ecn::Ce);
-            to.send_batch(&[back.with_meta(meta)]).expect("it is taken");
+            to.send_batch(&[back.with_meta(&meta)]).expect("it is taken");
             let got = way.receive(&from, 1).remove(0);
             assert_eq!((got.meta.hop_limit, got.meta.ecn()), (Some(1), Some(Ecn::Ce)), "{way:?}");
         }
@@ -256,7 +258,8 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
         ask(&from, Ancillary::ERRORS);
         let plain = SendMsg::to(server(&family, 1, &to), b"data");
         for backend in BACKENDS {
-            let short = plain.with_meta(SendMeta::new().with_hop_limit(1));
+            let meta = SendMeta::new().with_hop_limit(1);
+            let short = plain.with_meta(&meta);
             let sent = MmsgBuf::with_backend(backend).send(&from, &[short]);
             assert_eq!(sent.expect("it is taken"), 1);
             let report = reports(&from, 1)[0];
@@ -264,7 +267,8 @@ fn hops_that_run_out_come_back_as_time_exceeded() {
             assert_eq!((summary(&report), report.errno), (expected, libc::EHOSTUNREACH));
         }
         // One hop more is enough.
-        let enough = plain.with_meta(SendMeta::new().with_hop_limit(2));
+        let meta = SendMeta::new().with_hop_limit(2);
+        let enough = plain.with_meta(&meta);
         assert_eq!(from.send_batch(&[enough]).expect("it is taken"), 1);
         assert_eq!(payloads(&to, 1), [b"data"]);
     }

@@ -43,12 +43,12 @@ fn ecn_and_tos_survive_both_ways() {
         for way in Way::ALL {
             for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
                 let meta = SendMeta::new().with_tos(0xb8).with_ecn(ecn);
-                send(&from, SendMsg::to(dest, b"there").with_meta(meta));
+                send(&from, SendMsg::to(dest, b"there").with_meta(&meta));
                 let got = way.receive(&to, 1).remove(0);
                 assert_eq!((got.meta.tos, got.meta.ecn()), (Some(0xb8 | ecn as u8), Some(ecn)));
                 // And back to where it came from.
                 let back = got.addr.expect("it has a source");
-                send(&to, SendMsg::to(back, b"back").with_meta(SendMeta::new().with_ecn(ecn)));
+                send(&to, SendMsg::to(back, b"back").with_ecn(ecn));
                 let got = way.receive(&from, 1).remove(0);
                 assert_eq!((got.meta.tos, got.meta.ecn()), (Some(ecn as u8), Some(ecn)), "{way:?}");
             }
@@ -63,8 +63,8 @@ fn each_message_of_a_batch_has_its_own_options() {
         let plain = SendMsg::to(dest, b"data");
         let metas = [(0xff, 255), (0x01, 1), (0x5a, 77)]
             .map(|(tos, hops)| SendMeta::new().with_tos(tos).with_hop_limit(hops));
-        let msgs = [plain.with_meta(metas[0]), plain, plain.with_meta(metas[1]), plain];
-        let msgs = [&msgs[..], &[plain.with_meta(metas[2])]].concat();
+        let msgs = [plain.with_meta(&metas[0]), plain, plain.with_meta(&metas[1]), plain];
+        let msgs = [&msgs[..], &[plain.with_meta(&metas[2])]].concat();
         let expected = [(0xff, 255), (0, 64), (0x01, 1), (0, 64), (0x5a, 77)];
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
@@ -100,7 +100,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked() {
                 .iter()
                 .zip(&metas)
                 .map(|(got, meta)| {
-                    SendMsg::to(got.addr.expect("it has a source"), b"answer").with_meta(*meta)
+                    SendMsg::to(got.addr.expect("it has a source"), b"answer").with_meta(meta)
                 })
                 .collect();
             assert_eq!(server.send_batch(&answers).expect("they are taken"), 3);
@@ -117,18 +117,19 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
     let (plain, dest) = (SendMsg::to(addr(&to), b"data"), addr(&to));
     for last in [1, 2, 200] {
         let source = SocketAddr::from(([127, 0, 0, last], addr(&from).port()));
-        send(&from, plain.with_meta(SendMeta::new().with_source(source.ip())));
+        send(&from, plain.with_meta(&SendMeta::new().with_source(source.ip())));
         assert_eq!(one(&to).addr, Some(source));
         // The IPv4-mapped form of the source, as an IPv6 socket receives it, is good, too.
         let mapped = match source.ip() {
             std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             std::net::IpAddr::V6(ip) => ip,
         };
-        send(&from, plain.with_meta(SendMeta::new().with_source(mapped.into())));
+        send(&from, plain.with_meta(&SendMeta::new().with_source(mapped.into())));
         assert_eq!(one(&to).addr, Some(source));
     }
     // The kernel rejects an address of somebody else.
-    let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(with_source("192.0.2.1"))]);
+    let meta = with_source("192.0.2.1");
+    let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(&meta)]);
     assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
 }
 
@@ -140,7 +141,7 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
     for source in ["127.0.0.7", "::ffff:127.0.0.7"] {
         let meta = meta.with_source(source.parse().expect("an address"));
         for backend in BACKENDS {
-            let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(meta);
+            let msg = SendMsg::to(at("::ffff:127.0.0.1", &to), b"data").with_meta(&meta);
             let sent = MmsgBuf::with_backend(backend).send(&from, &[msg, msg]);
             assert_eq!(sent.expect("they are taken"), 2);
             for got in Way::Batch(backend).receive(&to, 2) {
@@ -160,7 +161,7 @@ fn without_a_destination_the_peer_says_which_family_it_is() {
         let source = if dest.ip().to_canonical().is_ipv4() { "127.0.0.1" } else { "::1" };
         let meta = options.with_source(source.parse().expect("an address"));
         for msg in [SendMsg::new(b"data"), SendMsg::to(dest, b"data")] {
-            send(&from, msg.with_meta(meta));
+            send(&from, msg.with_meta(&meta));
             let got = one(&to);
             assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x49), Some(21)), "{dest}");
         }
@@ -174,9 +175,10 @@ fn the_interface_can_be_chosen() {
     for (from, dest, to) in pairs() {
         ask(&to, Ancillary::DEST);
         let meta = SendMeta::new().with_interface(loopback);
-        send(&from, SendMsg::to(dest, b"data").with_meta(meta));
+        send(&from, SendMsg::to(dest, b"data").with_meta(&meta));
         assert_eq!(one(&to).meta.interface, Some(loopback));
-        let nowhere = SendMsg::to(dest, b"data").with_meta(meta.with_interface(0x7fff_fff0));
+        let meta = meta.with_interface(0x7fff_fff0);
+        let nowhere = SendMsg::to(dest, b"data").with_meta(&meta);
         assert!(from.send_batch(&[nowhere]).is_err(), "there is no such interface");
     }
 }
@@ -187,7 +189,7 @@ fn a_payload_of_several_segments_is_received_as_datagrams() {
         let payload: Vec<u8> = (0..450u16).map(|i| i as u8).collect();
         for size in [100u16, 150, 449, 450, 1000] {
             let meta = SendMeta::new().with_segment_size(size).with_ecn(Ecn::Ect0);
-            send(&from, SendMsg::to(dest, &payload).with_meta(meta));
+            send(&from, SendMsg::to(dest, &payload).with_meta(&meta));
             let expected: Vec<_> = payload.chunks(size.into()).collect();
             assert_eq!(payloads(&to, expected.len()), expected, "segments of {size} bytes");
         }
@@ -197,13 +199,13 @@ fn a_payload_of_several_segments_is_received_as_datagrams() {
 #[test]
 fn a_transmit_time_is_taken_once_the_clock_is_known() {
     for (from, dest, to) in pairs() {
-        let msg =
-            |time| SendMsg::to(dest, b"data").with_meta(SendMeta::new().with_transmit_time(time));
-        let unknown = from.send_batch(&[msg(1)]).expect_err("no clock was selected");
+        let msg = SendMsg::to(dest, b"data");
+        let at = |time| SendMeta::new().with_transmit_time(time);
+        let unknown = from.send_batch(&[msg.with_meta(&at(1))]).expect_err("no clock was selected");
         assert_eq!(unknown.raw_os_error(), Some(libc::EINVAL));
         TransmitClock::Monotonic.select(&from).expect("Linux 4.19");
         let now = TransmitClock::Monotonic.now().expect("Linux has it");
-        send(&from, msg(now + 1_000_000));
+        send(&from, msg.with_meta(&at(now + 1_000_000)));
         assert_eq!(payloads(&to, 1), [b"data"]);
     }
 }
@@ -223,8 +225,9 @@ fn an_error_names_the_option_and_its_value() {
         (&v4, SendMeta::new().with_tos(1), "bytes of"),
     ];
     for (socket, meta, expected) in cases {
-        let mut msg = SendMsg::to(addr(socket), b"data").with_meta(meta);
+        let mut msg = SendMsg::to(addr(socket), b"data").with_meta(&meta);
         if meta.tos.is_some() {
+            control = control.with_meta(meta);
             msg = msg.with_control(&control);
         }
         let offload = Offload::new(socket.try_clone().expect("it can be")).expect("a UDP socket");
@@ -296,20 +299,19 @@ fn invalid_options_are_rejected_before_the_send() {
         let v4 = dest.ip().to_canonical().is_ipv4();
         let wrong = if v4 { ["::1", "2001:db8::1"] } else { ["127.0.0.1", "::ffff:127.0.0.1"] };
         for source in wrong {
-            assert_rejected(&from, &to, good, good.with_meta(with_source(source)));
+            assert_rejected(&from, &to, good, good.with_meta(&with_source(source)));
         }
         if v4 {
-            assert_rejected(&from, &to, good, good.with_meta(SendMeta::new().with_hop_limit(0)));
+            assert_rejected(&from, &to, good, good.with_meta(&SendMeta::new().with_hop_limit(0)));
         }
-        let mut control = ControlBuf::new();
+        let mut control = ControlBuf::new().with_meta(SendMeta::new().with_tos(3));
         let header = control_header();
         let payload = vec![0; CONTROL_SPACE - header];
         control.push(77, 77, &payload).expect("it just fits");
-        let meta = SendMeta::new().with_ecn(Ecn::Ce);
-        assert_rejected(&from, &to, good, good.with_control(&control).with_meta(meta));
+        assert_rejected(&from, &to, good, good.with_control(&control));
         from.connect(dest).expect("connecting does nothing but remember");
         let connected = SendMsg::new(b"good");
-        assert_rejected(&from, &to, connected, connected.with_meta(with_source(wrong[0])));
+        assert_rejected(&from, &to, connected, connected.with_meta(&with_source(wrong[0])));
     }
 }
 
@@ -329,7 +331,8 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
         control.push(77, 77, &vec![0xee; len]).expect("there is space");
         control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
         let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
-        let msgs = [msg, msg.with_meta(SendMeta::new().with_hop_limit(5))];
+        let both = control.clone().with_meta(SendMeta::new().with_hop_limit(5));
+        let msgs = [msg, msg.with_control(&both)];
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 2);
@@ -351,7 +354,7 @@ fn a_queue_keeps_options_with_their_datagrams() {
             let mut msg = SendMsg::to(dest, &data);
             let meta = SendMeta::new().with_tos(4 * i).with_hop_limit(i + 100);
             if i % 3 > 0 {
-                msg = msg.with_meta(meta);
+                msg = msg.with_meta(&meta);
             }
             let before = queue.bytes();
             queue.push(&msg).expect("there is space");
@@ -362,7 +365,8 @@ fn a_queue_keeps_options_with_their_datagrams() {
         (0..10).for_each(|i| push(&mut queue, i));
         // One that cannot be sent comes between, so that the flush stops there.
         let wrong = if dest.ip().to_canonical().is_ipv4() { "::1" } else { "127.0.0.1" };
-        let bad = SendMsg::to(dest, b"bad").with_meta(with_source(wrong));
+        let meta = with_source(wrong);
+        let bad = SendMsg::to(dest, b"bad").with_meta(&meta);
         queue.push(&bad).expect("there is space");
         assert_eq!(from.flush(&mut queue).expect("ten are good"), 10);
         (10..20).for_each(|i| push(&mut queue, i));

@@ -194,7 +194,7 @@ fn d8_a_message_segmented_in_user_space_waits_until_writable() {
         let near = Offload::new(near).expect("a Unix socket");
         let data = numbered(COUNT / 4, 30);
         let meta = mmsg::SendMeta::new().with_segment_size(8);
-        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
         let mut queue = SendQueue::new(1 << 20);
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let send = async {

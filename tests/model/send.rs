@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
-use mmsg::{BatchSocketExt, Ecn, SendMeta, SendMsg};
+use mmsg::{BatchSocketExt, Ecn, SendMsg};
 
 use super::datagram::{HEADER, Identity};
 use super::net::cost;
@@ -79,14 +79,13 @@ impl Message {
             }
             msg = msg.with_dest(dest);
         }
-        let mut meta = SendMeta::new();
         if self.ecn {
-            meta = meta.with_ecn(Ecn::Ect0);
+            msg = msg.with_ecn(Ecn::Ect0);
         }
-        if let Content::Datagrams { segment_size: Some(size), .. } = self.content {
-            meta = meta.with_segment_size(size);
+        match self.content {
+            Content::Datagrams { segment_size: Some(size), .. } => msg.with_segment_size(size),
+            _ => msg,
         }
-        if meta == SendMeta::new() { msg } else { msg.with_meta(meta) }
     }
 }
 

@@ -35,7 +35,7 @@ fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
 fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, data: &[Vec<u8>]) {
     const SIZE: u16 = 10;
     let meta = SendMeta::new().with_segment_size(SIZE);
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
     let mut segments: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
     let (mut sent, mut refused, mut buffer) = (0, 0, [0; 64]);
     let mut receive_one = || {
@@ -86,7 +86,7 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     let data = numbered(1, 12_000).concat();
     let mut queue = SendQueue::new(1 << 20);
     let meta = SendMeta::new().with_segment_size(10);
-    queue.push(&SendMsg::new(&data).with_meta(meta)).expect("there is space");
+    queue.push(&SendMsg::new(&data).with_meta(&meta)).expect("there is space");
     let mut got = Vec::new();
     let mut buffer = [0; 64];
     loop {
@@ -117,7 +117,7 @@ fn d23_a_hundred_messages_that_are_half_sent_in_turns_are_each_sent_once() {
     let pieces = numbered(COUNT * PIECES, 8);
     let data: Vec<_> = pieces.chunks(PIECES).map(<[_]>::concat).collect();
     let meta = SendMeta::new().with_segment_size(8);
-    let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(meta)).collect();
+    let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
     let (mut came, mut buffer) = (Vec::new(), [0; 16]);
     let mut receive_one = || {
         let len = far.recv(&mut buffer).expect("it was sent");
@@ -163,7 +163,7 @@ fn d23_a_message_is_another_one_where_the_socket_has_another_peer() {
     // More than any socket takes.
     let pieces = numbered(4_000, 8);
     let data = pieces.concat();
-    let msg = [SendMsg::new(&data).with_meta(SendMeta::new().with_segment_size(8))];
+    let msg = [SendMsg::new(&data).with_segment_size(8)];
     let mut sent = 0;
     let mut offer = |came: &mut Vec<Vec<u8>>, far: &UnixDatagram, to: &SocketAddr| {
         near.get_ref().connect_addr(to).expect("it is there");
@@ -228,7 +228,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
 
         let data = short.concat();
         let meta = SendMeta::new().with_segment_size(300);
-        let msg = SendMsg::to(to, &data[..3_000]).with_meta(meta);
+        let msg = SendMsg::to(to, &data[..3_000]).with_meta(&meta);
         assert_eq!(near.send_batch(&[msg]).expect("each datagram passes"), 1);
         assert_eq!(payloads(&far, 10), &short[..10]);
     });
@@ -269,7 +269,7 @@ fn d6_each_datagram_has_a_time_of_sending() {
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
         let joined = data.concat();
         let meta = SendMeta::new().with_segment_size(100);
-        let own = SendMsg::to(to, &joined).with_meta(meta);
+        let own = SendMsg::to(to, &joined).with_meta(&meta);
         assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 11);
         assert_eq!(stamped(near.get_ref(), 11), (0..11).collect::<Vec<_>>());
         assert_eq!(near.send_iter(msgs).expect("loopback takes it"), 11);
@@ -401,8 +401,8 @@ fn d27_a_socket_with_a_segment_size_or_a_cork_of_its_own_is_not_wrapped() {
 fn d35_a_segment_size_of_0_is_none() {
     let (near, far) = (udp4(), udp4());
     let msg = SendMsg::to(addr(&far), b"abcdef");
-    let none = msg.with_meta(SendMeta::new().with_segment_size(0));
-    let two = msg.with_meta(SendMeta::new().with_segment_size(2));
+    let none = msg.with_segment_size(0);
+    let two = msg.with_segment_size(2);
     assert_eq!(near.send_batch(&[none, none]).expect("loopback takes it"), 2);
     assert_eq!(payloads(&far, 2), [b"abcdef"; 2]);
     let offload = Offload::new(&near).expect("a UDP socket");
@@ -425,7 +425,8 @@ fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
     set_option(&near, libc::IPPROTO_IP, libc::IP_TOS, 0x48).expect("a UDP socket");
     Ancillary::TOS.require(&far).expect("a UDP socket");
     let msg = SendMsg::to(addr(&far), b"data");
-    let zero = msg.with_meta(SendMeta::new().with_tos(0));
+    let meta = SendMeta::new().with_tos(0);
+    let zero = msg.with_meta(&meta);
     let near = Offload::new(near).expect("a UDP socket");
     let msgs = [msg, msg, zero, zero, msg];
     let mut batch = RecvBatch::new(8, 100);

@@ -95,7 +95,7 @@ fn d23_half_sent_messages_are_those_of_one_socket() {
     }
     let meta = SendMeta::new().with_segment_size(4);
     let data = numbered(1, 4_000);
-    let msg = [SendMsg::new(&data[0]).with_meta(meta)];
+    let msg = [SendMsg::new(&data[0]).with_meta(&meta)];
     let ((full, full_end), (other, other_end)) = (unix_pair(), unix_pair());
     full.set_nonblocking(true).expect("it is a flag");
     let state = OffloadState::new(&full).expect("a Unix socket");

@@ -1,6 +1,6 @@
 //! What is constant, as a socket option, and what changes, as a control message.
 
-use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
 use socket2::SockRef;
 
 use crate::common::sockets::{addr, connected};
@@ -12,7 +12,7 @@ fn n7_constant_ecn_needs_no_control_message() {
     assert!(Ancillary::TOS.enable(&to).expect("a UDP socket").contains(Ancillary::TOS));
     SockRef::from(&from).set_tos_v4(46 << 2 | Ecn::Ect0 as u32).expect("a UDP socket");
     let plain = SendMsg::new(b"plain");
-    let own = plain.with_meta(SendMeta::new().with_ecn(Ecn::Ce));
+    let own = plain.with_ecn(Ecn::Ce);
     assert_eq!(from.send_batch(&[plain, own, plain]).expect("loopback"), 3);
     let (mut batch, mut received) = (RecvBatch::new(4, 16), Vec::new());
     while received.len() < 3 {

@@ -116,7 +116,8 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let longest = vec![0; 2 * each - SendQueue::OVERHEAD];
     let too_long = vec![0; longest.len() + 1];
     // A datagram that fits by its payload alone, but not with its options.
-    let with_options = SendMsg::new(&longest).with_meta(SendMeta::new().with_hop_limit(3));
+    let meta = SendMeta::new().with_hop_limit(3);
+    let with_options = SendMsg::new(&longest).with_meta(&meta);
     for filled in 0..=2 {
         assert_eq!(queue.fits(&fits), filled < 2);
         for never in [SendMsg::new(&too_long), with_options] {
@@ -187,7 +188,7 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     let data = payload(7, 900);
     let parts = [&data[..12], &data[12..]].map(IoSlice::new);
     let meta = SendMeta::new().with_hop_limit(9);
-    let msg = SendMsg::gather(&parts).with_meta(meta);
+    let msg = SendMsg::gather(&parts).with_meta(&meta);
     let cost = SendQueue::cost(&msg) + 2 * SendQueue::OVERHEAD;
     let mut queue = SendQueue::new(cost + 2 * SendQueue::OVERHEAD + 20);
     queue.push(&SendMsg::to(addr(&to[0]), b"first")).expect("it fits");

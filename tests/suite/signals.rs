@@ -206,7 +206,7 @@ fn d8_a_signal_does_not_end_a_send_in_the_middle_of_a_message() {
         let data = data.clone();
         let sender = Call::blocked(move || {
             let meta = SendMeta::new().with_segment_size(4);
-            send(&near, SendMsg::new(&data).with_meta(meta))
+            send(&near, SendMsg::new(&data).with_meta(&meta))
         });
         for _ in 0..3 {
             interrupt(&sender);
@@ -235,7 +235,7 @@ fn d8_a_write_timeout_holds_in_the_middle_of_a_message_while_signals_come() {
         let sender = Call::blocked(move || {
             let start = Instant::now();
             let meta = SendMeta::new().with_segment_size(4);
-            let result = send(&near, SendMsg::new(&msg_data).with_meta(meta));
+            let result = send(&near, SendMsg::new(&msg_data).with_meta(&meta));
             (result, start.elapsed(), near)
         });
         let (result, waited, near) = interrupt_until_over(sender);
@@ -246,7 +246,7 @@ fn d8_a_write_timeout_holds_in_the_middle_of_a_message_while_signals_come() {
         let meta = SendMeta::new().with_segment_size(4);
         near.get_ref().set_nonblocking(true).expect("it can");
         while came.len() < PIECES {
-            let result = near.send_batch(&[SendMsg::new(&data).with_meta(meta)]);
+            let result = near.send_batch(&[SendMsg::new(&data).with_meta(&meta)]);
             assert!(result.is_ok() || would_block(result));
             came.extend(collect(&far, near.counters().sent as usize - came.len()));
         }

@@ -144,7 +144,7 @@ impl Answers {
         }
         let bytes = &self.bytes;
         self.list.iter().map(|answer| {
-            SendMsg::to(answer.to, &bytes[answer.bytes.clone()]).with_meta(answer.meta)
+            SendMsg::to(answer.to, &bytes[answer.bytes.clone()]).with_meta(&answer.meta)
         })
     }
 }

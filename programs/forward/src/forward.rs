@@ -210,7 +210,7 @@ impl Forwarder {
                 figures.unfit += 1;
                 continue;
             }
-            let msg = SendMsg::to(session.client, datagram.data()).with_meta(session.reply);
+            let msg = SendMsg::to(session.client, datagram.data()).with_meta(&session.reply);
             self.listener.push(&msg, figures);
         }
         self.listener.flush(self.poll.registry(), figures)?;

@@ -70,7 +70,7 @@ impl Outbox {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         for part in parts {
-            waiting.push(&SendMsg::to(dest, part).with_meta(meta))?;
+            waiting.push(&SendMsg::to(dest, part).with_meta(&meta))?;
         }
         drop(waiting);
         if idle {

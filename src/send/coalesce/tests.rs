@@ -1,7 +1,7 @@
 //! Runs as the naive twin finds them, and at their bounds.
 
 use super::*;
-use crate::ancillary::ControlBuf;
+use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::msg::SendMsg;
 use proptest::prelude::*;
 use std::io::IoSlice;
@@ -53,7 +53,8 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     let (last, others) = msgs.split_last().expect("not empty");
     let v6 = matches!(first.dest(), Some(SocketAddr::V6(a)) if a.ip().to_ipv4_mapped().is_none());
     let same = |msg: &SendMsg<'_>| {
-        (msg.dest(), msg.meta(), msg.control()) == (first.dest(), first.meta(), first.control())
+        let all = |msg: &SendMsg<'_>| (msg.dest(), msg.meta(), msg.options().control().to_vec());
+        all(msg) == all(first)
     };
     // The cheap checks come first: most prefixes are no GSO batch.
     msgs.len() <= limits.max_segments
@@ -101,7 +102,10 @@ proptest! {
         let gathers: Vec<[IoSlice<'_>; 2]> = specs.iter()
             .map(|spec| [IoSlice::new(&memory[..spec.len / 2]), IoSlice::new(&memory[spec.len / 2..spec.len])])
             .collect();
-        let msgs: Vec<SendMsg<'_>> = specs.iter().zip(&gathers).map(|(spec, gather)| {
+        // Two that are equal, so that both are compared by value.
+        let tos = [SendMeta::new().with_tos(1); 2];
+        let numbered = SendMeta::new().with_timestamp_id(7);
+        let msgs: Vec<SendMsg<'_>> = specs.iter().zip(&gathers).enumerate().map(|(i, (spec, gather))| {
             let mut msg = SendMsg::new(&memory[..spec.len]);
             if spec.kind == 3 {
                 msg = SendMsg::gather(gather);
@@ -110,10 +114,10 @@ proptest! {
                 msg = msg.with_dest(dest);
             }
             match spec.kind {
-                1 => msg.with_meta(SendMeta::new().with_tos(1)),
+                1 => msg.with_meta(&tos[i % 2]),
                 2 => msg.with_control(&control),
-                4 => msg.with_meta(SendMeta::new().with_segment_size(7)),
-                5 => msg.with_meta(SendMeta::new().with_timestamp_id(7)),
+                4 => msg.with_segment_size(7),
+                5 => msg.with_meta(&numbered),
                 _ => msg,
             }
         }).collect();
@@ -160,10 +164,14 @@ fn d35_a_segment_size_of_0_is_none() {
     let memory = [0; 100];
     let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
     for (size, expected) in sizes {
-        let msg = SendMsg::new(&memory).with_meta(SendMeta::new().with_segment_size(size));
-        assert_eq!(segment_size(msg.content().borrow()), expected);
+        let meta = SendMeta::new().with_segment_size(size);
+        for msg in
+            [SendMsg::new(&memory).with_meta(&meta), SendMsg::new(&memory).with_segment_size(size)]
+        {
+            assert_eq!(segment_size(msg.len(), &msg.options()), expected);
+        }
     }
-    assert_eq!(segment_size(SendMsg::new(&memory).content().borrow()), None);
+    assert_eq!(segment_size(memory.len(), &SendMsg::new(&memory).options()), None);
 }
 
 #[test]

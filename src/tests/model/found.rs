@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use super::super::offload_kit::Net;
 use super::super::*;
-use crate::{Offload, SendMeta};
+use crate::Offload;
 
 const KERNEL: (Call, Fate) = (Call::SendMsg, Fate::Kernel);
 const REFUSED: (Call, Fate) = (Call::SendMsg, Fate::Fail(errno::ECONNREFUSED));
@@ -17,7 +17,7 @@ fn without_gso() -> Option<(Net, Vec<u8>)> {
 }
 
 fn four<'m>(net: &Net, data: &'m [u8]) -> SendMsg<'m> {
-    SendMsg::to(net.to(0), data).with_meta(SendMeta::new().with_segment_size(10))
+    SendMsg::to(net.to(0), data).with_segment_size(10)
 }
 
 /// Sends the message until it is gone, and gives the errors heard by then and by one more send.

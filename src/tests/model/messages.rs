@@ -1,11 +1,13 @@
 //! Messages to be sent, and what each of them is on the wire.
 
 use std::io::IoSlice;
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use super::ops::{Batch, Shape};
 use crate::sys::fault::errno;
 use crate::{Ecn, SendMeta, SendMsg};
+
+const IMPOSSIBLE: SendMeta = SendMeta::new().with_source(IpAddr::V6(Ipv6Addr::LOCALHOST));
 
 /// A message that the model sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,21 +73,20 @@ impl Msg {
         if self.bad == Some(Bad::Nowhere) {
             dest.set_port(0);
         }
-        let msg = match self.gathered {
+        let mut msg = match self.gathered {
             true => SendMsg::gather(parts).with_dest(dest),
             false => SendMsg::to(dest, &self.data),
         };
-        let mut meta = SendMeta::new();
         if self.ecn {
-            meta = meta.with_ecn(Ecn::Ect0);
+            msg = msg.with_ecn(Ecn::Ect0);
         }
         if self.bad == Some(Bad::Impossible) {
-            meta = meta.with_source(Ipv6Addr::LOCALHOST.into());
+            msg = msg.with_meta(&IMPOSSIBLE);
         }
-        if let Some(size) = self.own {
-            meta = meta.with_segment_size(size);
+        match self.own {
+            Some(size) => msg.with_segment_size(size),
+            None => msg,
         }
-        if meta == SendMeta::new() { msg } else { msg.with_meta(meta) }
     }
 }
 

@@ -7,8 +7,8 @@ use std::io;
 use std::net::UdpSocket;
 
 use mmsg::{
-    Ancillary, BatchSocket, Datagram, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta,
-    SendMsg, SendQueue,
+    Ancillary, BatchSocket, Datagram, Ecn, Offload, RecvBatch, RecvMeta, RecvMsg, SendMsg,
+    SendQueue,
 };
 
 use super::Peer;
@@ -49,9 +49,7 @@ pub type Queued = Offloaded<false, true>;
 
 /// What is to be sent; and enables the metadata that is to be received.
 fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg<'static>>> {
-    let mut meta = SendMeta::new();
     if load.metadata {
-        meta = meta.with_ecn(Ecn::Ect0);
         for socket in &wire.far {
             (Ancillary::DEST | Ancillary::TOS).require(socket)?;
         }
@@ -60,7 +58,7 @@ fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg
     let msg = |(i, payload): (usize, &'static [u8])| {
         let payload = if scattered { payload.to_vec().leak() } else { payload };
         let msg = SendMsg::to(wire.to[i / load.each], payload);
-        if load.metadata { msg.with_meta(meta) } else { msg }
+        if load.metadata { msg.with_ecn(Ecn::Ect0) } else { msg }
     };
     Ok(payloads.map(msg).collect())
 }

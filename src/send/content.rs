@@ -1,0 +1,213 @@
+//! The parts of a datagram to be sent, besides its destination: payload and options.
+
+use std::io::IoSlice;
+use std::ptr;
+
+use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
+
+/// The payload: one buffer, or several that follow one another.
+#[derive(Clone, Copy)]
+pub(crate) enum SendBuffers<'a> {
+    One(&'a [u8]),
+    Many(&'a [IoSlice<'a>]),
+}
+
+impl SendBuffers<'_> {
+    /// Bytes in all buffers together. Buffers may overlap, so the sum can exceed `usize`: it saturates,
+    /// and no system sends so much.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(data) => data.len(),
+            Self::Many(data) => data.iter().fold(0, |sum, part| part.len().saturating_add(sum)),
+        }
+    }
+}
+
+/// The options of a message: those behind a reference, and over them those in the message itself.
+#[derive(Clone, Copy)]
+pub(crate) struct MsgOptions<'a> {
+    pub(super) lent: LentOptions<'a>,
+    pub(super) inline: InlineOptions,
+}
+
+/// Options behind a reference.
+#[derive(Clone, Copy)]
+pub(crate) enum LentOptions<'a> {
+    None,
+    Meta(&'a SendMeta),
+    /// Metadata of a received message that this one answers.
+    Reply(&'a RecvMeta),
+    /// Control messages, and options beside them.
+    Control(&'a ControlBuf<'a>),
+}
+
+/// Options in the message itself, which an iterator can set for each message that it yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InlineOptions {
+    pub(super) ecn: Option<Ecn>,
+    pub(super) segment_size: Option<u16>,
+}
+
+impl InlineOptions {
+    pub(super) const NONE: Self = Self { ecn: None, segment_size: None };
+
+    #[inline]
+    pub(super) const fn is_none(&self) -> bool {
+        self.ecn.is_none() && self.segment_size.is_none()
+    }
+}
+
+impl<'a> LentOptions<'a> {
+    /// Whether both are the same memory, or none.
+    #[inline]
+    fn is(&self, other: &LentOptions<'_>) -> bool {
+        match (*self, *other) {
+            (Self::None, LentOptions::None) => true,
+            (Self::Meta(one), LentOptions::Meta(other)) => ptr::eq(one, other),
+            (Self::Reply(one), LentOptions::Reply(other)) => ptr::eq(one, other),
+            (Self::Control(one), LentOptions::Control(other)) => {
+                ptr::eq(ptr::from_ref(one).cast::<()>(), ptr::from_ref(other).cast())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<'a> MsgOptions<'a> {
+    pub(super) const NONE: Self = Self { lent: LentOptions::None, inline: InlineOptions::NONE };
+
+    /// Whether there are neither options nor control messages.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.lent, LentOptions::None) && self.inline.is_none()
+    }
+
+    /// All options together.
+    #[inline]
+    pub(crate) fn meta(&self) -> SendMeta {
+        let mut meta = match self.lent {
+            LentOptions::None => SendMeta::new(),
+            LentOptions::Meta(meta) => *meta,
+            LentOptions::Reply(received) => received.reply(),
+            LentOptions::Control(control) => control.meta(),
+        };
+        if let Some(ecn) = self.inline.ecn {
+            meta = meta.with_ecn(ecn);
+        }
+        meta.segment_size = self.inline.segment_size.or(meta.segment_size);
+        meta
+    }
+
+    /// The segment size alone.
+    #[inline]
+    pub(crate) fn segment_size(&self) -> Option<u16> {
+        self.inline.segment_size.or_else(|| match self.lent {
+            LentOptions::None | LentOptions::Reply(_) => None,
+            LentOptions::Meta(meta) => meta.segment_size,
+            LentOptions::Control(control) => control.meta().segment_size,
+        })
+    }
+
+    /// The control messages.
+    #[inline]
+    pub(crate) fn control(&self) -> &'a [u8] {
+        match self.lent {
+            LentOptions::Control(control) => control.as_bytes(),
+            _ => &[],
+        }
+    }
+
+    /// Whether both are the same values in the same memory, which is quick to tell.
+    #[inline]
+    pub(crate) fn is(&self, other: &MsgOptions<'_>) -> bool {
+        self.inline == other.inline && self.lent.is(&other.lent)
+    }
+
+    /// Whether both ask for the same.
+    #[inline]
+    pub(crate) fn same(&self, other: &MsgOptions<'_>) -> bool {
+        self.is(other) || (self.meta() == other.meta() && self.control() == other.control())
+    }
+}
+
+/// Payload and options. One enum in place of one for each, which would make a message 8 bytes longer.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    One { inline: InlineOptions, data: &'a [u8] },
+    OneMeta { inline: InlineOptions, data: &'a [u8], meta: &'a SendMeta },
+    OneReply { inline: InlineOptions, data: &'a [u8], received: &'a RecvMeta },
+    OneControl { inline: InlineOptions, data: &'a [u8], control: &'a ControlBuf<'a> },
+    Many { inline: InlineOptions, data: &'a [IoSlice<'a>] },
+    ManyMeta { inline: InlineOptions, data: &'a [IoSlice<'a>], meta: &'a SendMeta },
+    ManyReply { inline: InlineOptions, data: &'a [IoSlice<'a>], received: &'a RecvMeta },
+    ManyControl { inline: InlineOptions, data: &'a [IoSlice<'a>], control: &'a ControlBuf<'a> },
+}
+
+impl<'a> Content<'a> {
+    #[inline]
+    pub(super) const fn new(buffers: SendBuffers<'a>, options: MsgOptions<'a>) -> Self {
+        let MsgOptions { lent, inline } = options;
+        match (buffers, lent) {
+            (SendBuffers::One(data), LentOptions::None) => Self::One { inline, data },
+            (SendBuffers::One(data), LentOptions::Meta(meta)) => {
+                Self::OneMeta { inline, data, meta }
+            }
+            (SendBuffers::One(data), LentOptions::Reply(received)) => {
+                Self::OneReply { inline, data, received }
+            }
+            (SendBuffers::One(data), LentOptions::Control(control)) => {
+                Self::OneControl { inline, data, control }
+            }
+            (SendBuffers::Many(data), LentOptions::None) => Self::Many { inline, data },
+            (SendBuffers::Many(data), LentOptions::Meta(meta)) => {
+                Self::ManyMeta { inline, data, meta }
+            }
+            (SendBuffers::Many(data), LentOptions::Reply(received)) => {
+                Self::ManyReply { inline, data, received }
+            }
+            (SendBuffers::Many(data), LentOptions::Control(control)) => {
+                Self::ManyControl { inline, data, control }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) const fn buffers(&self) -> SendBuffers<'a> {
+        match *self {
+            Self::One { data, .. }
+            | Self::OneMeta { data, .. }
+            | Self::OneReply { data, .. }
+            | Self::OneControl { data, .. } => SendBuffers::One(data),
+            Self::Many { data, .. }
+            | Self::ManyMeta { data, .. }
+            | Self::ManyReply { data, .. }
+            | Self::ManyControl { data, .. } => SendBuffers::Many(data),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn options(&self) -> MsgOptions<'a> {
+        let (lent, inline) = match *self {
+            Self::One { inline, .. } | Self::Many { inline, .. } => (LentOptions::None, inline),
+            Self::OneMeta { inline, meta, .. } | Self::ManyMeta { inline, meta, .. } => {
+                (LentOptions::Meta(meta), inline)
+            }
+            Self::OneReply { inline, received, .. } | Self::ManyReply { inline, received, .. } => {
+                (LentOptions::Reply(received), inline)
+            }
+            Self::OneControl { inline, control, .. }
+            | Self::ManyControl { inline, control, .. } => (LentOptions::Control(control), inline),
+        };
+        MsgOptions { lent, inline }
+    }
+
+    /// The payload, if it is one buffer without options.
+    #[inline]
+    pub(super) const fn plain(&self) -> Option<&'a [u8]> {
+        match *self {
+            Self::One { inline, data } if inline.is_none() => Some(data),
+            _ => None,
+        }
+    }
+}
