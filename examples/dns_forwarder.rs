@@ -26,7 +26,7 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
     let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
     // At most 65,536: a question that is never answered gives way to a later one.
     let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
-    let (random, mut count) = (RandomState::new(), 0u64);
+    let (random, mut count, mut taken) = (RandomState::new(), 0u64, Vec::new());
     loop {
         tokio::select! {
             result = clients.recv_into(&mut questions) => {
@@ -43,11 +43,12 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
                 result
             }
             result = resolver.recv_into(&mut answers) => {
-                let whole = answers.iter_mut().filter(|answer| !answer.truncated());
-                let returned = whole.filter_map(|mut answer| {
-                    let asked = asked.remove(answer.data().first_chunk::<2>()?)?;
+                taken.clear();
+                taken.extend(answers.iter().map(|answer| asked.remove(answer.data().first_chunk::<2>()?)));
+                let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {
+                    let asked = asked.as_ref().filter(|_| !answer.truncated())?;
                     *answer.data_mut().first_chunk_mut()? = asked.id;
-                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(asked.meta))
+                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(&asked.meta))
                 });
                 clients.send_each(returned, |_, error| eprintln!("answer: {error}")).await?;
                 result

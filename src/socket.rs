@@ -6,7 +6,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::engine::pool;
+use crate::engine::{pool, single};
 use crate::recv::batch::RecvBatch;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
@@ -437,7 +437,10 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        pool::with(|arena| arena.send_on(*self, msgs, flags))
+        match single::send(*self, msgs, flags) {
+            Some(result) => result,
+            None => pool::with(|arena| arena.send_on(*self, msgs, flags)),
+        }
     }
 
     #[inline]

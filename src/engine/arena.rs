@@ -4,6 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
 use crate::engine::progress::Progress;
+use crate::engine::single;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::coalesce::{Limits, Source};
@@ -142,7 +143,8 @@ impl MmsgBuf {
         msgs: &[SendMsg<'_>],
         flags: SendFlags,
     ) -> io::Result<usize> {
-        self.send_on(sys::borrow(socket), msgs, flags)
+        let socket = sys::borrow(socket);
+        single::send(socket, msgs, flags).unwrap_or_else(|| self.send_on(socket, msgs, flags))
     }
 
     pub(crate) fn recv_on(

@@ -4,3 +4,4 @@ pub(crate) mod arena;
 pub(crate) mod deferred_error;
 pub(crate) mod pool;
 pub(crate) mod progress;
+pub(crate) mod single;

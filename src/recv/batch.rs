@@ -294,6 +294,7 @@ impl RecvBatch {
     }
 
     /// Forgets the messages, and closes their descriptors that were not taken.
+    #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
         (self.singles, self.filled) = (true, false);
@@ -420,15 +421,16 @@ impl RecvBatch {
     /// Decodes the control data in the slots of `range`, which a receive has filled.
     #[inline]
     fn read_back(&mut self, range: Range<usize>) {
-        for i in range {
-            let (_, row) = self.slots.slot(i);
-            let result = row.result();
-            self.singles &= !result.truncated && !result.control_truncated;
+        let mut singles = self.singles;
+        for (i, result) in range.clone().zip(self.slots.results(range)) {
+            singles &= !(result.truncated | result.control_truncated);
             if result.control_len > 0 {
+                let (_, row) = self.slots.slot(i);
                 self.metas[i] = RecvMeta::decode(row.control());
-                self.singles &= self.metas[i].segment_size.is_none();
+                singles &= self.metas[i].segment_size.is_none();
             }
         }
+        self.singles = singles;
     }
 }
 

@@ -475,6 +475,7 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// The control data in the message's own memory, if it has any.
+    #[inline]
     fn own_control(&self) -> Option<&[u8]> {
         match &self.space {
             RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } => {
@@ -484,6 +485,7 @@ impl<'a> RecvMsg<'a> {
         }
     }
 
+    #[inline]
     fn set_control_len(&mut self, len: usize) {
         if let RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } = &mut self.space
         {
@@ -492,6 +494,7 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// Closes the descriptors of the message before.
+    #[inline]
     pub(crate) fn clear_fds(&mut self) {
         if let RecvSpace::Full { extra: Extra { fds: Some(fds), .. }, .. } = &mut self.space {
             fds.clear();

@@ -70,6 +70,12 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
         SendBuffers::One(data) => headers.push(msg.dest(), data),
         SendBuffers::Many(many) => headers.push_gathered(msg.dest(), many),
     };
+    if limits.plain {
+        options.write(&mut header, msg.dest(), own, own.segment_size())?;
+        let bytes = buffers.len();
+        header.complete(GsoBatch { messages: 1, bytes, segment: bytes }, false);
+        return Ok(msgs.next());
+    }
     let capacity = header.capacity_left();
     let mut run = Run::start(msg, limits, capacity);
     let next = if capacity == 0 {
@@ -79,21 +85,16 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     };
 
     // A message of more buffers than the kernel takes is not segmented here: it fails.
-    let callers =
-        segment_size(buffers.len(), &own).filter(|_| !limits.plain && header.buffers() > 0);
-    let asks_for = if limits.plain {
-        own.segment_size()
-    } else {
-        // Segments of two or more messages, or of one longer than they are, fit a datagram.
-        let joined = if run.count() > 1 { Some(run.segment()) } else { None };
-        joined
-            .or(callers.filter(|size| !limits.reject(*size)))
-            .and_then(|size| size.try_into().ok())
-    };
+    let callers = segment_size(buffers.len(), &own).filter(|_| header.buffers() > 0);
+    // Segments of two or more messages, or of one longer than they are, fit a datagram.
+    let joined = if run.count() > 1 { Some(run.segment()) } else { None };
+    let asks_for = joined
+        .or(callers.filter(|size| !limits.reject(*size)))
+        .and_then(|size| size.try_into().ok());
     options.write(&mut header, msg.dest(), own, asks_for)?;
     let segment = callers.unwrap_or(run.segment());
     let batch = GsoBatch { messages: run.count(), bytes: run.bytes(), segment };
-    header.complete(batch, !limits.plain && asks_for.is_some());
+    header.complete(batch, asks_for.is_some());
     Ok(next)
 }
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::sys::native::{bytes_path, path_bytes};
-use crate::sys::{UnixAddr, numbers};
+use crate::sys::{DestRef, UnixAddr, numbers};
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
 const V4_LEN: usize = 16;
@@ -256,6 +256,15 @@ fn family_of(bytes: [u8; 2]) -> i32 {
 #[inline]
 fn family_of(bytes: [u8; 2]) -> i32 {
     bytes[1].into()
+}
+
+/// Writes a destination and returns its length in bytes; 0 for none.
+#[inline]
+pub(super) fn encode_dest(dest: DestRef<'_, '_>, out: &mut Name) -> usize {
+    match dest {
+        DestRef::Addr(addr) => addr.map_or(0, |addr| encode(addr, out)),
+        DestRef::Raw(raw) => raw.copy_to(out),
+    }
 }
 
 /// Writes an address and returns its length in bytes.

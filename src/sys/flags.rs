@@ -42,17 +42,20 @@ impl RecvFlags {
 
     /// Whether all flags of `other` are in `self`.
     #[must_use]
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// How many of `messages` a receive may fill: a peek fills one.
+    #[inline]
     pub(crate) fn most(self, messages: usize) -> usize {
         if self.contains(Self::PEEK) { messages.min(1) } else { messages }
     }
 
     /// Whether no flag is set.
     #[must_use]
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -60,6 +63,7 @@ impl RecvFlags {
 
 impl BitOr for RecvFlags {
     type Output = Self;
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -120,12 +124,14 @@ impl SendFlags {
 
     /// Whether all flags of `other` are in `self`.
     #[must_use]
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether no flag is set.
     #[must_use]
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -133,6 +139,7 @@ impl SendFlags {
 
 impl BitOr for SendFlags {
     type Output = Self;
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

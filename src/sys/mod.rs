@@ -14,6 +14,7 @@
 //!     `complete` counts it. A header that is not complete is not sent;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
+//! - `send_plain` sends one message of one buffer without options, which needs no header.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.
@@ -98,8 +99,8 @@ pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
     conflicting_option, families, for_datagram_sockets, has_arrivals, has_error_queue,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
-    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, set_option,
-    set_option_bytes, set_transmit_clock, socket_cookie,
+    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_cookie,
 };
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
@@ -320,10 +321,10 @@ impl CallResult {
         Self { count, error: Some(error), reported_once: false, ended: false, calls: 1 }
     }
 
-    /// Truncates the result of a receive that met the socket's shutdown at message `end`, and drops a
+    /// Truncates the result of a receive that met the socket's shutdown at message `count`, and drops a
     /// `WouldBlock`.
-    pub(crate) fn ended_at(self, end: Option<usize>) -> Self {
-        let Some(count) = end else { return self };
+    #[cold]
+    pub(crate) fn ended_at(self, count: usize) -> Self {
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
         Self { count, error, ended: true, ..self }
     }

@@ -53,11 +53,13 @@ impl<'a> RecvHeaders<'a> {
         self.accept_fds = true;
     }
 
+    #[inline]
     pub(in crate::sys) fn len(&self) -> usize {
         self.count
     }
 
     /// For the system call, after which the descriptors that came are to be owned.
+    #[inline]
     pub(in crate::sys) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
         let fds = self.accept_fds.then_some(&mut *self.fds);
         (&mut self.headers[..self.count], fds)

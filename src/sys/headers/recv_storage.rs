@@ -110,6 +110,12 @@ impl RecvStorage {
         }
     }
 
+    /// What the last call reported about the messages of `range`.
+    #[inline]
+    pub(super) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
+        self.headers[range].iter().map(Header::result)
+    }
+
     /// What the last call reported about message `i`, and the storage's own memory for it.
     #[inline]
     pub(crate) fn row(&self, i: usize) -> Row<'_> {
@@ -131,13 +137,15 @@ impl RecvHeaders<'_> {
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> CallResult {
-        let result = call::recv(backend, socket, &mut self, flags);
+        let mut result = call::recv(backend, socket, &mut self, flags);
         // Messages in the error queue may have neither payload nor source.
         if flags.contains(RecvFlags::ERROR_QUEUE) {
             return result;
         }
-        let end = end(socket, &self.headers[..result.count]);
-        result.ended_at(end)
+        if let Some(end) = end(socket, &self.headers[..result.count]) {
+            result = result.ended_at(end);
+        }
+        result
     }
 }
 
@@ -147,7 +155,12 @@ fn end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
     // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
     // so also as the last one.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
-    if ended && is_inet(socket) { headers.iter().position(is_end) } else { None }
+    if ended { inet_end(socket, headers) } else { None }
+}
+
+#[cold]
+fn inet_end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    if is_inet(socket) { headers.iter().position(is_end) } else { None }
 }
 
 /// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut

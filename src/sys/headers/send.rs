@@ -185,10 +185,7 @@ impl<'a> SendHeaders<'a> {
         let i = self.len();
         let header = &mut self.headers[i];
         let name = &mut self.names[i];
-        let name_len = match dest {
-            DestRef::Addr(addr) => addr.map_or(0, |addr| addr::encode(addr, name)),
-            DestRef::Raw(raw) => raw.copy_to(name),
-        };
+        let name_len = addr::encode_dest(dest, name);
         header.set_name(name.as_ptr(), name_len);
         header.set_buffers(self.buffers.pointer(start), self.buffers.used() - start);
         header.set_control(ptr::null(), 0);

@@ -117,6 +117,12 @@ impl Slots {
         }
     }
 
+    /// What the last receive reported about the messages in the slots of `range`.
+    #[inline]
+    pub(crate) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
+        self.rows.results(range)
+    }
+
     /// What the last receive left in slot `i`: its whole payload memory, and the rest.
     #[inline]
     pub(crate) fn slot(&self, i: usize) -> (&[u8], Row<'_>) {

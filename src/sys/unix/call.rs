@@ -10,15 +10,15 @@ use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
 use super::mmsg;
 use super::msg;
-#[cfg(mmsg_calls)]
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(mmsg_calls)]
 use crate::events;
+use crate::sys::addr::{self, NAME_LEN};
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
 use crate::sys::headers::{RecvHeaders, WiredSends};
-use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
+use crate::sys::{Backend, CallResult, DestRef, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
 #[inline]
@@ -31,6 +31,12 @@ pub(crate) fn recv(
     let flags = native_flags(flags);
     // For one message the single-message call costs less. For none, FreeBSD's recvmmsg would
     // receive a message.
+    if wired.len() == 1 {
+        return match msg::recv_one(socket, wired, 0, flags) {
+            Ok(()) => CallResult::moved(1),
+            Err(error) => CallResult::stopped(0, error),
+        };
+    }
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
@@ -74,6 +80,21 @@ pub(crate) fn send(
     }
     let _ = backend;
     msg::send(socket, wired, flags)
+}
+
+/// Sends one message of one buffer without options. It needs no header.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: DestRef<'_, '_>,
+    data: &[u8],
+    flags: SendFlags,
+) -> io::Result<()> {
+    let mut name = [0; NAME_LEN];
+    let len = addr::encode_dest(dest, &mut name);
+    let (name, flags) = (&name[..len], native_send_flags(flags));
+    let send = || msg::send_plain(socket, name, data, flags);
+    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
 }
 
 /// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if

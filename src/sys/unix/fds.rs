@@ -67,15 +67,25 @@ impl ReceivedFds {
 ///
 /// A receive has just filled the header, of which the invariant of
 /// [`RecvHeaders`](crate::sys::headers::RecvHeaders) holds, and its control data was not looked at since.
+#[inline]
 pub(super) unsafe fn own(header: &Header, i: usize, keep: Option<&mut ReceivedFds>) {
     let (control, len) = header.control();
     let len = len.min(CONTROL_SPACE);
-    if len == 0 {
-        return;
+    if len > 0 {
+        // SAFETY: the caller's: memory for control data, of which the kernel has written the first
+        // `len` bytes, and which nobody else uses.
+        let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len) };
+        // SAFETY: the caller's.
+        unsafe { own_all(control, i, keep) };
     }
-    // SAFETY: the caller's: memory for control data, of which the kernel has written the first
-    // `len` bytes, and which nobody else uses.
-    let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len) };
+}
+
+/// Owns the descriptors in the control data of message `i`.
+///
+/// # Safety
+///
+/// A receive has just written the control data, which nobody has looked at since.
+unsafe fn own_all(control: &mut [u8], i: usize, keep: Option<&mut ReceivedFds>) {
     let mut keep = keep.map(|keep| (keep.first + i, keep));
     erase_numbers(control, |fd, is_pidfd| {
         // SAFETY: the kernel has just made it for this process, its number was nowhere but in the

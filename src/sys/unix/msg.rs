@@ -78,7 +78,7 @@ fn send_from(
 
 /// Receives one message into header `i`.
 #[inline]
-fn recv_one(
+pub(super) fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut RecvHeaders<'_>,
     i: usize,
@@ -97,6 +97,28 @@ fn recv_one(
     // SAFETY: the call has just filled it.
     unsafe { fds::own(header, i, fds) };
     Ok(())
+}
+
+/// Sends one message of one buffer, to the address in `name` if that is not empty.
+#[inline]
+pub(super) fn send_plain(
+    socket: BorrowedFd<'_>,
+    name: &[u8],
+    data: &[u8],
+    flags: c_int,
+) -> io::Result<()> {
+    // Some systems check the pointer alone.
+    let start = if name.is_empty() { ptr::null() } else { name.as_ptr() };
+    retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(test)]
+        fault::next(Call::SendMsg, 1)?;
+        let (fd, data_start) = (socket.as_raw_fd(), data.as_ptr().cast());
+        // SAFETY: two slices, each with its length; an empty name is null.
+        let len = unsafe {
+            libc::sendto(fd, data_start, data.len(), flags, start.cast(), name.len() as _)
+        };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
 }
 
 #[inline]

@@ -14,6 +14,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use msg::send_plain;
 pub(crate) use options::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, has_arrivals, is_about_the_option, option, set_option,
     set_option_bytes,

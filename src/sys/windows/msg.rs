@@ -14,15 +14,16 @@ use windows_sys::Win32::Networking::WinSock::{
 };
 use windows_sys::Win32::System::IO::OVERLAPPED;
 
-use super::header::Header;
+use super::header::{Buffer, Header};
 use super::options::extension;
 use super::overlapped::without_waiting;
 use super::retry::{is_from_network, retry, retry_unrelated_icmp_error};
 use super::{handle, last_error};
+use crate::sys::addr::{NAME_LEN, encode_dest};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
-use crate::sys::{CallResult, RecvFlags, SendFlags};
+use crate::sys::{CallResult, DestRef, RecvFlags, SendFlags};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(super) fn recv(
@@ -50,10 +51,8 @@ pub(super) fn send(
     wired: &mut WiredSends<'_>,
     flags: SendFlags,
 ) -> CallResult {
-    let native = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE as u32 } else { 0 };
-    let wait = !flags.contains(SendFlags::DONT_WAIT);
     for i in 0..wired.len() {
-        if let Err(error) = retry(|| send_one(socket, wired.get(i), native, wait)) {
+        if let Err(error) = retry(|| send_one(socket, wired.get(i), flags)) {
             return send_stopped(wired.has_dest(i), i, error).after(i + 1);
         }
     }
@@ -209,26 +208,53 @@ fn recv_msg_function(
 
 type Routine = windows_sys::Win32::Networking::WinSock::LPWSAOVERLAPPED_COMPLETION_ROUTINE;
 
+/// Sends one message of one buffer without options.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: DestRef<'_, '_>,
+    data: &[u8],
+    flags: SendFlags,
+) -> io::Result<()> {
+    let mut name = [0; NAME_LEN];
+    let name_len = encode_dest(dest, &mut name);
+    let buffer = Buffer::new(data.as_ptr(), data.len());
+    let mut header = Header { msg: WSAMSG::default(), received: 0 };
+    header.set_name(name.as_ptr(), name_len);
+    header.set_buffers(&raw const buffer, 1);
+    // SAFETY: the header points at `name`, `buffer` and `data` alone, which outlive the call.
+    retry(|| unsafe { send_header(socket, &header.msg, flags) })
+}
+
 /// Sends the message in a header.
 #[inline]
-fn send_one(
+fn send_one(socket: BorrowedSocket<'_>, wired: WiredSend<'_>, flags: SendFlags) -> io::Result<()> {
+    // SAFETY: the invariant of WiredSends, from which the header is.
+    unsafe { send_header(socket, &wired.header().msg, flags) }
+}
+
+/// Sends one message, and waits unless the flags say otherwise.
+///
+/// # Safety
+///
+/// What the header points to is readable, by the lengths beside the pointers.
+#[inline]
+unsafe fn send_header(
     socket: BorrowedSocket<'_>,
-    wired: WiredSend<'_>,
-    flags: u32,
-    wait: bool,
+    msg: &WSAMSG,
+    flags: SendFlags,
 ) -> io::Result<()> {
-    let header = wired.header();
     #[cfg(test)]
     fault::next(Call::SendMsg, 1)?;
-    if wait {
-        // SAFETY: the invariant of WiredSends, from which the header is.
-        let result = unsafe { send_msg(socket, &header.msg, flags, ptr::null_mut()) };
+    let native = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE as u32 } else { 0 };
+    if !flags.contains(SendFlags::DONT_WAIT) {
+        // SAFETY: the caller's.
+        let result = unsafe { send_msg(socket, msg, native, ptr::null_mut()) };
         return if result == 0 { Ok(()) } else { Err(last_error()) };
     }
-    // SAFETY: as above; the header is borrowed until the call has ended.
-    let (_, result) = unsafe {
-        without_waiting(socket, |overlapped| send_msg(socket, &header.msg, flags, overlapped))
-    };
+    // SAFETY: the caller's; the header is borrowed until the call has ended.
+    let (_, result) =
+        unsafe { without_waiting(socket, |overlapped| send_msg(socket, msg, native, overlapped)) };
     result
 }
 
@@ -236,7 +262,7 @@ fn send_one(
 ///
 /// # Safety
 ///
-/// The invariant of [`WiredSends`], until the overlapped call has ended if it is one.
+/// That of [`send_header`], until the overlapped call has ended if it is one.
 #[inline]
 unsafe fn send_msg(
     socket: BorrowedSocket<'_>,
