@@ -24,9 +24,9 @@ struct Asked {
 async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(clients)?;
     let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
-    // At most 65,536: a question that is never answered gives way to a later one.
+    // At most 65,536: each question stays until a later one gets its ID.
     let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
-    let (random, mut count, mut taken) = (RandomState::new(), 0u64, Vec::new());
+    let (random, mut count) = (RandomState::new(), 0u64);
     loop {
         tokio::select! {
             result = clients.recv_into(&mut questions) => {
@@ -43,6 +43,7 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
                 result
             }
             result = resolver.recv_into(&mut answers) => {
+                // A message borrows its options, so those of the batch are kept until it is sent.
                 taken.clear();
                 taken.extend(answers.iter().map(|answer| asked.remove(answer.data().first_chunk::<2>()?)));
                 let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {

@@ -90,8 +90,8 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
 /// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them. While a receive lasts,
 /// those of all its messages are open at once, so a peer can bring the process to its limit of
-/// descriptors for a moment. [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address.
-/// A [`SendMsg`] cannot name one: only connected sockets and pairs can send.
+/// descriptors for a moment. [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address,
+/// [`Datagram::reply`](crate::Datagram::reply) answers it, and [`SendMsg::to_unix`] sends to any.
 ///
 /// # Stream sockets
 ///

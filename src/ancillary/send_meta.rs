@@ -56,7 +56,7 @@ pub struct SendMeta {
     pub timestamp_id: Option<u32>,
 }
 
-/// Why a message's options cannot be encoded: which one, and its value.
+/// Why a message cannot be encoded: which of its options, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unencodable {
     /// The time to live of an IPv4 datagram is 0.
@@ -65,6 +65,10 @@ pub(crate) enum Unencodable {
     SourceFamily { source: IpAddr, v4: bool },
     /// Options and control messages together are longer than the space for them.
     TooLong { needed: usize },
+    /// The destination is no address of a Unix socket.
+    UnixDest,
+    /// There is no memory for the destination.
+    Memory,
     /// This platform does not have the option, for destinations of this family.
     Unsupported { option: &'static str, v4: bool },
 }
@@ -80,6 +84,10 @@ impl fmt::Display for Unencodable {
             Self::TooLong { needed } => {
                 write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
             }
+            Self::UnixDest => {
+                f.write_str("SendMsg::unix_dest is no address of a Unix socket on this platform")
+            }
+            Self::Memory => f.write_str("out of memory"),
             Self::Unsupported { option, v4 } => {
                 write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
             }
@@ -95,6 +103,7 @@ impl Unencodable {
     pub(crate) fn after(self, sent: usize) -> io::Error {
         let kind = match self {
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            Self::Memory => return io::ErrorKind::OutOfMemory.into(),
             _ => io::ErrorKind::InvalidInput,
         };
         if sent == 0 { io::Error::new(kind, self) } else { kind.into() }

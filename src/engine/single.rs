@@ -5,9 +5,10 @@ use std::io;
 use crate::engine::deferred_error;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
-use crate::sys::{self, BorrowedSocket, Direction, SendFlags};
+use crate::sys::{self, BorrowedSocket, DestRef, Direction, SendFlags};
 
-/// Sends the message of a slice, if the slice has one message, which is one buffer without options.
+/// Sends the message of a slice, if the slice has one message, which is one buffer without options and goes to
+/// no Unix address.
 ///
 /// Such a send needs neither an arena nor a header. Without them, one message sent and received takes 3.5 %
 /// less time (15 bytes on loopback, Linux 6.18, medians of pairs).
@@ -19,8 +20,12 @@ pub(crate) fn send(
 ) -> Option<io::Result<usize>> {
     let [msg] = msgs else { return None };
     let data = msg.plain()?;
+    let dest = Outgoing::dest(msg);
+    if let DestRef::Unix(_) = dest {
+        return None; // Its address takes the arena's memory.
+    }
     if let Some(error) = deferred_error::take(socket, Direction::Send) {
         return Some(Err(error));
     }
-    Some(sys::send_plain(socket, Outgoing::dest(msg), data, flags).map(|()| 1))
+    Some(sys::send_plain(socket, dest, data, flags).map(|()| 1))
 }

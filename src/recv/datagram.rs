@@ -144,7 +144,13 @@ pub(crate) fn reply<'d>(
     // 1122, section 3.2.1.3).
     let answerable =
         |source: &SocketAddr| source.port() != 0 && !source.ip().to_canonical().is_unspecified();
-    let msg = SendMsg::to(source.get().filter(answerable)?, data);
+    let msg = match source.get() {
+        Some(source) => Some(source).filter(answerable).map(|source| SendMsg::to(source, data)),
+        None => match source.unix() {
+            Some(UnixAddr::Unnamed) | None => None,
+            Some(source) => Some(SendMsg::to_unix(source, data)),
+        },
+    }?;
     let RecvMeta { local, destination, .. } = meta.decoded;
     let has_dest = local.is_some() || destination.is_some();
     Some(if has_dest { msg.with_reply(meta.decoded) } else { msg })
@@ -251,8 +257,8 @@ impl<'a> Message<'a> {
     /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
     /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
-    /// 0, which means that the sender expects no reply (RFC 768).
+    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
+    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
     where
@@ -415,8 +421,8 @@ impl<'a> Datagram<'a> {
     /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
     /// datagram was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
-    /// 0, which means that the sender expects no reply (RFC 768).
+    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
+    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
     ///
     /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and [`RecvMeta::reply`].
     ///

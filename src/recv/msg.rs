@@ -289,8 +289,8 @@ impl<'a> RecvMsg<'a> {
     /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
     /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
     ///
-    /// `None` if nobody can be answered: no Internet address, an unspecified address, or source port
-    /// 0, which means that the sender expects no reply (RFC 768).
+    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
+    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
     #[must_use]
     pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
         datagram::reply(self.source(), self.meta_ref(), data)

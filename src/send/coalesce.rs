@@ -108,6 +108,8 @@ pub(crate) struct Run<'m> {
 enum Dest<'m> {
     Addr(Option<SocketAddr>),
     Raw(RawAddrRef<'m>),
+    /// That of a Unix socket, to which nothing is joined.
+    Unix,
 }
 
 impl<'m> Dest<'m> {
@@ -116,10 +118,11 @@ impl<'m> Dest<'m> {
         match dest {
             DestRef::Addr(dest) => Self::Addr(dest.copied()),
             DestRef::Raw(dest) => Self::Raw(dest),
+            DestRef::Unix(_) => Self::Unix,
         }
     }
 
-    /// Destinations of one send all have the same form.
+    /// Internet destinations of one send all have the same form.
     #[inline]
     fn is(&self, other: DestRef<'_, '_>) -> bool {
         match (self, other) {
@@ -133,6 +136,7 @@ impl<'m> Dest<'m> {
         match self {
             Self::Addr(dest) => *dest,
             Self::Raw(dest) => dest.get(),
+            Self::Unix => None,
         }
     }
 }
@@ -143,10 +147,11 @@ impl<'m> Run<'m> {
     #[inline]
     pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
         let (bytes, options) = (msg.buffers().len(), msg.options());
+        let dest = Dest::new(msg.dest());
         let joins = bytes > 0
+            && !matches!(dest, Dest::Unix)
             && !limits.reject(bytes)
             && (options.is_none() || !are_for_one_datagram(&options));
-        let dest = Dest::new(msg.dest());
         // No segment is longer than the first, so that the bytes limit their number, too.
         let segments_left = limits.max_segments.saturating_sub(1);
         let most = max_bytes(dest.get()).saturating_sub(bytes).min(segments_left * bytes);
@@ -209,7 +214,9 @@ impl<'m> Run<'m> {
                 data_of,
                 |dest| matches!(dest, DestRef::Raw(dest) if dest.same(to)),
             ),
-            to @ Dest::Addr(None) => self.join_equal(msgs, each, data_of, |dest| to.is(dest)),
+            to @ (Dest::Addr(None) | Dest::Unix) => {
+                self.join_equal(msgs, each, data_of, |dest| to.is(dest))
+            }
         }
     }
 

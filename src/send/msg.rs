@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use super::content::{Content, InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
+use crate::sys::{DestRef, UnixAddr};
 
 /// One datagram to be sent: destination, payload and options.
 ///
@@ -35,8 +36,17 @@ use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
 #[doc(alias("msghdr", "mmsghdr", "sendmsg"))]
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
-    dest: Option<SocketAddr>,
+    dest: Dest<'a>,
     content: Content<'a>,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy)]
+enum Dest<'a> {
+    /// To wherever the socket is connected.
+    None,
+    Addr(SocketAddr),
+    Unix(UnixAddr<'a>),
 }
 
 /// Programs make lists of them: for many small datagrams the time to write the list shows.
@@ -48,14 +58,42 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn new(data: &'a [u8]) -> Self {
-        Self::with_parts(None, SendBuffers::One(data), MsgOptions::NONE)
+        Self::with_parts(Dest::None, SendBuffers::One(data), MsgOptions::NONE)
     }
 
     /// A datagram to `dest`.
     #[must_use]
     #[inline]
     pub const fn to(dest: SocketAddr, data: &'a [u8]) -> Self {
-        Self::with_parts(Some(dest), SendBuffers::One(data), MsgOptions::NONE)
+        Self::with_parts(Dest::Addr(dest), SendBuffers::One(data), MsgOptions::NONE)
+    }
+
+    /// A datagram to the address of a Unix socket.
+    ///
+    /// An address that no socket can have, such as [`UnixAddr::Unnamed`] or a path that is too long, makes
+    /// the send fail with `InvalidInput`, as does every one on Windows.
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, SendMsg, UnixAddr};
+    /// use std::os::unix::net::UnixDatagram;
+    /// # let dir = std::env::temp_dir().join(format!("mmsg-dest-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&dir)?;
+    /// # let path = dir.join("server");
+    /// let server = UnixDatagram::bind(&path)?;
+    /// let client = UnixDatagram::unbound()?;
+    /// let msg = SendMsg::to_unix(UnixAddr::Path(&path), b"hello");
+    /// assert_eq!(client.send_batch(&[msg])?, 1);
+    /// assert_eq!(server.recv(&mut [0; 8])?, 5);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "sockaddr_un")]
+    #[must_use]
+    #[inline]
+    pub const fn to_unix(dest: UnixAddr<'a>, data: &'a [u8]) -> Self {
+        Self::with_parts(Dest::Unix(dest), SendBuffers::One(data), MsgOptions::NONE)
     }
 
     /// A datagram made of several buffers in order, without a destination.
@@ -66,14 +104,31 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
-        Self::with_parts(None, SendBuffers::Many(data), MsgOptions::NONE)
+        Self::with_parts(Dest::None, SendBuffers::Many(data), MsgOptions::NONE)
     }
 
     /// Sets the destination.
     #[must_use]
     #[inline]
     pub const fn with_dest(mut self, dest: SocketAddr) -> Self {
-        self.dest = Some(dest);
+        self.dest = Dest::Addr(dest);
+        self
+    }
+
+    /// Sets the address of a Unix socket as the destination (see [`to_unix`](Self::to_unix)).
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, UnixAddr};
+    /// use std::io::IoSlice;
+    /// let parts = [IoSlice::new(b"<13>"), IoSlice::new(b"text")];
+    /// let dest = UnixAddr::Path("/dev/log".as_ref());
+    /// let msg = SendMsg::gather(&parts).with_unix_dest(dest);
+    /// assert_eq!((msg.unix_dest(), msg.dest()), (Some(dest), None));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn with_unix_dest(mut self, dest: UnixAddr<'a>) -> Self {
+        self.dest = Dest::Unix(dest);
         self
     }
 
@@ -153,11 +208,31 @@ impl<'a> SendMsg<'a> {
         self.with_lent(LentOptions::Control(control))
     }
 
-    /// Where it goes, `None` for wherever the socket is connected to.
+    /// The Internet address that it goes to. `None` if it goes to wherever the socket is connected, or
+    /// to a [Unix address](Self::unix_dest).
     #[must_use]
     #[inline]
     pub const fn dest(&self) -> Option<SocketAddr> {
-        self.dest
+        match self.dest {
+            Dest::Addr(dest) => Some(dest),
+            Dest::None | Dest::Unix(_) => None,
+        }
+    }
+
+    /// The address of the Unix socket that it goes to, if it has one.
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, UnixAddr};
+    /// let msg = SendMsg::to_unix(UnixAddr::Abstract(b"name"), b"hello");
+    /// assert_eq!(msg.unix_dest(), Some(UnixAddr::Abstract(b"name")));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn unix_dest(&self) -> Option<UnixAddr<'a>> {
+        match self.dest {
+            Dest::Unix(dest) => Some(dest),
+            Dest::None | Dest::Addr(_) => None,
+        }
     }
 
     /// All of its options together, wherever they are set.
@@ -191,11 +266,7 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(super) const fn with_parts(
-        dest: Option<SocketAddr>,
-        buffers: SendBuffers<'a>,
-        options: MsgOptions<'a>,
-    ) -> Self {
+    const fn with_parts(dest: Dest<'a>, buffers: SendBuffers<'a>, options: MsgOptions<'a>) -> Self {
         Self { dest, content: Content::new(buffers, options) }
     }
 
@@ -212,8 +283,25 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(super) const fn dest_ref(&self) -> Option<&SocketAddr> {
-        self.dest.as_ref()
+    pub(super) const fn dest_ref(&self) -> DestRef<'_, 'a> {
+        match &self.dest {
+            Dest::None => DestRef::Addr(None),
+            Dest::Addr(dest) => DestRef::Addr(Some(dest)),
+            Dest::Unix(dest) => DestRef::Unix(*dest),
+        }
+    }
+
+    /// A message of what a queue has stored.
+    pub(super) fn from_parts(
+        dest: DestRef<'_, 'a>,
+        data: &'a [u8],
+        options: MsgOptions<'a>,
+    ) -> Self {
+        let dest = match dest {
+            DestRef::Unix(dest) => Dest::Unix(dest),
+            dest => dest.get().map_or(Dest::None, Dest::Addr),
+        };
+        Self::with_parts(dest, SendBuffers::One(data), options)
     }
 
     #[inline]
@@ -234,8 +322,12 @@ impl<'a> SendMsg<'a> {
 
 impl fmt::Debug for SendMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendMsg")
-            .field("dest", &self.dest)
+        let mut debug = f.debug_struct("SendMsg");
+        match self.dest {
+            Dest::Unix(dest) => debug.field("unix_dest", &dest),
+            _ => debug.field("dest", &self.dest()),
+        };
+        debug
             .field("len", &self.len())
             .field("meta", &self.meta())
             .field("control_len", &self.options().control().len())

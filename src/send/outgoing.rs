@@ -21,7 +21,7 @@ pub(crate) trait Outgoing<'a> {
 impl<'a> Outgoing<'a> for SendMsg<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        DestRef::Addr(self.dest_ref())
+        self.dest_ref()
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use crate::ancillary::{ControlBuf, SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
-use crate::sys::{DestRef, RawAddr, RawAddrRef};
+use crate::sys::{self, DestRef, RawAddr, UnixAddrBuf};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -56,7 +56,7 @@ impl SendQueue {
     }
 
     /// An empty queue with a bound that fits `datagrams` datagrams of up to `len` bytes of payload each,
-    /// with per-message options and without raw control messages.
+    /// to Internet addresses, with per-message options and without raw control messages.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg, SendQueue};
@@ -77,7 +77,7 @@ impl SendQueue {
     }
 
     /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] or
-    /// [`ControlBuf`] if it has one, and [`OVERHEAD`](Self::OVERHEAD).
+    /// [`ControlBuf`] if it has one, the address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -93,8 +93,9 @@ impl SendQueue {
     /// # Errors
     ///
     /// The queue is unchanged: [`PushError::Full`] if the datagram does not fit now,
-    /// [`PushError::TooLong`] if it can never fit, and [`PushError::HasDescriptors`] for a message with
-    /// descriptors, which the queue would outlive. Whether the system accepts the datagram shows when
+    /// [`PushError::TooLong`] if it can never fit, [`PushError::HasDescriptors`] for a message with
+    /// descriptors, which the queue would outlive, and [`PushError::NoAddress`] for a destination that no
+    /// Unix socket can have. Whether the system accepts the datagram shows when
     /// it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
@@ -174,10 +175,11 @@ impl SendQueue {
         dests: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<(), PushError> {
         let push = AllOrNothing::begin(self);
-        let (mut needed, mut full) = (SendQueue::cost(msg), false);
         let mut dests = dests.into_iter();
         let Some(first) = dests.next() else { return Ok(()) };
-        match push.queue.push(&msg.with_dest(first)) {
+        let msg = msg.with_dest(first);
+        let (mut needed, mut full) = (SendQueue::cost(&msg), false);
+        match push.queue.push(&msg) {
             Ok(()) => {}
             Err(PushError::Full) => full = true,
             Err(error) => return Err(error),
@@ -215,8 +217,10 @@ impl SendQueue {
         if has_fds(msg.options().control()) {
             return Err(PushError::HasDescriptors);
         }
-        let size = Size::of(msg).filter(|size| size.counted <= self.capacity);
-        let size = size.ok_or(PushError::TooLong)?;
+        let size = Size::of(msg)?;
+        if size.counted > self.capacity {
+            return Err(PushError::TooLong);
+        }
         if size.counted > self.remaining() { Err(PushError::Full) } else { Ok(size) }
     }
 
@@ -404,6 +408,9 @@ pub enum PushError {
     TooLong,
     /// The message has descriptors.
     HasDescriptors,
+    /// The destination is one that no Unix socket can have: it is unnamed, too long, or the platform has no
+    /// such addresses.
+    NoAddress,
 }
 
 impl fmt::Display for PushError {
@@ -412,6 +419,7 @@ impl fmt::Display for PushError {
             Self::Full => "the send queue is full",
             Self::TooLong => "the datagram is longer than the send queue's capacity",
             Self::HasDescriptors => "a send queue takes no message with descriptors",
+            Self::NoAddress => "the destination is no address of a Unix socket on this platform",
         })
     }
 }
@@ -424,7 +432,7 @@ impl From<PushError> for io::Error {
     fn from(error: PushError) -> Self {
         match error {
             PushError::Full => io::ErrorKind::WouldBlock.into(),
-            PushError::TooLong | PushError::HasDescriptors => {
+            PushError::TooLong | PushError::HasDescriptors | PushError::NoAddress => {
                 Self::new(io::ErrorKind::InvalidInput, error)
             }
         }
@@ -435,30 +443,39 @@ impl From<PushError> for io::Error {
 struct Size {
     /// Bytes of payload.
     len: u32,
+    /// Bytes of a Unix destination.
+    name_len: u8,
     /// Bytes counted against the bound.
     counted: usize,
 }
 
 impl Size {
-    /// `None` for lengths that cannot be counted: no system sends so much.
+    /// # Errors
+    ///
+    /// `TooLong` for lengths that cannot be counted: no system sends so much. `NoAddress`.
     #[inline]
-    fn of(msg: &SendMsg<'_>) -> Option<Self> {
+    fn of(msg: &SendMsg<'_>) -> Result<Self, PushError> {
+        let name = match msg.unix_dest() {
+            None => 0,
+            Some(dest) => UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len(),
+        };
         let options = match msg.options().lent {
             LentOptions::None => 0,
             LentOptions::Meta(_) | LentOptions::Reply(_) => size_of::<SendMeta>(),
             LentOptions::Control(_) => size_of::<ControlBuf<'_>>(),
         };
-        Some(Self {
-            len: msg.len().try_into().ok()?,
-            counted: msg.len().checked_add(options)?.checked_add(SendQueue::OVERHEAD)?,
-        })
+        let (len, rest) = (msg.len(), options + name + SendQueue::OVERHEAD);
+        match (len.try_into(), name.try_into(), len.checked_add(rest)) {
+            (Ok(len), Ok(name_len), Some(counted)) => Ok(Self { len, name_len, counted }),
+            _ => Err(PushError::TooLong),
+        }
     }
 }
 
 /// A run of datagrams in order, consumed from its start.
 ///
-/// Invariants: `payload` holds, one after another and in order, each datagram's payload, once for
-/// consecutive entries of one message to several destinations, and `metas` and `controls` likewise. The
+/// Invariants: `payload` holds, one after another and in order, each datagram's payload and then its Unix
+/// destination, if it has one; once for consecutive entries of one message to several destinations, and `metas` and `controls` likewise. The
 /// ends of entries never decrease from an entry to the next.
 struct Stage {
     entries: Vec<Entry>,
@@ -475,11 +492,14 @@ struct Stage {
 /// can skip any number of entries at once.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// The Internet destination.
     dest: RawAddr,
     /// Bytes of payload.
     len: u32,
     inline: InlineOptions,
     stored: Stored,
+    /// Bytes of the Unix destination.
+    name_len: u8,
     ends: Ends,
 }
 
@@ -535,7 +555,7 @@ impl Stage {
     #[inline]
     fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
         // Grow first: if growing panics, the stage is unchanged.
-        self.payload.reserve(size.len as usize);
+        self.payload.reserve(size.len as usize + usize::from(size.name_len));
         self.entries.reserve(1);
         let MsgOptions { lent, inline } = msg.options();
         let stored = self.store_options(lent);
@@ -545,8 +565,12 @@ impl Stage {
                 data.iter().for_each(|part| self.payload.extend_from_slice(part));
             }
         }
-        let (dest, ends) = (RawAddr::new(msg.dest_ref()), self.ends());
-        self.entries.push(Entry { dest, len: size.len, inline, stored, ends });
+        if let Some(name) = msg.unix_dest().and_then(UnixAddrBuf::encode) {
+            self.payload.extend_from_slice(name.as_bytes());
+        }
+        let (dest, ends) = (RawAddr::new(msg.dest().as_ref()), self.ends());
+        let Size { len, name_len, .. } = *size;
+        self.entries.push(Entry { dest, len, inline, stored, name_len, ends });
     }
 
     #[inline]
@@ -591,9 +615,14 @@ impl Stage {
                 Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
                 Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
             };
+            let name_at = payload - usize::from(entry.name_len);
+            let dest = match &self.payload[name_at..payload] {
+                [] => DestRef::Raw(entry.dest.lend()),
+                name => sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix),
+            };
             Queued {
-                dest: entry.dest.lend(),
-                data: &self.payload[payload - entry.len as usize..payload],
+                dest,
+                data: &self.payload[name_at - entry.len as usize..name_at],
                 options: MsgOptions { lent, inline: entry.inline },
             }
         })
@@ -632,7 +661,7 @@ impl Stage {
 /// A datagram in a stage, borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Queued<'a> {
-    dest: RawAddrRef<'a>,
+    dest: DestRef<'a, 'a>,
     data: &'a [u8],
     options: MsgOptions<'a>,
 }
@@ -640,7 +669,7 @@ pub(crate) struct Queued<'a> {
 impl<'a> Outgoing<'a> for Queued<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        DestRef::Raw(self.dest)
+        self.dest
     }
 
     #[inline]
@@ -659,6 +688,6 @@ impl<'a> Outgoing<'a> for Queued<'a> {
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
-        SendMsg::with_parts(self.dest.get(), SendBuffers::One(self.data), self.options)
+        SendMsg::from_parts(self.dest, self.data, self.options)
     }
 }

@@ -70,6 +70,13 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
         SendBuffers::One(data) => headers.push(msg.dest(), data),
         SendBuffers::Many(many) => headers.push_gathered(msg.dest(), many),
     };
+    if let DestRef::Unix(dest) = msg.dest() {
+        match header.set_unix_dest(dest) {
+            Ok(true) => {}
+            Ok(false) => return Err(Unencodable::UnixDest),
+            Err(_) => return Err(Unencodable::Memory),
+        }
+    }
     if limits.plain {
         options.write(&mut header, msg.dest(), own, own.segment_size())?;
         let bytes = buffers.len();

@@ -101,6 +101,18 @@ impl UnixAddrBuf {
         self.lend().unix()
     }
 
+    /// The address in the system's form, if it has one (see [`encode_unix`]).
+    pub(crate) fn encode(addr: UnixAddr<'_>) -> Option<Self> {
+        let mut encoded = Self::new();
+        encoded.0.len = encode_unix(addr, &mut encoded.0.name)? as u32;
+        Some(encoded)
+    }
+
+    /// The bytes of an address that was encoded.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0.name[..(self.0.len as usize).min(UNIX_NAME_LEN)]
+    }
+
     #[inline]
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
         self.0.lend()
@@ -196,7 +208,7 @@ impl<'a> RawAddrRef<'a> {
     /// The Unix address, if it is one and whole. No address at all is that of an unnamed socket:
     /// Linux reports none for it.
     pub(crate) fn unix(self) -> Option<UnixAddr<'a>> {
-        decode_unix(self.name.get(..self.len as usize)?)
+        unix_addr(self.name.get(..self.len as usize)?)
     }
 
     /// Whether both are the same Internet address. The bytes after a name's length are zero.
@@ -258,12 +270,14 @@ fn family_of(bytes: [u8; 2]) -> i32 {
     bytes[1].into()
 }
 
-/// Writes a destination and returns its length in bytes; 0 for none.
+/// Writes an Internet destination and returns its length in bytes; 0 for none and for a Unix address, which
+/// does not fit: `OpenHeader::set_unix_dest` writes that.
 #[inline]
 pub(super) fn encode_dest(dest: DestRef<'_, '_>, out: &mut Name) -> usize {
     match dest {
         DestRef::Addr(addr) => addr.map_or(0, |addr| encode(addr, out)),
         DestRef::Raw(raw) => raw.copy_to(out),
+        DestRef::Unix(_) => 0,
     }
 }
 
@@ -312,10 +326,10 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
 /// Writes the address of a Unix socket and returns its length in bytes. `None` if it has none: an
 /// unnamed one, a path that is empty, too long or has a zero byte, an abstract name that is too long or
 /// where there are none.
-#[allow(dead_code)] // For destinations.
 pub(super) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usize> {
     let (lead, name) = match addr {
-        UnixAddr::Path(path) => (&[][..], path_bytes(path)),
+        // No datagram socket of Windows has such an address.
+        UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
         UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
         _ => return None,
     };
@@ -333,7 +347,7 @@ pub(super) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usiz
 }
 
 /// Reads the address of a Unix socket.
-fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
+pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
         return bytes.is_empty().then_some(UnixAddr::Unnamed);
     };
@@ -395,6 +409,7 @@ mod tests {
         }
     }
 
+    #[cfg(has_descriptors)]
     #[test]
     fn a_unix_address_survives_whatever_was_there_before() {
         let longest = [b'x'; MAX_PATH];

@@ -12,6 +12,7 @@
 //!   - `push` and `push_gathered` begin a header, [`OpenHeader`], for a destination and its buffers;
 //!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
 //!     `complete` counts it. A header that is not complete is not sent;
+//!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - `send_plain` sends one message of one buffer without options, which needs no header.
@@ -31,7 +32,8 @@
 //!     returns.
 //! - [`Slots`]: payload memory with its headers in place, with the same receive and the same rows.
 //! - [`RawAddr`], [`RawAddrRef`], [`AddrSpace`]: an Internet address in the system's own form, owned
-//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too.
+//!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too; `unix_addr` reads the bytes
+//!   that it encodes.
 //! - `peer_is_v4`, for options on a connected socket; `has_segmentation`, `segmentation_rejected`,
 //!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
@@ -40,7 +42,7 @@
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
-//! - For the feature `tokio`: `has_error` and `is_shut_down`; `Events` where there is epoll.
+//! - For the feature `tokio`: `has_error`, `is_shut_down` and `is_reported_once`; `Events` where there is epoll.
 //! - [`numbers`]: the numbers of control messages and options, `CONTROL_LAYOUT`, `socket_addr` (a
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
@@ -89,7 +91,7 @@ use self::windows as native;
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
 pub use self::addr::UnixAddrBuf;
-pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr};
+pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
     Slots,
@@ -102,6 +104,9 @@ pub(crate) use self::native::{
     peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
     set_option, set_option_bytes, set_transmit_clock, socket_cookie,
 };
+
+#[cfg(feature = "tokio")]
+pub(crate) use self::native::is_reported_once;
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};
@@ -166,15 +171,19 @@ pub(crate) const MAX_SEGMENTS: usize = numbers::MAX_SEGMENTS;
 pub(crate) enum DestRef<'m, 'a> {
     /// A `SocketAddr` in the message.
     Addr(Option<&'m SocketAddr>),
-    /// An address in the system's form, in memory that the message borrows.
+    /// An Internet address in the system's form, in memory that the message borrows.
     Raw(RawAddrRef<'a>),
+    /// That of a Unix socket.
+    Unix(UnixAddr<'a>),
 }
 
 impl DestRef<'_, '_> {
+    /// The Internet address.
     pub(crate) fn get(self) -> Option<SocketAddr> {
         match self {
             DestRef::Addr(dest) => dest.copied(),
             DestRef::Raw(dest) => dest.get(),
+            DestRef::Unix(_) => None,
         }
     }
 }

@@ -390,7 +390,8 @@ pub trait AsyncBatchSocket: Sync {
                         }
                         Err(error) if total + done == 0 => return Err(error),
                         Err(error) => {
-                            wait::defer_refusal(self.tokio_socket(), &error);
+                            let has_dest = step.has_dest(done);
+                            wait::defer_if_reported_once(self.tokio_socket(), has_dest, &error);
                             return Ok(total + done);
                         }
                     }

@@ -51,6 +51,11 @@ impl<M: AsSendMsg> Step<M> {
         Self { msgs, count }
     }
 
+    /// Whether message `i` has a destination of its own.
+    pub(super) fn has_dest(&self, i: usize) -> bool {
+        self.msgs[i].as_ref().is_some_and(|msg| msg.as_send_msg().dest().is_some())
+    }
+
     pub(super) fn send(&self, socket: &dyn BatchSocket, range: Range<usize>) -> io::Result<usize> {
         let count = range.len();
         let mut msgs = [SendMsg::new(&[]); Offer::MOST];

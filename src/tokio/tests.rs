@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::tokio::net::UdpSocket;
 
 use crate::sys::Direction;
+use crate::sys::fault::{self, Fate};
 use crate::{
     AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, engine::deferred_error, sys,
 };
@@ -95,4 +96,38 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
         waits(poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut note))).await;
         assert_eq!((done, failed), (1, vec![0, 0]));
     });
+}
+
+/// `EHOSTUNREACH` of a connected socket is about a datagram sent before, and the kernel returns it once. Of a
+/// message with a destination of its own it is that message's.
+#[test]
+fn r10_a_send_from_an_iterator_defers_what_the_system_reports_once() {
+    const FIRST_STEP: usize = 64;
+    let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        for is_connected in [true, false] {
+            let (socket, peer) = (udp().await, udp().await);
+            let to = peer.local_addr().expect("it is bound");
+            if is_connected {
+                socket.connect(to).await.expect("connecting does nothing but remember");
+            }
+            let msg = if is_connected { SendMsg::new(b"one") } else { SendMsg::to(to, b"one") };
+            let mut offered = 0;
+            fault::decide_by(move |_, count| {
+                offered += count;
+                if offered > FIRST_STEP { Fate::Fail(libc::EHOSTUNREACH) } else { Fate::Kernel }
+            });
+            let sent = socket.send_iter([msg; FIRST_STEP + 1]).await;
+            fault::script([]);
+            assert_eq!(sent.expect("some were sent before"), FIRST_STEP);
+            let next = socket.send_batch(&[msg]).await;
+            let errno = next.err().and_then(|error| error.raw_os_error());
+            assert_eq!(errno, is_connected.then_some(libc::EHOSTUNREACH));
+            assert_eq!(socket.send_batch(&[msg]).await.expect("it is returned once"), 1);
+        }
+    });
+}
+
+async fn udp() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket")
 }

@@ -163,12 +163,11 @@ fn kept(socket: &impl Readiness, direction: Direction) -> Option<io::Error> {
     deferred_error::take(sys::borrow(socket), direction)
 }
 
-/// Defers an error that a send from an iterator meets after other messages, if it is about none of them:
-/// no later send would meet it again.
-pub(super) fn defer_refusal(socket: &impl Readiness, error: &io::Error) {
+/// Defers an error that a send from an iterator meets after other messages, if no later send would meet
+/// it again. `has_dest` says whether the message that met it has a destination of its own.
+pub(super) fn defer_if_reported_once(socket: &impl Readiness, has_dest: bool, error: &io::Error) {
     let socket = sys::borrow(socket);
-    let is_inet = || sys::families(socket).is_ok_and(|families| families.v4 || families.v6);
-    if error.kind() == io::ErrorKind::ConnectionRefused && is_inet() {
+    if sys::is_reported_once(socket, has_dest, error) {
         deferred_error::defer(socket, Direction::Send, error);
     }
 }

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{self, UnixDatagram};
 use std::sync::Barrier;
 
 use crate::common::{is_emulated, sockets};
@@ -288,6 +289,35 @@ fn recv_slices_and_changes_in_place_allocate_nothing() {
                 assert!(i < 40 || counts == Counts::NONE, "a receive of {size} allocates");
                 taken += result.expect("they were sent");
             }
+        }
+    }
+}
+
+#[test]
+fn an_answer_to_a_unix_socket_allocates_nothing() {
+    let name = |who| {
+        let name = format!("mmsg-free-{who}-{}", std::process::id());
+        UnixDatagram::bind_addr(&net::SocketAddr::from_abstract_name(name).expect("it is short"))
+            .expect("a name of our own")
+    };
+    let (server, client) = (name("server"), name("client"));
+    client.connect_addr(&server.local_addr().expect("it has one")).expect("it is there");
+    let mut batch = RecvBatch::new(4, 64);
+    let mut queue = SendQueue::new(1 << 16);
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        for round in 0..calls() {
+            let mut serve = || {
+                (0..4).for_each(|_| assert_eq!(client.send(b"question").expect("taken"), 8));
+                assert_eq!(server.recv_into(&mut batch).expect("four are there"), 4);
+                let answers = || batch.iter().filter_map(|d| d.reply(d.data()));
+                assert_eq!(server.send_iter(answers().take(2)).expect("they are taken"), 2);
+                queue.push_all(answers().skip(2)).expect("there is space");
+                assert_eq!(server.flush(&mut queue).expect("they are taken"), 2);
+                (0..4).for_each(|_| assert_eq!(client.recv(&mut [0; 16]).expect("sent"), 8));
+            };
+            // The queue has two stages, and each grows.
+            if round < 2 { serve() } else { free("answers", serve) }
         }
     }
 }

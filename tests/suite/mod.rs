@@ -41,6 +41,9 @@ mod icmp;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
+#[cfg(target_os = "linux")]
+#[cfg(unix)]
+mod unix_dests;
 
 #[test]
 fn the_backend_of_this_binary_is_in_use() {

@@ -11,10 +11,10 @@ use crate::common::choose_backend;
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 
 /// A folder of this test's own; removed at its end.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path =
             env::temp_dir().join(format!("mmsg-{name}-{}-{:?}", process::id(), crate::BACKEND));
         fs::create_dir_all(&path).expect("a folder for sockets");
@@ -22,7 +22,7 @@ impl Folder {
     }
 
     /// A path of `len` bytes in all, or the shortest there is.
-    fn path(&self, name: &str, len: usize) -> PathBuf {
+    pub(super) fn path(&self, name: &str, len: usize) -> PathBuf {
         let start = self.0.join(name);
         let missing = len.saturating_sub(start.as_os_str().len());
         let mut path = start.into_os_string();

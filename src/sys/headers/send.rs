@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
-//! names    [ name 0    ][ name 1    ] ...   copies of the destinations
+//! names    [ name 0    ][ name 1    ] ...   copies of the destinations; those of Unix sockets are longer
+//!                                           and have a row of their own, once there is one
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! iovecs   [ of header 0 ... ][ of header 1 ... ] ...
 //! ```
@@ -19,20 +20,21 @@ use std::ptr;
 use super::buffers::{BufferRow, BufferStorage, Tail};
 use super::split::Split;
 use super::{WiredSend, WiredSends};
-use crate::sys::addr::{self, Name};
+use crate::sys::addr::{self, Name, UnixName};
 use crate::sys::layout::Control;
 use crate::sys::native::header::Header;
 use crate::sys::native::{call, msg};
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{
     Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory,
-    SendFlags, numbers,
+    SendFlags, UnixAddr, numbers,
 };
 
 /// Storage for the headers of a batch to be sent.
 pub(crate) struct SendStorage {
     headers: Zeroed<Header>,
     names: Zeroed<Name>,
+    unix_names: Zeroed<UnixName>,
     controls: Zeroed<Control>,
     buffers: BufferStorage,
     complete: Vec<Complete>,
@@ -54,6 +56,7 @@ impl SendStorage {
         Self {
             headers: Zeroed::empty(),
             names: Zeroed::empty(),
+            unix_names: Zeroed::empty(),
             controls: Zeroed::empty(),
             buffers: BufferStorage::new(),
             complete: Vec::new(),
@@ -95,7 +98,7 @@ impl SendStorage {
         let mut complete = Vec::new();
         complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
         (self.headers, self.names, self.controls) = (headers, names, controls);
-        self.complete = complete;
+        (self.complete, self.unix_names) = (complete, Zeroed::empty());
         Ok(())
     }
 
@@ -113,6 +116,7 @@ impl SendStorage {
         Ok(SendHeaders {
             headers: &mut self.headers,
             names: &mut self.names,
+            unix_names: &mut self.unix_names,
             controls: &mut self.controls,
             buffers: self.buffers.row(),
             complete: &mut self.complete,
@@ -131,6 +135,7 @@ impl SendStorage {
 pub(crate) struct SendHeaders<'a> {
     headers: &'a mut [Header],
     names: &'a mut [Name],
+    unix_names: &'a mut Zeroed<UnixName>,
     controls: &'a mut [Control],
     buffers: BufferRow<'a>,
     complete: &'a mut Vec<Complete>,
@@ -315,6 +320,25 @@ impl<'a> OpenHeader<'_, 'a> {
         let (first, _) = self.header().buffers();
         self.header().set_buffers(first, used);
         result
+    }
+
+    /// Sets the address of a Unix socket as the destination. Returns whether there is such an address.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    #[cold]
+    pub(crate) fn set_unix_dest(&mut self, dest: UnixAddr<'_>) -> io::Result<bool> {
+        let (i, capacity) = (self.i, self.headers.headers.len());
+        // Allocated once for all headers, so that no complete one points into it before.
+        if self.headers.unix_names.len() < capacity {
+            *self.headers.unix_names = Zeroed::try_new(capacity)?;
+        }
+        let name = &mut self.headers.unix_names[i];
+        let Some(len) = addr::encode_unix(dest, name) else { return Ok(false) };
+        let start = name.as_ptr();
+        self.header().set_name(start, len);
+        Ok(true)
     }
 
     /// Points the header at encoded control messages.

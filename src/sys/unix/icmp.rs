@@ -21,16 +21,24 @@ pub(super) fn send_stopped(
     count: usize,
     error: io::Error,
 ) -> CallResult {
+    let reported_once = is_reported_once(socket, has_dest, &error);
+    CallResult { reported_once, ..CallResult::stopped(count, error) }
+}
+
+/// Whether the error of a send is about a datagram sent before, as far as can be known: the system returns
+/// it once. `has_dest` says whether the message at hand has a destination of its own.
+#[cold]
+pub(crate) fn is_reported_once(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    error: &io::Error,
+) -> bool {
     // A message that is too long for its path meets `EMSGSIZE` itself, also if an ICMP message said so
     // first.
     let from_peer =
-        !has_dest && is_from_network(&error) && error.raw_os_error() != Some(numbers::EMSGSIZE);
-    let reported_once = from_peer || error.kind() == io::ErrorKind::ConnectionRefused;
+        !has_dest && is_from_network(error) && error.raw_os_error() != Some(numbers::EMSGSIZE);
     // Other sockets have no ICMP errors: theirs are about the message at hand.
-    CallResult {
-        reported_once: reported_once && is_inet(socket),
-        ..CallResult::stopped(count, error)
-    }
+    (from_peer || error.kind() == io::ErrorKind::ConnectionRefused) && is_inet(socket)
 }
 
 /// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).

@@ -29,6 +29,8 @@ pub(crate) use cmsg::{
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
 pub(crate) use icmp::has_arrivals;
+#[cfg(feature = "tokio")]
+pub(crate) use icmp::is_reported_once;
 pub(super) use path::{bytes_path, path_bytes};
 pub(crate) use release::kernel_release;
 #[cfg(linux_like)]

@@ -14,6 +14,8 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "tokio")]
+pub(crate) use msg::is_reported_once;
 pub(crate) use msg::send_plain;
 pub(crate) use options::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, has_arrivals, is_about_the_option, option, set_option,

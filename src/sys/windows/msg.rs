@@ -53,7 +53,7 @@ pub(super) fn send(
 ) -> CallResult {
     for i in 0..wired.len() {
         if let Err(error) = retry(|| send_one(socket, wired.get(i), flags)) {
-            return send_stopped(wired.has_dest(i), i, error).after(i + 1);
+            return send_stopped(socket, wired.has_dest(i), i, error).after(i + 1);
         }
     }
     CallResult::moved(wired.len()).after(wired.len())
@@ -62,10 +62,21 @@ pub(super) fn send(
 /// The result of a send that ended before message number `count`; `has_dest` says whether that message
 /// has a destination of its own.
 #[cold]
-fn send_stopped(has_dest: bool, count: usize, error: io::Error) -> CallResult {
-    // Without one, an error from the network is about an earlier datagram to the same peer.
-    let reported_once = !has_dest && is_from_network(&error);
+fn send_stopped(
+    socket: BorrowedSocket<'_>,
+    has_dest: bool,
+    count: usize,
+    error: io::Error,
+) -> CallResult {
+    let reported_once = is_reported_once(socket, has_dest, &error);
     CallResult { reported_once, ..CallResult::stopped(count, error) }
+}
+
+/// Whether the error of a send is about a datagram sent before, as far as can be known. Without a destination of
+/// its own, a message's error from the network is about an earlier datagram to the same peer.
+#[cold]
+pub(crate) fn is_reported_once(_: BorrowedSocket<'_>, has_dest: bool, error: &io::Error) -> bool {
+    !has_dest && is_from_network(error)
 }
 
 /// Receives one message into a header.

@@ -1,0 +1,198 @@
+//! Datagrams to the addresses of Unix sockets.
+
+use std::io::{ErrorKind, IoSlice};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+
+use mmsg::errors::PushError;
+use mmsg::{
+    BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue,
+    UnixAddr, UnixAddrBuf,
+};
+
+use super::unix_sources::Folder;
+use crate::common::choose_backend;
+use crate::common::sockets::{addr, udp4};
+
+/// A server, and peers whose addresses are a short path, the longest one, and an abstract name.
+struct Net {
+    server: UnixDatagram,
+    peers: [UnixDatagram; 3],
+    _folder: Folder,
+}
+
+impl Net {
+    fn new(name: &str) -> Self {
+        choose_backend();
+        let folder = Folder::new(name);
+        let path = folder.path("s", 0);
+        let server = UnixDatagram::bind(&path).expect("a path of our own");
+        let bind = |path: &Path| UnixDatagram::bind(path).expect("a path of our own");
+        let name = format!("mmsg-{name}-{}-{:?}", std::process::id(), crate::BACKEND);
+        let name = SocketAddr::from_abstract_name(name).expect("it is short");
+        let named = UnixDatagram::bind_addr(&name).expect("a name of our own");
+        let peers = [bind(&folder.path("p", 0)), bind(&folder.path("long", 107)), named];
+        for peer in &peers {
+            peer.connect(&path).expect("the server is there");
+        }
+        Self { server, peers, _folder: folder }
+    }
+
+    /// Each peer asks twice.
+    fn ask(&self) {
+        for peer in self.peers.iter().chain(&self.peers) {
+            peer.send(b"question").expect("it is taken");
+        }
+    }
+
+    /// Each peer has two answers, and no more.
+    fn check(&self, way: &str) {
+        for peer in &self.peers {
+            peer.set_nonblocking(true).expect("a socket");
+            let mut bytes = [0; 16];
+            for _ in 0..2 {
+                let len = peer.recv(&mut bytes).unwrap_or_else(|error| panic!("{way}: {error}"));
+                assert_eq!(&bytes[..len], b"question", "{way}");
+            }
+            assert!(peer.recv(&mut bytes).is_err(), "{way}");
+        }
+    }
+}
+
+fn answers<'b>(batch: &'b RecvBatch) -> impl Iterator<Item = SendMsg<'b>> {
+    batch.iter().filter_map(|datagram| datagram.reply(datagram.data()))
+}
+
+fn answer_every_way(socket: &dyn BatchSocket, net: &Net) {
+    let mut batch = RecvBatch::new(8, 100);
+    let mut queue = SendQueue::new(1 << 16);
+    for way in ["slice", "iterator", "each", "queue", "message", "in place"] {
+        net.ask();
+        assert_eq!(socket.recv_into(&mut batch).expect("six are there"), 6);
+        match way {
+            "slice" => {
+                let msgs: Vec<_> = answers(&batch).collect();
+                assert_eq!(socket.send_batch(&msgs).expect("they are taken"), 6);
+            }
+            "iterator" => assert_eq!(socket.send_iter(answers(&batch)).expect("taken"), 6),
+            "each" => {
+                let sent = socket.send_each(answers(&batch), |_, error| panic!("{error}"));
+                assert_eq!(sent.expect("they are taken"), 6);
+            }
+            "message" => {
+                let replies = batch.messages().filter_map(|msg| msg.reply(msg.data()));
+                assert_eq!(socket.send_iter(replies).expect("they are taken"), 6);
+            }
+            "in place" => {
+                let replies = batch.iter_mut().filter_map(|datagram| {
+                    let datagram = datagram.into_datagram();
+                    datagram.reply(datagram.data())
+                });
+                assert_eq!(socket.send_iter(replies).expect("they are taken"), 6);
+            }
+            _ => {
+                queue.push_all(answers(&batch)).expect("there is space");
+                let same = queue.iter().map(|msg| msg.unix_dest());
+                assert!(same.eq(batch.iter().map(|datagram| datagram.unix_addr())));
+                let cost: usize = answers(&batch).map(|msg| SendQueue::cost(&msg)).sum();
+                assert_eq!(queue.bytes(), cost);
+                assert_eq!(socket.flush(&mut queue).expect("they are taken"), 6);
+                assert_eq!(queue.bytes(), 0);
+            }
+        }
+        net.check(way);
+    }
+}
+
+#[test]
+fn a_unix_server_answers_every_named_peer() {
+    let net = Net::new("dests");
+    answer_every_way(&net.server, &net);
+}
+
+#[test]
+fn a_unix_server_with_offload_answers_every_named_peer() {
+    let net = Net::new("dests-offload");
+    let server = net.server.try_clone().expect("a descriptor");
+    answer_every_way(&Offload::new(server).expect("a socket"), &net);
+}
+
+#[test]
+fn a_message_with_memory_for_the_source_is_answered() {
+    let net = Net::new("dests-msg");
+    net.ask();
+    let mut sources = [const { UnixAddrBuf::new() }; 6];
+    let mut memory = [[0; 16]; 6];
+    let mut msgs: Vec<_> = memory
+        .iter_mut()
+        .zip(&mut sources)
+        .map(|(buffer, source)| RecvMsg::new(buffer).with_unix_addr(source))
+        .collect();
+    assert_eq!(net.server.recv_batch(&mut msgs).expect("six are there"), 6);
+    let replies: Vec<_> = msgs.iter().filter_map(|msg| msg.reply(msg.data())).collect();
+    assert_eq!(net.server.send_batch(&replies).expect("they are taken"), 6);
+    net.check("RecvMsg");
+}
+
+#[test]
+fn nobody_answers_an_unnamed_peer() {
+    let net = Net::new("dests-unnamed");
+    let server = net.server.local_addr().expect("it has one");
+    let server = server.as_pathname().expect("it has a path");
+    let unnamed = UnixDatagram::unbound().expect("a socket");
+    let parts = [IoSlice::new(b"he"), IoSlice::new(b"llo")];
+    let msg = SendMsg::gather(&parts).with_unix_dest(UnixAddr::Path(server));
+    assert_eq!(unnamed.send_batch(&[msg]).expect("it is taken"), 1);
+    let mut batch = RecvBatch::new(1, 8);
+    assert_eq!(net.server.recv_into(&mut batch).expect("it is there"), 1);
+    assert_eq!(batch.iter().next().map(|datagram| datagram.data()), Some(&b"hello"[..]));
+    assert_eq!(answers(&batch).count(), 0);
+}
+
+/// The error is that of the message which has the address, and those before it are sent.
+#[test]
+fn what_is_no_address_fails_in_its_place() {
+    let net = Net::new("dests-wrong");
+    let offload = Offload::new(net.server.try_clone().expect("a descriptor")).expect("a socket");
+    let peer = net.peers[0].local_addr().expect("it has one");
+    let good = SendMsg::to_unix(UnixAddr::Path(peer.as_pathname().expect("a path")), b"question");
+    let long = "x".repeat(200);
+    for wrong in [UnixAddr::Unnamed, UnixAddr::Path(long.as_ref()), UnixAddr::Path("".as_ref())] {
+        let bad = good.with_unix_dest(wrong);
+        let sockets: [&dyn BatchSocket; 2] = [&net.server, &offload];
+        for socket in sockets {
+            assert_eq!(socket.send_batch(&[good, bad, good]).expect("one is good"), 1);
+            let error = socket.send_batch(&[bad, good]).expect_err("it is no address");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("unix_dest"), "{error}");
+            assert_eq!(net.peers[0].recv(&mut [0; 16]).expect("it was sent"), 8);
+        }
+        let mut queue = SendQueue::new(1 << 16);
+        assert_eq!(queue.push(&bad), Err(PushError::NoAddress));
+        assert!(queue.is_empty() && !queue.fits(&bad));
+    }
+    // A system's own error: nobody has this address, or it is of another family.
+    let nobody = good.with_unix_dest(UnixAddr::Abstract(b"mmsg: nobody has this name"));
+    let error = net.server.send_batch(&[nobody]).expect_err("nobody is there");
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    let (internet, other) = (udp4(), udp4());
+    assert!(internet.send_batch(&[nobody]).is_err());
+    assert_eq!(internet.send_batch(&[SendMsg::to(addr(&other), b"on")]).expect("taken"), 1);
+}
+
+#[test]
+fn a_queue_keeps_options_and_unix_destinations() {
+    let net = Net::new("dests-queue");
+    let meta = SendMeta::new().with_hop_limit(9);
+    let path = net.peers[1].local_addr().expect("it has one");
+    let dest = UnixAddr::Path(path.as_pathname().expect("a path"));
+    let mut queue = SendQueue::new(1 << 16);
+    let msg = SendMsg::to_unix(dest, b"question").with_meta(&meta);
+    queue.push(&msg).expect("there is space");
+    queue.push(&SendMsg::new(b"no destination")).expect("there is space");
+    let kept: Vec<_> = queue.iter().map(|msg| (msg.unix_dest(), msg.len(), msg.meta())).collect();
+    assert_eq!(kept, [(Some(dest), 8, meta), (None, 14, SendMeta::new())]);
+    assert!(queue.discard_front());
+    assert_eq!(queue.bytes(), SendQueue::cost(&SendMsg::new(b"no destination")));
+}
