@@ -26,7 +26,7 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
     let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
     // At most 65,536: each question stays until a later one gets its ID.
     let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
-    let (random, mut count) = (RandomState::new(), 0u64);
+    let (random, mut count, mut taken) = (RandomState::new(), 0u64, Vec::new());
     loop {
         tokio::select! {
             result = clients.recv_into(&mut questions) => {

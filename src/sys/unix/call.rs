@@ -1,6 +1,5 @@
 //! One batch by the backend in use: one multi-message call, or a call for each message.
 
-#[cfg(mmsg_calls)]
 use std::io;
 
 use libc::c_int;
