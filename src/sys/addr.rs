@@ -374,6 +374,7 @@ pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(has_descriptors)]
     use std::path::Path;
 
     use super::*;

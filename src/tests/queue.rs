@@ -1,10 +1,12 @@
 //! Flushes that the socket takes in parts, or not at all.
 
+#[cfg(has_descriptors)]
 use std::io::Read;
 #[cfg(has_descriptors)]
 use std::os::fd::AsFd;
 #[cfg(has_descriptors)]
 use std::os::unix::net::UnixStream;
+#[cfg(has_descriptors)]
 use std::thread;
 
 use super::*;

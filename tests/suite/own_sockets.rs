@@ -75,6 +75,7 @@ fn references_and_shared_ownership() {
 /// What generic code and `dyn` take: a call that compiles and sends and receives.
 // The borrows are what is tested.
 #[allow(clippy::needless_borrows_for_generic_args)]
+#[cfg(unix)]
 #[test]
 fn generic_functions_take_every_socket_and_pointer() {
     fn by_value<S: BatchSocket>(socket: S) -> usize {
@@ -246,6 +247,7 @@ fn mio_sockets() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn tokio_sockets() {
     let (a, b) = connected();
