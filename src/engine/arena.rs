@@ -197,7 +197,9 @@ impl MmsgBuf {
             reach = reach.min(MAX_BATCH);
             let range = progress.count..most.min(progress.count + reach);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            let result = self.recv.reserve(offered).and_then(|()| step(self, range, flags));
+            // For the whole call at once: the next one of its size finds all that it needs.
+            let reserved = self.recv.reserve(most.min(MAX_BATCH));
+            let result = reserved.and_then(|()| step(self, range, flags));
             let added = match result {
                 Ok(result) => progress.add(offered, result),
                 Err(error) => progress.stop(error),

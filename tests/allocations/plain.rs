@@ -223,6 +223,29 @@ fn connection_refused_allocates_nothing() {
     }
 }
 
+/// One call of a size is enough, also of a receive that takes several system calls.
+#[test]
+fn the_second_call_of_a_size_allocates_nothing() {
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        let _turn = use_backend(backend);
+        let socket = sockets::udp4();
+        let to = sockets::addr(&socket);
+        let sent = [SendMsg::to(to, &PAYLOAD); 64];
+        let mut memory = vec![[0; 16]; 64];
+        let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
+        let mut exchange = || {
+            assert_eq!(socket.send_batch(&sent).expect("loopback takes it"), 64);
+            let mut received = 0;
+            while received < 64 {
+                received += socket.recv_batch(&mut msgs).expect("they came");
+            }
+        };
+        mmsg::clear_pool();
+        exchange();
+        free("the second exchange", exchange);
+    }
+}
+
 #[test]
 fn the_counter_sees_an_allocation() {
     let (memory, counts) = counted(|| black_box(Vec::<u8>::with_capacity(100)));
