@@ -192,15 +192,14 @@ impl MmsgBuf {
         self.calls = 0;
         let most = flags.most(most);
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
+        // For the whole call at once: the next one of its size finds all that it needs.
+        self.recv.reserve(most.min(MAX_BATCH))?;
         let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
             reach = reach.min(MAX_BATCH);
             let range = progress.count..most.min(progress.count + reach);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            // For the whole call at once: the next one of its size finds all that it needs.
-            let reserved = self.recv.reserve(most.min(MAX_BATCH));
-            let result = reserved.and_then(|()| step(self, range, flags));
-            let added = match result {
+            let added = match step(self, range, flags) {
                 Ok(result) => progress.add(offered, result),
                 Err(error) => progress.stop(error),
             };
