@@ -81,3 +81,11 @@ proptest! {
         within_the_net(case);
     }
 }
+
+/// What the generator seldom comes upon.
+#[test]
+fn a_batch_and_then_a_datagram_of_it_meet_different_errors() {
+    let config = [0, 0, 43, 4, 0, 0, 0, 0];
+    let ops = [[90, 20, 48, 6, 80, 40, 0, 0], [32, 43, 0, 0, 4, 56, 0, 0]];
+    within_the_net(Case(config, ops.to_vec()));
+}

@@ -52,7 +52,7 @@ impl World {
         let to = self.far.each_ref().map(addr);
         let kernel = Arc::clone(&self.kernel);
         let end = &self.sockets[socket].clone(clone).end;
-        let gso = end.gso();
+        let (gso, not_offered) = (end.gso(), end.not_offered());
         let datagrams = msgs.iter().map(|msg| msg.datagrams().len()).sum();
         let (said, log) =
             under(&self.kernel, &mut self.backend, thread, (socket, 0, datagrams), || {
@@ -88,7 +88,8 @@ impl World {
                     Said { result, failed }
                 })
             });
-        (said, Context { log, gso, each: way == Sending::Each })
+        let offered = end.not_offered() == not_offered;
+        (said, Context { log, gso, offered, each: way == Sending::Each })
     }
 
     /// Sends what is in the queue.
@@ -98,15 +99,16 @@ impl World {
             let msgs = std::mem::take(&mut self.queued);
             let datagrams = msgs.iter().map(|msg| msg.datagrams().len()).sum();
             let (queue, end) = (&mut self.queue, &self.sockets[socket].clone(clone).end);
-            let gso = end.gso();
+            let (gso, not_offered) = (end.gso(), end.not_offered());
             let what = (socket, 0, datagrams);
             let (result, log) = under(&self.kernel, &mut self.backend, thread, what, || {
                 end.batch_socket().flush(queue)
             });
             let sent = *result.as_ref().unwrap_or(&0);
+            let offered = end.not_offered() == not_offered;
             let said = Said { result, failed: Vec::new() };
-            let dealt_with =
-                self.judge(socket, clone, &msgs, &(said, Context { log, gso, each: false }));
+            let context = Context { log, gso, offered, each: false };
+            let dealt_with = self.judge(socket, clone, &msgs, &(said, context));
             if dealt_with > sent {
                 // The front one failed, and is given up.
                 assert!(self.queue.discard_front());

@@ -47,6 +47,14 @@ impl End {
         matches!(self, Self::Offload(socket) if socket.gso())
     }
 
+    /// GSO batches that were not offered to the kernel so far.
+    pub(super) fn not_offered(&self) -> u64 {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Offload(socket) => socket.counters().not_offered,
+        }
+    }
+
     pub(super) fn gro(&self) -> bool {
         matches!(self, Self::Offload(socket) if socket.gro())
     }
