@@ -46,7 +46,8 @@ pub struct SendMeta {
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
-    /// Linux 4.19, with a queueing discipline that supports it.
+    /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`; any other, and loopback, which
+    /// has none, sends at once and says nothing.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
     /// The number of the datagram's send timestamp, in place of the running count

@@ -303,12 +303,8 @@ impl<'a> RecvMsg<'a> {
         self.meta_ref().get()
     }
 
-    /// A datagram with `data` to this message's source. With
-    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
-    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
-    ///
-    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
-    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
+    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
+    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
