@@ -46,6 +46,7 @@ pub struct SendMeta {
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    /// The send fails with `EINVAL` before [`select`](crate::TransmitClock::select) was called.
     /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`; any other, and loopback, which
     /// has none, sends at once and says nothing.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]

@@ -284,7 +284,7 @@ impl OffloadRef<'_> {
             // Another descriptor of the socket may have turned it on: only the socket knows.
             Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, as RecvBatch::for_gro has; this one has {capacity}"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }
