@@ -11,6 +11,7 @@
 //! What a fuzzer needs is apart from the generator: [`ops`] makes operations out of bytes, and
 //! [`run`] panics at a fault.
 
+mod errnos;
 mod exhaustive;
 mod found;
 mod judge;
