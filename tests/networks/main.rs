@@ -1,0 +1,60 @@
+//! A network with faults, and every way to send and to receive over it: nothing is lost or doubled but by the
+//! network, and every error is reported.
+//!
+//! The table of the guide's page on real networks, from a run on this machine (needs root and `/dev/net/tun`):
+//!
+//! ```text
+//! cargo test --test networks -- --nocapture table
+//! ```
+#![cfg(target_os = "linux")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod conditions;
+mod link;
+#[path = "../ancillary/kit/net.rs"]
+mod net;
+mod packet;
+mod run;
+mod tun;
+mod ways;
+mod world;
+
+use std::net::{SocketAddr, UdpSocket};
+
+use common::{NET, skip};
+
+/// Whichever the process has.
+const BACKEND: Option<mmsg::Backend> = None;
+
+/// A blocking socket with the net below it.
+fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
+    let socket = UdpSocket::bind(addr.into()).expect("an address of this host");
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+fn addr(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+#[test]
+fn the_table() {
+    println!("| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for condition in &conditions::CONDITIONS {
+        let Some(outcome) = run::run(condition) else { continue };
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            condition.name,
+            condition.sees,
+            condition.does,
+            outcome.sent,
+            outcome.reported,
+            outcome.lost_by_network,
+            outcome.doubled_by_network,
+            outcome.lost_by_crate,
+            outcome.doubled_by_crate,
+        );
+    }
+}
