@@ -44,22 +44,20 @@ pub struct Tally {
     pub passed: Vec<u8>,
     pub lost: u64,
     pub doubled: u64,
-    /// Messages longer than one datagram: GSO batches.
+    /// Packets of more than one datagram: GSO batches.
     pub batches: u64,
+    /// All datagrams seen, whatever their number.
+    pub datagrams: u64,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         let none = || vec![0; 1 << 16];
-        Self { seen: none(), passed: none(), lost: 0, doubled: 0, batches: 0 }
+        Self { seen: none(), passed: none(), lost: 0, doubled: 0, batches: 0, datagrams: 0 }
     }
 }
 
 impl Tally {
-    pub fn all_seen(&self) -> u64 {
-        self.seen.iter().map(|count| u64::from(*count)).sum()
-    }
-
     pub fn all_passed(&self) -> u64 {
         self.passed.iter().map(|count| u64::from(*count)).sum()
     }
@@ -184,6 +182,7 @@ impl State {
             *seen = seen.saturating_add(1);
         }
         tally.batches += u64::from(count > 1);
+        tally.datagrams += count;
         tally.lost += if lost { count } else { 0 };
         tally.doubled += if doubled { count } else { 0 };
         if rejected && !self.rules.down {

@@ -12,10 +12,16 @@
 mod common;
 mod conditions;
 mod link;
+#[allow(dead_code)] // Its network is another one.
 #[path = "../ancillary/kit/net.rs"]
 mod net;
 mod packet;
+mod programs;
+#[path = "../servers/requests.rs"]
+mod requests;
 mod run;
+#[path = "../common/program.rs"]
+mod running;
 mod tun;
 mod ways;
 mod world;
@@ -39,8 +45,48 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
 }
 
 #[test]
-fn the_table() {
-    println!("| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |");
+fn table_of_programs() {
+    println!(
+        "| program | condition | requests | answers | lost by the network | doubled by the network | lost by the program | doubled by the program |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for program in &programs::PROGRAMS {
+        for (condition, device, rules) in &programs::CONDITIONS {
+            let Some(outcome) = programs::run(program, condition, *device, *rules) else { break };
+            println!(
+                "| {} | {condition} | {} | {} | {} | {} | {} | {} |",
+                program.name,
+                outcome.requests,
+                outcome.answers,
+                outcome.lost_by_network,
+                outcome.doubled_by_network,
+                outcome.lost,
+                outcome.doubled,
+            );
+        }
+    }
+}
+
+#[test]
+fn table_of_quic() {
+    println!(
+        "| condition | bytes of the file | datagrams | lost by the network | doubled by the network |"
+    );
+    println!("|---|---|---|---|---|");
+    for (condition, device, rules) in programs::CONDITIONS {
+        let Some([bytes, datagrams, lost, doubled]) = programs::fetch(condition, device, rules)
+        else {
+            break;
+        };
+        println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
+    }
+}
+
+#[test]
+fn table_of_sockets() {
+    println!(
+        "| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for condition in &conditions::CONDITIONS {
         let Some(outcome) = run::run(condition) else { continue };

@@ -61,7 +61,7 @@ fn an_icmp_error_has_the_checksums_of_its_rfc() {
     let ip = [0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
     let packet = [&ip[..], &[0, 1, 0, 2, 0, 10, 0, 0, 1, 2]].concat();
     assert_eq!(numbers(0, &packet, 2), [0x0102]);
-    assert_eq!(numbers(0, &packet, 3), []);
+    assert!(numbers(0, &packet, 3).is_empty());
     let reply = unreachable(&packet, 3, Ipv4Addr::new(192, 0, 2, 9));
     assert_eq!((reply.len(), &reply[16..20]), (56, &[192, 0, 2, 1][..]));
     // A sum with its own checksum is all ones, of which the complement is 0.

@@ -1,5 +1,6 @@
 //! One condition, every way to send over it, and the account of each datagram.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mmsg::Ancillary;
 use mmsg::offload::Counters;
+use mmsg::options::path_mtu;
 
 use crate::common::{NET, skip};
 use crate::conditions::Condition;
@@ -38,6 +40,7 @@ pub struct Outcome {
     pub sent: u64,
     /// Not accepted: the call's error is about this datagram.
     pub reported: u64,
+    /// Each errno once.
     pub errors: Vec<i32>,
     /// Times that "connection refused" was about an earlier one.
     pub refused: u64,
@@ -54,12 +57,17 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn no_errors(&self) {
-        self.errors(&[]);
+        self.errors_among(&[]);
     }
 
-    pub fn errors(&self, allowed: &[i32]) {
+    pub fn errors_among(&self, allowed: &[i32]) {
         assert!(self.errors.iter().all(|error| allowed.contains(error)), "{self:?}");
-        assert!(allowed.is_empty() || self.reported > 0, "{self:?}");
+    }
+
+    /// Some, and no others.
+    pub fn errors(&self, expected: &[i32]) {
+        self.errors_among(expected);
+        assert!(self.reported > 0, "{self:?}");
     }
 
     pub fn all_arrive(&self) {
@@ -102,7 +110,11 @@ pub fn run(condition: &Condition) -> Option<Outcome> {
     for (seed, way) in WAYS.into_iter().enumerate() {
         let outcome = one_way(&world, condition, seed as u64 + 1, way);
         let name = format!("{}, {way:?}", condition.name);
-        assert_eq!((outcome.lost_by_crate, outcome.doubled_by_crate), (0, 0), "{name}: {outcome:?}");
+        assert_eq!(
+            (outcome.lost_by_crate, outcome.doubled_by_crate),
+            (0, 0),
+            "{name}: {outcome:?}"
+        );
         (condition.holds)(&outcome);
         all.add(&outcome);
     }
@@ -115,7 +127,8 @@ fn one_way(
     seed: u64,
     (offload, sending, receiving): (bool, Sending, Receiving),
 ) -> Outcome {
-    let payloads: Vec<_> = (0..COUNT).map(|number| numbered(number, (condition.len)(number))).collect();
+    let payloads: Vec<_> =
+        (0..COUNT).map(|number| numbered(number, (condition.len)(number))).collect();
     let server = Socket::new(world.server_socket(), offload).expect("a UDP socket");
     let to = server.std().local_addr().expect("it is bound");
     let client = client(world, condition, to, offload);
@@ -125,8 +138,14 @@ fn one_way(
 
     let (received, dest) = (Received::default(), (!condition.connected).then_some(to));
     let (sent, counts, too_long) = thread::scope(|scope| {
+        let _stop = Stop(&received);
         let receiver = scope.spawn(|| ways::receive(&server, receiving, &payloads, &received));
-        let sent = ways::send(&client, sending, dest, &payloads, |at| {
+        let mut sent = ways::send(&client, sending, dest, &payloads, |at| {
+            // Under the default setting GSO batches leave without the don't-fragment bit, and nobody reports.
+            let is_reported = !offload || condition.fragmentation.is_some();
+            if let (64, Some(mtu), true) = (at, condition.learned, is_reported) {
+                await_path_mtu(world, to, mtu);
+            }
             let Some([begin, end]) = condition.midway else { return };
             if at == COUNT / 2 || at == COUNT / 4 * 3 {
                 // What was sent so far has reached the link.
@@ -135,18 +154,20 @@ fn one_way(
             }
         });
         await_last(world, to);
+        sent.reports += ways::reports(&client);
         let too_long = await_arrival(world, &received, too_long_before);
         received.stop.store(true, SeqCst);
         (sent, receiver.join().expect("the receiver does not panic"), too_long)
     });
 
     let tally = world.link.tally(Way::ToServer);
+    let errors: BTreeSet<_> = sent.errors.iter().flatten().copied().collect();
     let mut outcome = Outcome {
         offload,
         is_each: sending == Sending::Each,
         sent: sent.accepted(),
         reported: COUNT as u64 - sent.accepted(),
-        errors: sent.errors.iter().flatten().copied().collect(),
+        errors: errors.into_iter().collect(),
         refused: sent.refused,
         reports: sent.reports,
         lost_by_network: too_long,
@@ -157,9 +178,11 @@ fn one_way(
     let (mut unseen, mut missing) = (0, 0);
     for (number, error) in sent.errors.iter().enumerate() {
         let accepted = u8::from(error.is_none());
-        let [seen, passed, came] = [&tally.seen, &tally.passed, &counts].map(|counts| counts[number]);
+        let [seen, passed, came] =
+            [&tally.seen, &tally.passed, &counts].map(|counts| counts[number]);
         outcome.received += u64::from(came > 0);
-        outcome.doubled_by_crate += u64::from(seen.saturating_sub(accepted) + came.saturating_sub(passed));
+        outcome.doubled_by_crate +=
+            u64::from(seen.saturating_sub(accepted) + came.saturating_sub(passed));
         outcome.doubled_by_network += u64::from(passed.saturating_sub(1));
         // Lost here is what did not pass at all: of two copies one is enough.
         outcome.lost_by_network += u64::from(seen > 0 && passed == 0);
@@ -173,6 +196,15 @@ fn one_way(
         outcome.lost_by_crate += unseen;
     }
     outcome
+}
+
+/// Ends the receiver, also where the test fails.
+struct Stop<'a>(&'a Received);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, SeqCst);
+    }
 }
 
 fn client(world: &World, condition: &Condition, to: SocketAddr, offload: bool) -> Socket {
@@ -189,7 +221,7 @@ fn client(world: &World, condition: &Condition, to: SocketAddr, offload: bool) -
 /// Returns when all that was sent before has come to the link: a last datagram has, and the way there is a
 /// queue.
 fn await_last(world: &World, to: SocketAddr) {
-    let socket: UdpSocket = world.client_socket(None);
+    let socket = world.client.within(|| UdpSocket::bind("0.0.0.0:0")).expect("any port");
     let before = world.link.tally(Way::ToServer).seen[usize::from(LAST)];
     let begin = Instant::now();
     loop {
@@ -203,6 +235,16 @@ fn await_last(world: &World, to: SocketAddr) {
             return;
         }
         assert!(begin.elapsed() < NET, "nothing comes to the link any more");
+    }
+}
+
+/// Returns when the client's kernel knows the path MTU, which a router has reported.
+fn await_path_mtu(world: &World, to: SocketAddr, mtu: usize) {
+    let begin = Instant::now();
+    // A socket keeps the route that it was connected by.
+    while path_mtu(&world.client_socket(Some(to))).expect("it is connected") != mtu {
+        assert!(begin.elapsed() < NET, "no router reports the MTU of {mtu}");
+        thread::yield_now();
     }
 }
 
@@ -220,4 +262,3 @@ fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u6
         thread::yield_now();
     }
 }
-

@@ -37,7 +37,11 @@ pub enum Socket {
 
 impl Socket {
     pub fn new(socket: UdpSocket, offload: bool) -> io::Result<Self> {
-        Ok(if offload { Self::Offload(Box::new(Offload::new(socket)?)) } else { Self::Plain(socket) })
+        Ok(if offload {
+            Self::Offload(Box::new(Offload::new(socket)?))
+        } else {
+            Self::Plain(socket)
+        })
     }
 
     pub fn batch(&self) -> &dyn BatchSocket {
@@ -120,12 +124,18 @@ pub fn send(
                 at += 1;
             }
         }
-        let mut reports = [Report::EMPTY; 16];
-        while let Ok(count @ 1..) = drain_errors(socket.std(), &mut reports) {
-            sent.reports += count as u64;
-        }
+        sent.reports += reports(socket);
     }
     sent
+}
+
+/// Empties the error queue, and returns how many reports were in it.
+pub fn reports(socket: &Socket) -> u64 {
+    let (mut reports, mut count) = ([Report::EMPTY; 16], 0);
+    while let Ok(some @ 1..) = drain_errors(socket.std(), &mut reports) {
+        count += some as u64;
+    }
+    count
 }
 
 fn each(
@@ -175,8 +185,11 @@ pub fn receive(
     socket.std().set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     let mut counts = vec![0; 1 << 16];
     let mut note = |data: &[u8], truncated: bool| {
-        let number = data.get(..2).map(|bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
-        let Some((number, expected)) = number.and_then(|n| Some((n, payloads.get(n)?))) else { return };
+        let number =
+            data.get(..2).map(|bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+        let Some((number, expected)) = number.and_then(|n| Some((n, payloads.get(n)?))) else {
+            return;
+        };
         assert!(!truncated && data == expected, "datagram {number} has changed");
         counts[number] += 1;
         received.count.fetch_add(1, SeqCst);
@@ -196,14 +209,21 @@ pub fn receive(
                 })
             }
             Receiving::Slices => {
-                let mut slices: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
+                let mut slices: Vec<_> =
+                    memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
                 socket.batch().recv_slices(&mut slices, |_, message| {
-                    message.datagrams().for_each(|datagram| note(datagram.data(), datagram.truncated()));
+                    message
+                        .datagrams()
+                        .for_each(|datagram| note(datagram.data(), datagram.truncated()));
                 })
             }
         };
         if let Err(error) = result {
-            assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "nobody rejects what a server receives");
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::WouldBlock,
+                "nobody rejects what a server receives"
+            );
         }
     }
     counts

@@ -1,7 +1,7 @@
 //! The test network: a client, the link, two routers, a server.
 //!
 //! ```text
-//! client 10.9.1.1 c --- link --- a 10.9.1.254 router 10.9.2.1 --- 10.9.2.2 router 10.9.3.254 --- 10.9.3.1 server
+//! client 10.9.1.1 --- link --- 10.9.1.254 router 10.9.2.1 --- 10.9.2.2 router 10.9.3.254 --- 10.9.3.1 server
 //!              MTU 1500                               MTU 1400                         MTU 1280
 //! ```
 
@@ -12,6 +12,7 @@ use std::process::Command;
 
 use socket2::{Domain, Socket, Type};
 
+use crate::common::linux::set_option;
 use crate::common::{NET, skip};
 use crate::link::Link;
 use crate::net::{Host, warm_up};
@@ -33,8 +34,8 @@ impl World {
     pub fn new(test: &str, device: Device) -> Option<Self> {
         let new = || Host::new(test, &[]);
         let (client, near, far, server) = (new()?, new()?, new()?, new()?);
-        let devices = tun::open(&client, "c", device)
-            .and_then(|c| Ok([c, tun::open(&near, "a", device)?]))
+        let devices = tun::open(&client, "tun0", device)
+            .and_then(|c| Ok([c, tun::open(&near, "tun0", device)?]))
             .map_err(|error| skip(test, format_args!("no {device:?} TUN device: {error}")))
             .ok()?;
         for router in [&near, &far] {
@@ -44,29 +45,33 @@ impl World {
             router.set("ipv4/icmp_msgs_per_sec", "1000000");
             router.set("ipv4/icmp_msgs_burst", "1000000");
         }
-        near.cable("b", &far, "b");
-        far.cable("s", &server, "s");
-        client.ip(&["addr add 10.9.1.1/24 dev c", "link set c txqueuelen 100000", "link set c up"]);
+        near.cable("wan0", &far, "wan0");
+        far.cable("lan0", &server, "lan0");
+        client.ip(&[
+            "addr add 10.9.1.1/24 dev tun0",
+            "link set tun0 txqueuelen 100000",
+            "link set tun0 up",
+        ]);
         client.ip(&["route add default via 10.9.1.254"]);
         near.ip(&[
-            "addr add 10.9.1.254/24 dev a",
-            "link set a txqueuelen 100000",
-            "link set a up",
-            "addr add 10.9.2.1/24 dev b",
-            "link set b mtu 1400",
-            "link set b up",
+            "addr add 10.9.1.254/24 dev tun0",
+            "link set tun0 txqueuelen 100000",
+            "link set tun0 up",
+            "addr add 10.9.2.1/24 dev wan0",
+            "link set wan0 mtu 1400",
+            "link set wan0 up",
             "route add 10.9.3.0/24 via 10.9.2.2",
         ]);
         far.ip(&[
-            "addr add 10.9.2.2/24 dev b",
-            "link set b mtu 1400",
-            "link set b up",
-            "addr add 10.9.3.254/24 dev s",
-            "link set s mtu 1280",
-            "link set s up",
+            "addr add 10.9.2.2/24 dev wan0",
+            "link set wan0 mtu 1400",
+            "link set wan0 up",
+            "addr add 10.9.3.254/24 dev lan0",
+            "link set lan0 mtu 1280",
+            "link set lan0 up",
             "route add 10.9.1.0/24 via 10.9.2.1",
         ]);
-        server.ip(&["addr add 10.9.3.1/24 dev s", "link set s mtu 1280", "link set s up"]);
+        server.ip(&["addr add 10.9.3.1/24 dev lan0", "link set lan0 mtu 1280", "link set lan0 up"]);
         server.ip(&["route add default via 10.9.3.254"]);
         let link = Link::start(devices, ROUTER).expect("a thread");
         warm_up((&client, "10.9.1.1:0"), (&server, "10.9.3.1:0"));
@@ -80,7 +85,7 @@ impl World {
             socket.connect(peer).expect("there is a route");
         }
         socket.set_write_timeout(Some(NET)).expect("a timeout");
-        large_buffer(&socket);
+        large_buffers(&socket);
         socket
     }
 
@@ -90,7 +95,7 @@ impl World {
         let socket = self.server.within(make).expect("a socket");
         socket.bind(&SocketAddr::from((SERVER, 0)).into()).expect("its address");
         let socket = UdpSocket::from(socket);
-        large_buffer(&socket);
+        large_buffers(&socket);
         socket
     }
 
@@ -104,30 +109,29 @@ impl World {
         self.client.ip(&["route flush cache"]);
     }
 
-    /// Gives the client's device a queue of so many bytes, sent at so many bits a second; the reason if that
-    /// cannot be had.
+    /// Has the client's device send slowly, from a queue that holds two GSO batches; the reason if that cannot be
+    /// had. A shorter burst than a batch would make the queue segment it, and lose a part in silence.
     pub fn tiny_queue(&self) -> io::Result<()> {
-        let arguments = "qdisc add dev c root tbf rate 100mbit burst 4000 limit 8000";
-        self.tc(arguments)
+        self.tc("qdisc add dev tun0 root tbf rate 20mbit burst 100000 limit 140000")
     }
 
     fn tc(&self, arguments: &str) -> io::Result<()> {
         let run = || Command::new("tc").args(arguments.split(' ')).output();
         let output = self.client.within(run)?;
         let message = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() { Ok(()) } else { Err(io::Error::other(message.trim().to_owned())) }
-    }
-
-    /// Datagrams that the client's kernel dropped on sending, for its queue was full.
-    pub fn dropped_by_client(&self) -> u64 {
-        snmp(&self.client, "Udp:", "SndbufErrors")
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(message.trim().to_owned()))
+        }
     }
 }
 
-/// Space for a whole run.
-fn large_buffer(socket: &UdpSocket) {
-    crate::common::linux::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)
-        .expect("root may");
+/// Space for a whole run, both ways: the send buffer would make a sender wait before any queue is full.
+fn large_buffers(socket: &UdpSocket) {
+    for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+        set_option(socket, libc::SOL_SOCKET, name, 64 << 20).expect("root may");
+    }
 }
 
 /// A counter of the host's: two lines, one of names and one of values.
