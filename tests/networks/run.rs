@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmsg::Ancillary;
 use mmsg::offload::Counters;
 use mmsg::options::path_mtu;
+use mmsg::{Ancillary, Backend};
 
 use crate::common::{NET, skip};
 use crate::conditions::Condition;
@@ -21,14 +21,17 @@ const COUNT: usize = 2_048;
 /// The number of the datagram after all others.
 pub const LAST: u16 = u16::MAX;
 
-/// With offload or without, how it is sent, how it is received.
-const WAYS: [(bool, Sending, Receiving); 6] = [
-    (false, Sending::Slice, Receiving::Messages),
-    (false, Sending::Each, Receiving::Into),
-    (true, Sending::Slice, Receiving::Into),
-    (true, Sending::Iter, Receiving::Messages),
-    (true, Sending::Each, Receiving::Into),
-    (true, Sending::Queue, Receiving::Slices),
+/// With offload or without, how it is sent, how it is received, and by which system calls.
+type Ways = (bool, Sending, Receiving, Backend);
+const WAYS: [Ways; 8] = [
+    (false, Sending::Slice, Receiving::Messages, Backend::Mmsg),
+    (false, Sending::Each, Receiving::Into, Backend::Msg),
+    (true, Sending::Slice, Receiving::Into, Backend::Mmsg),
+    (true, Sending::Slice, Receiving::Slices, Backend::Msg),
+    (true, Sending::Iter, Receiving::Messages, Backend::Msg),
+    (true, Sending::Each, Receiving::Into, Backend::Mmsg),
+    (true, Sending::Queue, Receiving::Slices, Backend::Mmsg),
+    (true, Sending::Queue, Receiving::Into, Backend::Msg),
 ];
 
 /// What became of the datagrams, in one way or in all of them.
@@ -125,8 +128,10 @@ fn one_way(
     world: &World,
     condition: &Condition,
     seed: u64,
-    (offload, sending, receiving): (bool, Sending, Receiving),
+    (offload, sending, receiving, backend): Ways,
 ) -> Outcome {
+    // No other test of this binary depends on it.
+    backend.make_process_default().expect("Linux has both");
     let payloads: Vec<_> =
         (0..COUNT).map(|number| numbered(number, (condition.len)(number))).collect();
     let server = Socket::new(world.server_socket(), offload).expect("a UDP socket");
