@@ -9,11 +9,11 @@ use mmsg::options::set_busy_poll;
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
 use crate::common::linux::{cpus, run_on};
-use crate::common::skip;
+use crate::common::{NET, skip};
 use crate::veth::{DEVICE, FAR, FAR_DEVICE, NEAR, with_far_end, with_napi};
 
 /// Round trips of one turn, and turns of each setting.
-const TRIPS: usize = 1_000;
+const TRIPS: usize = 500;
 const TURNS: usize = 21;
 
 /// Prints medians: `cargo test --release --test networks -- --ignored --nocapture busy_polling`.
@@ -26,37 +26,46 @@ fn busy_polling_over_veth() {
         if let Err(error) = napi {
             return skip(name, format_args!("no NAPI on the devices: {error}"));
         }
-        let (here, there) = (bound(NEAR), far.enter(|| bound(FAR)));
-        let to = there.local_addr().expect("it is bound");
+        println!("| threads | busy polling | median round trip | CPU time, both ends |");
+        println!("|---|---|---|---|");
         let cpus = cpus();
-        let settings = [0, 50, 200].map(Duration::from_micros);
-        let mut turns = settings.map(|_| Vec::new());
-        let stop = AtomicBool::new(false);
-        // A CPU for each end, unless there is only one.
-        run_on(cpus[0]);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                run_on(cpus[cpus.len() - 1]);
-                echo(&there, &stop);
-            });
-            for _ in 0..TURNS {
-                for (setting, times) in settings.iter().zip(&mut turns) {
-                    set_busy_poll(&here, *setting).expect("root may");
-                    set_busy_poll(&there, *setting).expect("root may");
-                    times.push(round_trips(&here, to));
-                }
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        for (threads, near, at_far) in [("a CPU each", first, last), ("one CPU", first, first)] {
+            run_on(near);
+            let (here, there) = (bound(NEAR), far.enter(|| bound(FAR)));
+            here.set_read_timeout(Some(NET)).expect("a timeout");
+            for (setting, trip, cpu) in measure(&here, &there, at_far) {
+                println!("| {threads} | {setting:?} | {trip:.1?} | {cpu:.1?} |");
             }
-            stop.store(true, Relaxed);
-        });
-        println!(
-            "| busy polling | median round trip | CPU time of both ends, a round trip |\n|---|---|---|"
-        );
-        for (setting, times) in settings.iter().zip(turns) {
-            let trip = median(times.iter().map(|turn| turn.0).collect());
-            let cpu = median(times.iter().map(|turn| turn.1).collect());
-            println!("| {setting:?} | {trip:.1?} | {cpu:.1?} |");
         }
     });
+}
+
+/// For each setting the medians of its turns: the time of a round trip, and the CPU time for it.
+fn measure(here: &UdpSocket, there: &UdpSocket, cpu: usize) -> [(Duration, Duration, Duration); 3] {
+    let to = there.local_addr().expect("it is bound");
+    let settings = [0, 50, 200].map(Duration::from_micros);
+    let mut turns = settings.map(|_| Vec::new());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            run_on(cpu);
+            echo(there, &stop);
+        });
+        for _ in 0..TURNS {
+            for (setting, times) in settings.iter().zip(&mut turns) {
+                set_busy_poll(here, *setting).expect("root may");
+                set_busy_poll(there, *setting).expect("root may");
+                times.push(round_trips(here, to));
+            }
+        }
+        stop.store(true, Relaxed);
+    });
+    [0, 1, 2].map(|i| {
+        let trip = median(turns[i].iter().map(|turn| turn.0).collect());
+        let cpu = median(turns[i].iter().map(|turn| turn.1).collect());
+        (settings[i], trip, cpu)
+    })
 }
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {

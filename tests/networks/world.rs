@@ -49,13 +49,13 @@ impl World {
         far.cable("lan0", &server, "lan0");
         client.ip(&[
             "addr add 10.9.1.1/24 dev tun0",
-            "link set tun0 txqueuelen 100000",
+            "link set tun0 txqueuelen 10000",
             "link set tun0 up",
         ]);
         client.ip(&["route add default via 10.9.1.254"]);
         near.ip(&[
             "addr add 10.9.1.254/24 dev tun0",
-            "link set tun0 txqueuelen 100000",
+            "link set tun0 txqueuelen 10000",
             "link set tun0 up",
             "addr add 10.9.2.1/24 dev wan0",
             "link set wan0 mtu 1400",
