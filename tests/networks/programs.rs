@@ -95,12 +95,12 @@ pub fn run(case: &Case, condition: &str, device: Device, rules: Rules) -> Option
         for number in first..first + WINDOW as u16 {
             ask(&client, &(case.request)(number));
         }
-        answers(&world, &client, &mut answered);
+        answers(&world, &client, u64::from(first) + WINDOW as u64, &mut answered);
     }
     // Answers beyond the expected ones would leave before that to a last request.
     world.link.set_rules(|rules| *rules = QUIET);
     ask(&client, &(case.request)(COUNT));
-    answers(&world, &client, &mut answered);
+    answers(&world, &client, u64::from(COUNT) + 1, &mut answered);
 
     drop(running);
     let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
@@ -148,9 +148,9 @@ fn ask(client: &UdpSocket, request: &[u8]) {
     }
 }
 
-/// Receives until each request that passed the link is answered and each answer that passed it is here, or for
+/// Receives until `asked` requests have come to the link, each that passed it is answered and each answer that passed it is here, or for
 /// so long that somebody has lost one.
-fn answers(world: &World, client: &UdpSocket, answered: &mut [u8]) {
+fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     let (mut buffer, begin) = (vec![0; 65_535], Instant::now());
     let mut received: u64 = answered.iter().map(|count| u64::from(*count)).sum();
     loop {
@@ -162,7 +162,7 @@ fn answers(world: &World, client: &UdpSocket, answered: &mut [u8]) {
         let is_complete = world.link.wait_for(Duration::from_millis(20), |[there, back]| {
             let is_answered = |(asked, seen): (&u8, &u8)| asked <= seen;
             let all = there.passed.iter().zip(&back.seen).all(is_answered);
-            all && received >= back.all_passed()
+            there.datagrams >= asked && all && received >= back.all_passed()
         });
         if is_complete || begin.elapsed() > NET / 6 {
             return;
