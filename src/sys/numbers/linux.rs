@@ -113,6 +113,10 @@ pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = Some((IP, 51));
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = Some((IP, 24));
 /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
+/// `SO_BUSY_POLL`, include/uapi/asm-generic/socket.h, and the next two
+pub(crate) const BUSY_POLL: Option<OptionName> = Some((SOCKET, 46));
+pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = Some((SOCKET, 69));
+pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = Some((SOCKET, 70));
 
 pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
 pub(crate) const REUSE_PORT_WHEN_BOUND: bool = true;
