@@ -7,7 +7,6 @@
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
 //! | `has_descriptors` | sockets are file descriptors: Unix                             |
-//! | `single_message` | one message a call and no control messages: Windows               |
 
 use std::env;
 
@@ -23,7 +22,6 @@ fn main() {
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");
     set("has_descriptors", env::var_os("CARGO_CFG_UNIX").is_some());
-    set("single_message", os == "windows");
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }
 

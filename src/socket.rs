@@ -101,7 +101,7 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 /// # Platforms
 ///
 /// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
-/// in each; Windows receives one message a call.
+/// in each, and so does Windows.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};

@@ -130,7 +130,7 @@ impl<'a> RecvMsg<'a> {
 
     /// Receives raw control messages into `control`.
     ///
-    /// Needed only for control messages that [`RecvMeta`] has no field for. Stays empty on Windows.
+    /// Needed only for control messages that [`RecvMeta`] has no field for.
     #[must_use]
     #[inline]
     pub fn with_control(self, control: &'a mut ControlBuf<'_>) -> Self {

@@ -26,8 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Backend {
     /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD.
     Mmsg,
-    /// `recvmsg` and `sendmsg`, a call for each message: everywhere. On Windows, one call of
-    /// socket2 for each message.
+    /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,
 }
 

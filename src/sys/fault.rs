@@ -9,6 +9,28 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 
+/// The system's error numbers, by the names that Unix has for them.
+#[cfg(unix)]
+pub(crate) use libc as errno;
+#[cfg(windows)]
+pub(crate) mod errno {
+    pub(crate) use windows_sys::Win32::Networking::WinSock::{
+        WSA_NOT_ENOUGH_MEMORY as ENOMEM, WSAEACCES as EACCES, WSAEACCES as EPERM,
+        WSAEADDRNOTAVAIL as EADDRNOTAVAIL, WSAEAFNOSUPPORT as EAFNOSUPPORT, WSAEBADF as EBADF,
+        WSAECONNREFUSED as ECONNREFUSED, WSAECONNRESET as ECONNRESET,
+        WSAEDESTADDRREQ as EDESTADDRREQ, WSAEFAULT as EFAULT, WSAEHOSTDOWN as EHOSTDOWN,
+        WSAEHOSTUNREACH as EHOSTUNREACH, WSAEINTR as EINTR, WSAEINVAL as EINVAL,
+        WSAEISCONN as EISCONN, WSAEMSGSIZE as EMSGSIZE, WSAENETDOWN as ENETDOWN,
+        WSAENETUNREACH as ENETUNREACH, WSAENOBUFS as ENOBUFS, WSAENOPROTOOPT as ENOPROTOOPT,
+        WSAENOTCONN as ENOTCONN, WSAEOPNOTSUPP as EOPNOTSUPP, WSAEPROTONOSUPPORT as EPROTO,
+        WSAETIMEDOUT as ETIMEDOUT, WSAEWOULDBLOCK as EAGAIN, WSASYSCALLFAILURE as ENOSYS,
+    };
+    // Numbers that the library gives no meaning to stand for those that Windows lacks.
+    pub(crate) use windows_sys::Win32::Networking::WinSock::{
+        WSAEDISCON as EPIPE, WSAENETRESET as ENODEV, WSAETOOMANYREFS as EIO,
+    };
+}
+
 /// Where the library would make a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {

@@ -4,20 +4,29 @@
 //! Tests receive through the standard library, so that what a test sees does not pass
 //! through what it tests. Messages are numbered by their payload.
 
-mod backend;
-#[cfg(feature = "tracing")]
-mod events;
-mod fields;
-mod model;
 mod offload;
 mod offload_health;
 mod offload_kit;
 mod offload_own;
 mod offload_random;
 mod queue;
+
+// These script multi-message calls, or model Linux.
+#[cfg(mmsg_calls)]
+mod backend;
+#[cfg(all(mmsg_calls, feature = "tracing"))]
+mod events;
+#[cfg(mmsg_calls)]
+mod fields;
+#[cfg(mmsg_calls)]
+mod model;
+#[cfg(mmsg_calls)]
 mod random;
+#[cfg(mmsg_calls)]
 mod recv;
+#[cfg(mmsg_calls)]
 mod send;
+#[cfg(mmsg_calls)]
 mod tos;
 
 use std::io::{self, IoSliceMut};
@@ -25,24 +34,28 @@ use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::sys::fault::{self, Call, Fate, LoggedCall};
+use crate::sys::fault::{self, Call, Fate, LoggedCall, errno};
 use crate::{
     Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
 
+/// Those that the platform has.
+#[cfg(mmsg_calls)]
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+#[cfg(not(mmsg_calls))]
+const BACKENDS: [Backend; 1] = [Backend::Msg];
 
 /// Errors that mean nothing special to the library.
 const PLAIN: [i32; 9] = [
-    libc::EMSGSIZE,
-    libc::ENOBUFS,
-    libc::ENOMEM,
-    libc::ENETUNREACH,
-    libc::EHOSTUNREACH,
-    libc::EINVAL,
-    libc::EACCES,
-    libc::EPIPE,
-    libc::EIO,
+    errno::EMSGSIZE,
+    errno::ENOBUFS,
+    errno::ENOMEM,
+    errno::ENETUNREACH,
+    errno::EHOSTUNREACH,
+    errno::EINVAL,
+    errno::EACCES,
+    errno::EPIPE,
+    errno::EIO,
 ];
 
 /// A blocking call that waits this long was never to be made: a net, no measure.

@@ -1,22 +1,29 @@
 //! The tests that every backend must pass, by real sockets and the public interface.
 
+// What is imported for tests of Unix alone.
+#![cfg_attr(not(unix), allow(unused_imports))]
+
 mod batches;
 mod doubles;
 mod empties;
+#[cfg(unix)]
 mod errors;
 mod families;
 mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
+#[cfg(unix)]
 mod queue;
 mod replies;
 mod send_flags;
+#[cfg(unix)]
 mod signals;
 mod sizes;
 mod slices;
 mod threads;
 mod truncation;
+#[cfg(unix)]
 mod unix_sources;
 mod waiting;
 
@@ -35,6 +42,7 @@ mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod unix_dests;
 
 #[test]
