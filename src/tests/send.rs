@@ -1,10 +1,15 @@
 //! Sends that end early, are interrupted, or meet an error.
 
+#[cfg(has_descriptors)]
 use std::io::Read;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
+#[cfg(mmsg_calls)]
+use std::net::Ipv6Addr;
 #[cfg(has_descriptors)]
 use std::os::unix::net::{UnixDatagram, UnixStream};
+#[cfg(has_descriptors)]
 use std::thread;
+#[cfg(has_descriptors)]
 use std::time::Instant;
 
 use super::*;
@@ -33,6 +38,7 @@ fn any_count_leaves_the_rest_in_order() {
 }
 
 /// No kernel does that, and a call that went on for ever would be the worst answer.
+#[cfg(mmsg_calls)]
 #[test]
 fn a_call_that_takes_nothing_without_an_error_ends() {
     let wire = Wire::new();
@@ -67,6 +73,7 @@ fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
 }
 
 /// The cause may be over, or have been an error about an earlier datagram, which is reported once.
+#[cfg(mmsg_calls)]
 #[test]
 fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
@@ -86,6 +93,7 @@ fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
 }
 
 /// On a connected socket, ICMP errors are about earlier datagrams, and are reported once.
+#[cfg(mmsg_calls)]
 #[test]
 fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let wire = Wire::new();
@@ -218,6 +226,7 @@ fn send_each_does_not_block() {
     }
 }
 
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
     let wire = Wire::new();
@@ -238,6 +247,7 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
     }
 }
 
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_send_each_names_index_and_error_of_each_that_fails() {
     let wire = Wire::new();
@@ -301,6 +311,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
 
 /// Such an error is about a datagram sent before, and the kernel reports it once. Between single
 /// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     let wire = Wire::new();

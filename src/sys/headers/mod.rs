@@ -53,6 +53,7 @@ impl WiredSends<'_> {
 /// One complete header.
 ///
 /// Invariant: that of [`WiredSends`].
+#[derive(Clone, Copy)]
 pub(super) struct WiredSend<'h> {
     header: &'h Header,
 }

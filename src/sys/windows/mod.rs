@@ -10,6 +10,8 @@ pub(super) mod msg;
 mod options;
 mod overlapped;
 mod retry;
+#[cfg(test)]
+mod segments;
 mod socket;
 #[cfg(test)]
 mod tests;

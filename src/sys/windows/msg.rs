@@ -17,7 +17,7 @@ use windows_sys::Win32::System::IO::OVERLAPPED;
 use super::header::{Buffer, Header};
 use super::options::extension;
 use super::overlapped::without_waiting;
-use super::retry::{is_from_network, retry, retry_unrelated_icmp_error};
+use super::retry::{is_from_network, retry_unrelated_icmp_error};
 use super::{handle, last_error};
 use crate::sys::addr::{NAME_LEN, encode_dest};
 #[cfg(test)]
@@ -52,31 +52,20 @@ pub(super) fn send(
     flags: SendFlags,
 ) -> CallResult {
     for i in 0..wired.len() {
-        if let Err(error) = retry(|| send_one(socket, wired.get(i), flags)) {
-            return send_stopped(socket, wired.has_dest(i), i, error).after(i + 1);
+        let send = || send_one(socket, wired.get(i), flags);
+        if let Err(error) = retry_unrelated_icmp_error(socket, send) {
+            let reported_once = is_reported_once(socket, wired.has_dest(i), &error);
+            return CallResult { reported_once, ..CallResult::stopped(i, error).after(i + 1) };
         }
     }
     CallResult::moved(wired.len()).after(wired.len())
 }
 
-/// The result of a send that ended before message number `count`; `has_dest` says whether that message
-/// has a destination of its own.
+/// Whether the error of a send is about a datagram sent before: on a connected socket, one from the network
+/// is. On another socket such an error is passed over.
 #[cold]
-fn send_stopped(
-    socket: BorrowedSocket<'_>,
-    has_dest: bool,
-    count: usize,
-    error: io::Error,
-) -> CallResult {
-    let reported_once = is_reported_once(socket, has_dest, &error);
-    CallResult { reported_once, ..CallResult::stopped(count, error) }
-}
-
-/// Whether the error of a send is about a datagram sent before, as far as can be known. Without a destination of
-/// its own, a message's error from the network is about an earlier datagram to the same peer.
-#[cold]
-pub(crate) fn is_reported_once(_: BorrowedSocket<'_>, has_dest: bool, error: &io::Error) -> bool {
-    !has_dest && is_from_network(error)
+pub(crate) fn is_reported_once(_: BorrowedSocket<'_>, _has_dest: bool, error: &io::Error) -> bool {
+    is_from_network(error)
 }
 
 /// Receives one message into a header.
@@ -234,12 +223,17 @@ pub(crate) fn send_plain(
     header.set_name(name.as_ptr(), name_len);
     header.set_buffers(&raw const buffer, 1);
     // SAFETY: the header points at `name`, `buffer` and `data` alone, which outlive the call.
-    retry(|| unsafe { send_header(socket, &header.msg, flags) })
+    let send = || unsafe { send_header(socket, &header.msg, flags) };
+    retry_unrelated_icmp_error(socket, send)
 }
 
 /// Sends the message in a header.
 #[inline]
 fn send_one(socket: BorrowedSocket<'_>, wired: WiredSend<'_>, flags: SendFlags) -> io::Result<()> {
+    #[cfg(test)]
+    if let Some(result) = super::segments::send(socket, wired) {
+        return result;
+    }
     // SAFETY: the invariant of WiredSends, from which the header is.
     unsafe { send_header(socket, &wired.header().msg, flags) }
 }

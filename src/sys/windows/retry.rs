@@ -14,7 +14,7 @@ const TRIES: usize = 1_000;
 
 /// Repeats a call that was interrupted.
 #[inline]
-pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             // The standard library has no kind for it here.
@@ -24,22 +24,22 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
-/// Repeats a receive while it returns the ICMP errors of datagrams sent earlier to anybody.
+/// Repeats a call while it returns the ICMP errors of datagrams sent earlier to anybody.
 ///
-/// Windows fails a receive on an unconnected socket for them, and does not say which datagram it was.
-/// With the first one they are turned off on the socket. The error of a connected socket is about its one
+/// Windows fails a receive or a send (WSASendTo, `WSAECONNRESET`) on an unconnected socket for them, and
+/// does not say which datagram it was. With the first one they are turned off on the socket. The error of a connected socket is about its one
 /// peer, and the caller's.
 #[inline]
 pub(super) fn retry_unrelated_icmp_error<T>(
     socket: BorrowedSocket<'_>,
-    mut receive: impl FnMut() -> io::Result<T>,
+    mut call: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
-    let mut result = retry(&mut receive);
+    let mut result = retry(&mut call);
     for _ in 1..TRIES {
         match &result {
             Err(error) if is_from_network(error) && peer(socket).is_none() => {
                 turn_off_icmp_errors(socket);
-                result = retry(&mut receive);
+                result = retry(&mut call);
             }
             _ => break,
         }

@@ -1,7 +1,13 @@
-//! Control data as the headers of Windows document it, since Wine carries little of it.
+//! Control data as the headers of Windows document it, since Wine carries little of it; and the errors that
+//! ICMP messages become.
 
+use std::net::UdpSocket;
+
+use windows_sys::Win32::Networking::WinSock::{WSAECONNRESET, WSAENETRESET};
+
+use crate::sys::fault::{self, Call, Fate};
 use crate::sys::numbers;
-use crate::{Ecn, RecvMeta, SendMeta};
+use crate::{BatchSocket, Ecn, RecvBatch, RecvMeta, SendMeta, SendMsg};
 
 /// A control message of a 64-bit program: `WSACMSGHDR`, the payload, and padding to 8 bytes.
 fn message(level: i32, ty: i32, payload: &[u8]) -> Vec<u8> {
@@ -99,4 +105,45 @@ fn the_numbers_are_those_of_the_headers() {
     assert_eq!(numbers::RECV_TCLASS, Some((41, 40)));
     assert_eq!(numbers::RECV_GRO, Some((17, 3)));
     assert_eq!(numbers::SEGMENT, Some((17, 2)));
+}
+
+fn socket() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+}
+
+#[test]
+fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() {
+    let socket = socket();
+    let to = socket.local_addr().expect("it is bound");
+    let mut batch = RecvBatch::new(8, 64);
+    for code in [WSAECONNRESET, WSAENETRESET] {
+        fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::SendMsg, Fate::Kernel)]);
+        assert_eq!(socket.send_batch(&[SendMsg::to(to, b"one")]).expect("it is sent"), 1);
+        fault::finish();
+        fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
+        let two = [SendMsg::to(to, b"two").with_ecn(Ecn::Ect0), SendMsg::to(to, b"three")];
+        assert_eq!(socket.send_batch(&two).expect("both are sent"), 2);
+        fault::finish();
+        let mut received = 0;
+        fault::script([(Call::RecvMsg, Fate::Fail(code))]);
+        while received < 3 {
+            received += socket.recv_into(&mut batch).expect("they are there");
+        }
+        fault::finish();
+    }
+}
+
+#[test]
+fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
+    let (near, far) = (socket(), socket());
+    near.connect(far.local_addr().expect("it is bound")).expect("it only remembers");
+    let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two"), SendMsg::new(b"three")];
+    for code in [WSAECONNRESET, WSAENETRESET] {
+        fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
+        assert_eq!(near.send_batch(&msgs).expect("the first is sent"), 1);
+        fault::finish();
+        let error = near.send_batch(&msgs[1..]).expect_err("the error of the call before");
+        assert_eq!(error.raw_os_error(), Some(code));
+        assert_eq!(near.send_batch(&msgs[1..]).expect("both are sent"), 2);
+    }
 }
