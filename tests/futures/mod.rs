@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod cpu;
+#[cfg(unix)]
 mod errors;
 mod fair;
 #[cfg(unix)]
