@@ -100,8 +100,8 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 ///
 /// # Platforms
 ///
-/// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
-/// in each, and so does Windows.
+/// Linux, Android, NetBSD and OpenBSD move many messages in a system call; other Unix systems and Windows one
+/// in each. FreeBSD has the calls as functions of its C library, which loop over the others.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};

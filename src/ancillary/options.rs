@@ -48,8 +48,8 @@ impl Ancillary {
     #[doc(alias("IP_RECVTTL", "IPV6_RECVHOPLIMIT", "TTL"))]
     pub const HOP_LIMIT: Self = Self(1 << 2);
     /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
-    /// BSDs).
-    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP"))]
+    /// BSDs, on FreeBSD with `SO_TS_CLOCK`).
+    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP", "SO_TS_CLOCK"))]
     pub const TIMESTAMP: Self = Self(1 << 3);
     /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
     /// socket; whether there are timestamps depends on the device and its driver's settings.
@@ -253,6 +253,10 @@ const OPTIONS: &[SocketOption] = &[
     },
     switch(Ancillary::HOP_LIMIT, Family::V4, numbers::RECV_TTL),
     switch(Ancillary::HOP_LIMIT, Family::V6, numbers::RECV_HOP_LIMIT),
+    SocketOption {
+        on: numbers::NANOSECONDS,
+        ..switch(Ancillary::TIMESTAMP, Family::Any, numbers::TIMESTAMP_CLOCK)
+    },
     switch(Ancillary::TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMP),
     SocketOption {
         on: numbers::HARDWARE_STAMPS,

@@ -40,7 +40,8 @@ pub struct RecvMeta {
     #[doc(alias = "ipi_spec_dst")]
     pub local: Option<IpAddr>,
     /// Index of the interface that received the message.
-    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, Windows, and the BSDs for IPv6.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, NetBSD, Windows, and the other
+    /// BSDs for IPv6.
     #[doc(alias = "ipi_ifindex")]
     pub interface: Option<u32>,
     /// The whole TOS byte (IPv4) or traffic class (IPv6); [`ecn`](Self::ecn) is its low bits.
@@ -49,12 +50,12 @@ pub struct RecvMeta {
     #[doc(alias("IP_TOS", "IPV6_TCLASS"))]
     pub tos: Option<u8>,
     /// The remaining time to live (IPv4) or hop limit (IPv6).
-    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`.
+    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`, and NetBSD.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// When the kernel received it, by the system's clock.
-    /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android in nanoseconds, macOS and the
-    /// BSDs in microseconds.
+    /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android, FreeBSD in nanoseconds, macOS and
+    /// the other BSDs in microseconds.
     #[doc(alias = "SCM_TIMESTAMPNS")]
     pub timestamp: Option<SystemTime>,
     /// When the network device received it, by the device's clock, whose epoch is unspecified.

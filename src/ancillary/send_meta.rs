@@ -34,7 +34,8 @@ pub struct SendMeta {
     /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
-    /// Index of the interface to send from. Linux, Android, macOS, Windows; the BSDs for IPv6.
+    /// Index of the interface to send from. Linux, Android, macOS, NetBSD, Windows; the other BSDs for
+    /// IPv6.
     #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
     /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android, Windows; others for IPv6.

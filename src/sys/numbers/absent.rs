@@ -84,6 +84,10 @@ pub(crate) const RECV_ECN_V6: Option<OptionName> = None;
 pub(crate) const RECV_TTL: Option<OptionName> = None;
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = None;
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
+/// The unit and the clock of `RECV_TIMESTAMP`, where there is a choice.
+pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = None;
+/// The value of `TIMESTAMP_CLOCK` for nanoseconds of the time of day.
+pub(crate) const NANOSECONDS: i32 = 1;
 pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = None;
 pub(crate) const RECV_GRO: Option<OptionName> = None;
 pub(crate) const RECV_DROPPED: Option<OptionName> = None;
