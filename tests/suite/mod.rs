@@ -13,6 +13,7 @@ mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
+mod panics;
 #[cfg(unix)]
 mod queue;
 mod replies;
@@ -42,7 +43,10 @@ mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]
-#[cfg(unix)]
+mod reused;
+#[cfg(target_os = "linux")]
+mod storm;
+#[cfg(target_os = "linux")]
 mod unix_dests;
 
 #[test]
