@@ -189,6 +189,15 @@ pub trait BatchSocket {
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvFlags, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut buffer = [0; 1500];
+    /// let nothing = socket.recv_batch_with(&mut [RecvMsg::new(&mut buffer)], RecvFlags::DONT_WAIT);
+    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `recv_batch`; `Unsupported` if the implementation has no flags.
@@ -215,6 +224,16 @@ pub trait BatchSocket {
 
     /// Like [`recv_into`](Self::recv_into), with flags.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch, RecvFlags};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// assert_eq!(socket.recv_into_with(&mut batch, RecvFlags::PEEK)?, 1);
+    /// assert_eq!(socket.recv_into(&mut batch)?, 1); // The peek left it there.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
@@ -225,6 +244,19 @@ pub trait BatchSocket {
     /// [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) for a `dyn` closure, with flags.
     ///
     /// The provided implementation receives at most 32 messages a call.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvFlags};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket: &dyn BatchSocket = &socket;
+    /// let (mut buffer, mut len) = ([0; 1500], 0);
+    /// let mut each = |_index, message: mmsg::Message<'_>| len = message.len();
+    /// socket.recv_slices_dyn(&mut [IoSliceMut::new(&mut buffer)], RecvFlags::NONE, &mut each)?;
+    /// assert_eq!(&buffer[..len], b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -258,6 +290,20 @@ pub trait BatchSocket {
 
     /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
     ///
+    /// The provided implementation calls [`send_batch`](Self::send_batch) for 32 messages at a time. An error
+    /// after the first call ends it with a count, and is dropped, since there is no call to return it later: a
+    /// type that has errors to report only once, such as "connection refused", forwards this method to
+    /// its socket. [`send_each_dyn`](Self::send_each_dyn) reports every error.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
+    /// assert_eq!(socket.send_iter_dyn(&mut msgs)?, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`send_batch`](Self::send_batch).
@@ -288,7 +334,8 @@ pub trait BatchSocket {
     }
 
     /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
-    /// in the queue.
+    /// in the queue. The provided implementation sends at most 64 datagrams a call: after a second system
+    /// call it could not report an error of that.
     ///
     /// # Errors
     ///
@@ -300,31 +347,43 @@ pub trait BatchSocket {
     /// An error behind the first datagram ends the call with a count. So call until the queue is empty
     /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
     /// each error.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg, SendQueue};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"one"))?;
+    /// queue.push(&SendMsg::to(to, b"two"))?;
+    /// assert_eq!((socket.flush(&mut queue)?, queue.len()), (2, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        let mut sent = 0;
-        while !queue.is_empty() {
-            const STEP: usize = 32;
-            let mut msgs = [SendMsg::new(&[]); STEP];
-            let mut count = 0;
-            for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
-                *msg = queued.to_msg();
-                count += 1;
-            }
-            let taken = match self.send_batch(&msgs[..count]) {
-                Ok(taken) => taken.min(count),
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => break,
-            };
-            queue.advance(taken);
-            sent += taken;
-            if taken < count {
-                break;
-            }
+        let mut msgs = [SendMsg::new(&[]); Offer::MOST];
+        let mut count = 0;
+        for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
+            *msg = queued.to_msg();
+            count += 1;
         }
+        if count == 0 {
+            return Ok(0);
+        }
+        let sent = self.send_batch(&msgs[..count])?.min(count);
+        queue.advance(sent);
         Ok(sent)
     }
 
     /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) for a `dyn` iterator and a `dyn` closure.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
+    /// let handled = socket.send_each_dyn(&mut msgs, &mut |index, error| eprintln!("{index}: {error}"))?;
+    /// assert_eq!(handled, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

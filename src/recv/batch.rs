@@ -83,6 +83,17 @@ impl RecvBatch {
     /// Memory for `slots` messages of 65,535 bytes each: enough for any datagram, and for any message
     /// that the kernel coalesces with GRO on.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket = Offload::new(socket)?;
+    /// let mut batch = RecvBatch::for_gro(32);
+    /// socket.recv_into(&mut batch)?;
+    /// assert!(!batch.truncated());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// As [`new`](Self::new).
@@ -93,6 +104,12 @@ impl RecvBatch {
     }
 
     /// Memory for `slots` messages of up to `slot_len` bytes each, or an error.
+    ///
+    /// ```
+    /// use mmsg::RecvBatch;
+    /// let error = RecvBatch::try_new(64, usize::MAX).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
     ///
     /// # Errors
     ///
@@ -121,7 +138,7 @@ impl RecvBatch {
         self.contents.metas.len()
     }
 
-    /// Messages of the last receive: what it returned, and as many as [`messages`](Self::messages)
+    /// Messages of the last receive: what that returned, and as many as [`messages`](Self::messages)
     /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
     /// segments.
     #[must_use]
@@ -137,12 +154,33 @@ impl RecvBatch {
     }
 
     /// The messages of the last receive, in the order in which they were received.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!((count, batch.message_count()), (batch.messages().len(), count));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn messages(&self) -> Messages<'_> {
         Messages::new(&self.contents)
     }
 
     /// Message `index` of [`messages`](Self::messages).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"hello"[..]));
+    /// assert!(batch.message(count).is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn message(&self, index: usize) -> Option<Message<'_>> {

@@ -79,6 +79,20 @@ impl<'a> Datagram<'a> {
     }
 
     /// The bytes, buffer by buffer.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// let datagram = msg.datagrams().next().expect("one was received");
+    /// assert!(datagram.slices().eq([&b"he"[..], b"llo"]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn slices(&self) -> Slices<'a> {
         self.parts.slices()

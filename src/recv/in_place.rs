@@ -82,6 +82,8 @@ macro_rules! in_place_accessors {
 /// socket.recv_into(&mut batch)?;
 /// for mut message in batch.messages_mut() {
 ///     message.data_mut().reverse();
+///     let count = message.as_message().datagrams().count();
+///     println!("{count} datagrams to answer by {:?}", message.reply(b"thanks"));
 /// }
 /// assert!(batch.iter().all(|d| d.data() == b"olleh"));
 /// # Ok::<(), std::io::Error>(())
@@ -120,6 +122,20 @@ impl<'a> MessageMut<'a> {
     }
 
     /// The message, which is not changed any more.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// let decrypted: Vec<_> = batch.messages_mut().map(|mut message| {
+    ///     message.data_mut().make_ascii_uppercase();
+    ///     message.into_message()
+    /// }).collect();
+    /// assert_eq!(decrypted[0].data(), b"HELLO");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn into_message(self) -> Message<'a> {
         Message::new(Parts::one(self.data), self.source, self.received, self.meta)
@@ -127,6 +143,21 @@ impl<'a> MessageMut<'a> {
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see
     /// [`Datagrams`](crate::iter::Datagrams)).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for mut message in batch.messages_mut() {
+    ///     for mut datagram in message.datagrams_mut() {
+    ///         datagram.data_mut()[0] = b'j';
+    ///     }
+    ///     assert_eq!(message.data(), b"jello");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
         DatagramsMut::new(self.data, self.source, &self.received, self.meta)
@@ -151,6 +182,7 @@ impl<'a> MessageMut<'a> {
 /// socket.recv_into(&mut batch)?;
 /// for mut datagram in batch.iter_mut() {
 ///     datagram.data_mut().make_ascii_uppercase();
+///     println!("{} bytes to answer by {:?}", datagram.len(), datagram.reply(b"thanks"));
 /// }
 /// assert!(batch.iter().all(|d| d.data() == b"HELLO"));
 /// # Ok::<(), std::io::Error>(())
@@ -173,6 +205,20 @@ impl<'a> DatagramMut<'a> {
     }
 
     /// The datagram, to be read.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for datagram in batch.iter_mut() {
+    ///     if let Some(full_len) = datagram.as_datagram().full_len() {
+    ///         println!("{} of {full_len} bytes", datagram.len());
+    ///     }
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn as_datagram(&self) -> Datagram<'_> {
         Datagram::new(self.data, self.source, self.meta, self.missing)

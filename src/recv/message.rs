@@ -106,12 +106,20 @@ impl<'a> Message<'a> {
         self.meta.get()
     }
 
-    /// A datagram with `data` to this message's source. With
-    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
-    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
+    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
+    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
     ///
-    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
-    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// // One answer to a message, however many datagrams are coalesced in it.
+    /// let replies = batch.messages().filter_map(|message| message.reply(b"received"));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
     where
@@ -139,6 +147,21 @@ impl<'a> Message<'a> {
 
     /// All control messages. The numbers of received descriptors read as -1 (see
     /// [`RecvBatch::accept_fds`](crate::RecvBatch::accept_fds)).
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let taken = Ancillary::TIMESTAMP.enable(&socket)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for message in batch.messages() {
+    ///     for control in message.control_messages() {
+    ///         println!("level {}, type {}: {} bytes", control.level, control.ty, control.data.len());
+    ///     }
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
         ControlMessages::new(self.meta.raw)

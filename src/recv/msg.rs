@@ -86,6 +86,19 @@ impl<'a> RecvMsg<'a> {
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([&b"he"[..], b"llo"]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[doc(alias("iovec", "readv"))]
     #[must_use]
     #[inline]
@@ -101,6 +114,21 @@ impl<'a> RecvMsg<'a> {
     /// Receives raw control messages into `control`.
     ///
     /// Needed only for control messages that [`RecvMeta`] has no field for.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{Ancillary, BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let taken = Ancillary::TIMESTAMP.enable(&socket)?;
+    /// let (mut buffer, mut control) = ([0; 1500], ControlBuf::new());
+    /// let mut msg = RecvMsg::new(&mut buffer).with_control(&mut control);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for control in msg.control_messages() {
+    ///     println!("level {}, type {}", control.level, control.ty);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn with_control(self, control: &'a mut ControlBuf<'_>) -> Self {
@@ -210,12 +238,37 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// The bytes received, buffer by buffer.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([b"hello"])); // One slice, since there is one buffer.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn slices(&self) -> Slices<'_> {
         self.parts().slices()
     }
 
     /// The bytes received, buffer by buffer, mutable. No slice is empty.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// msg.slices_mut().for_each(<[u8]>::make_ascii_uppercase);
+    /// assert_eq!(msg.slices().collect::<Vec<_>>().concat(), b"HELLO");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let mut left = self.len();
         let slices = self.space.buffers_mut().iter_mut().map(move |buffer| {
@@ -250,12 +303,20 @@ impl<'a> RecvMsg<'a> {
         self.meta_ref().get()
     }
 
-    /// A datagram with `data` to this message's source. With
-    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
-    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
+    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
+    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
     ///
-    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
-    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch(&mut msgs)?;
+    /// let replies = msgs[..n].iter().filter_map(|msg| msg.reply(msg.data()));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
         received::reply(self.source(), self.meta_ref(), data)
@@ -285,6 +346,20 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket = Offload::new(socket)?;
+    /// let mut buffer = vec![0; 65_535];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for datagram in msg.datagrams() {
+    ///     println!("{} bytes from {:?}", datagram.len(), datagram.addr());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         Datagrams::new(self.parts(), self.source(), &self.received, self.meta_ref())

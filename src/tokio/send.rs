@@ -105,7 +105,7 @@ pub(super) fn poll_send_each(
     done: &mut usize,
     mut call: impl FnMut(&[SendMsg<'_>]) -> io::Result<usize>,
     on_error: &mut dyn FnMut(usize, io::Error),
-) -> Poll<io::Result<()>> {
+) -> Poll<io::Result<usize>> {
     let mut offer = Offer::new();
     while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
         let offered = offer.of(left);
@@ -115,7 +115,7 @@ pub(super) fn poll_send_each(
         }
         *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
     }
-    Poll::Ready(Ok(()))
+    Poll::Ready(Ok(*done))
 }
 
 /// Empties the queue by `call`. Returns how many datagrams left it.
@@ -133,19 +133,22 @@ pub(super) async fn flush(
     Ok(all)
 }
 
-/// Like [`flush`], or has the task woken.
+/// Like [`flush`], or has the task woken. Adds what left the queue to `sent`.
 pub(super) fn poll_flush(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
     queue: &mut SendQueue,
+    sent: &mut usize,
     mut call: impl FnMut(&mut SendQueue) -> io::Result<usize>,
-) -> Poll<io::Result<()>> {
+) -> Poll<io::Result<usize>> {
     while !queue.is_empty() {
         let before = queue.len();
         ready!(wait::poll_send(socket, cx, || call(queue)))??;
-        reject_nothing(before - queue.len().min(before))?;
+        let gone = before - queue.len().min(before);
+        reject_nothing(gone)?;
+        *sent += gone;
     }
-    Poll::Ready(Ok(()))
+    Poll::Ready(Ok(*sent))
 }
 
 /// An implementation of `BatchSocket` that sends nothing and returns no error will not go on:

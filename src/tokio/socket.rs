@@ -115,6 +115,18 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Makes a call that does not wait, and returns what the call returns.
     ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, BatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let sent = socket.batch_call(&mut |socket| socket.send_batch(&[SendMsg::to(to, b"hello")]))?;
+    /// assert_eq!((sent, socket.tokio_socket().local_addr()?), (1, to));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `call`.
@@ -219,6 +231,18 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// Cancel safe: a dropped future has sent nothing.
     ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    /// assert_eq!(socket.send_batch(&msgs).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The system's error for the first message; nothing was sent.
@@ -265,7 +289,7 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Sends the messages in order, waits for buffer space as often as it takes, and goes on past each
     /// message that fails: calls `on_error` with its index and its error. Returns how many messages were
-    /// handled, which is all of them.
+    /// *handled*, sent or reported, which is all of them: the number sent is that less the number reported.
     ///
     /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or
     /// references to them, so slices and arrays work as well. Not cancel safe.
@@ -279,8 +303,8 @@ pub trait AsyncBatchSocket: Sync {
     /// let too_long = vec![0; 70_000];
     /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
     /// let mut failed = Vec::new();
-    /// let n = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
-    /// assert_eq!((n, &failed[..]), (3, &[1][..]));
+    /// let handled = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
+    /// assert_eq!((handled, handled - failed.len()), (3, 2)); // Two were sent.
     /// # Ok(())
     /// # }
     /// ```
@@ -310,6 +334,20 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// Cancel safe: what a dropped future has not sent is still in the queue.
     ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"one"))?;
+    /// queue.push(&SendMsg::to(to, b"two"))?;
+    /// assert_eq!((socket.flush(&mut queue).await?, queue.len()), (2, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The system's error for the datagram at the [`front`](SendQueue::front), which stays there:
@@ -326,10 +364,26 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Sends all that is in the queue, in order, waits for buffer space as often as it takes, and goes on past
     /// each datagram that fails: calls `on_error` with it and its error, and drops it. Returns how many left the
-    /// queue, which is all of them.
+    /// queue, which is all of them: the number sent is that less the number reported.
     ///
     /// Like [`flush_each`](BatchSocketExt::flush_each) on a blocking socket. Cancel safe: what a dropped
     /// future has not sent or reported is still in the queue.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to("127.0.0.1:0".parse()?, b"to nobody"))?;
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// let mut failed = 0;
+    /// assert_eq!(socket.flush_each(&mut queue, |_msg, _error| failed += 1).await?, 2);
+    /// # assert_eq!(failed, i32::from(cfg!(target_os = "linux")));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -396,6 +450,21 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Receives like [`recv_batch`](Self::recv_batch), or has the task woken when it is worth another try.
     ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msgs = [RecvMsg::new(&mut buffer)];
+    /// let n = poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)).await?;
+    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`recv_batch`](Self::recv_batch).
@@ -410,6 +479,20 @@ pub trait AsyncBatchSocket: Sync {
     }
 
     /// Receives like [`recv_into`](Self::recv_into), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvBatch};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let n = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await?;
+    /// assert_eq!((n, batch.message_count()), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -426,6 +509,21 @@ pub trait AsyncBatchSocket: Sync {
     }
 
     /// Receives like [`recv_slices`](Self::recv_slices), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::AsyncBatchSocket;
+    /// use std::{future::poll_fn, io::IoSliceMut};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let (mut buffer, mut len) = ([0; 1500], 0);
+    /// let mut buffers = [IoSliceMut::new(&mut buffer)];
+    /// poll_fn(|cx| socket.poll_recv_slices(cx, &mut buffers, &mut |_, message| len = message.len())).await?;
+    /// assert_eq!(&buffer[..len], b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -444,6 +542,19 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Sends like [`send_batch`](Self::send_batch), or has the task woken when it is worth another try.
     ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    /// assert_eq!(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`send_batch`](Self::send_batch).
@@ -458,18 +569,58 @@ pub trait AsyncBatchSocket: Sync {
 
     /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.
     ///
+    /// Adds to `sent` how many datagrams it sent, also if it is not ready or fails, and returns that sum.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let (mut queue, mut sent) = (SendQueue::new(1 << 20), 0);
+    /// queue.push(&SendMsg::to(to, b"hello"))?;
+    /// assert_eq!(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut sent)).await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`flush`](Self::flush).
-    fn poll_flush(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
-        send::poll_flush(self.tokio_socket(), cx, queue, |queue| {
+    fn poll_flush(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        sent: &mut usize,
+    ) -> Poll<io::Result<usize>> {
+        send::poll_flush(self.tokio_socket(), cx, queue, sent, |queue| {
             self.batch_call(&mut |socket| socket.flush(queue))
         })
     }
 
-    /// Sends every message that can be sent, from number `done` on; ready when that is all of
-    /// them. Has the task woken otherwise, and `done` says how many were handled, sent or reported: the
-    /// next call continues there.
+    /// Sends every message that can be sent, from number `done` on; ready when all are handled: sent, or
+    /// reported to `on_error`. Has the task woken otherwise. `done` counts the handled ones, and the next call
+    /// continues there.
+    ///
+    /// Returns `done`: the number sent is that less the number reported.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let too_long = vec![0; 70_000];
+    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long)];
+    /// let (mut done, mut failed) = (0, Vec::new());
+    /// let mut on_error = |index, _error| failed.push(index);
+    /// let handled = poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut on_error)).await?;
+    /// assert_eq!((handled, &failed[..]), (2, &[1][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -480,7 +631,7 @@ pub trait AsyncBatchSocket: Sync {
         msgs: &[SendMsg<'_>],
         done: &mut usize,
         on_error: &mut dyn FnMut(usize, io::Error),
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<io::Result<usize>> {
         let call = |msgs: &[SendMsg<'_>]| self.batch_call(&mut |socket| socket.send_batch(msgs));
         send::poll_send_each(self.tokio_socket(), cx, msgs, done, call, on_error)
     }
