@@ -121,6 +121,8 @@ pub mod group;
 pub mod guide;
 pub mod offload;
 pub mod options;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 mod recv;
 mod send;
 mod socket;
