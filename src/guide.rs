@@ -7,7 +7,7 @@
 //! - [`back_pressure`]: when the socket takes no more
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
 //! - [`errors`]: what each error means and what to do about it
-//! - [`migration`]: from std, tokio, nix and quinn-udp
+//! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
 //!
 //! These modules hold text alone.
 

@@ -70,7 +70,8 @@ impl Outbox {
         let datagrams = data.chunks(segment.max(1));
         let mut waiting = self.waiting();
         let was_empty = waiting.is_empty();
-        let pushed = waiting.push_all(datagrams.map(|data| SendMsg::to(dest, data).with_meta(meta)));
+        let pushed =
+            waiting.push_all(datagrams.map(|data| SendMsg::to(dest, data).with_meta(meta)));
         let pushed = pushed.map_err(io::Error::from);
         if pushed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.full.store(true, Ordering::Release);

@@ -40,9 +40,11 @@ fn a_transmit_has_its_ecn_bits_and_its_source() {
     run(async {
         let (socket, receiver) = (socket(), plain());
         let to = receiver.local_addr().unwrap();
-        for (ecn, expected) in
-            [(EcnCodepoint::Ect0, Ecn::Ect0), (EcnCodepoint::Ect1, Ecn::Ect1), (EcnCodepoint::Ce, Ecn::Ce)]
-        {
+        for (ecn, expected) in [
+            (EcnCodepoint::Ect0, Ecn::Ect0),
+            (EcnCodepoint::Ect1, Ecn::Ect1),
+            (EcnCodepoint::Ce, Ecn::Ce),
+        ] {
             let mut transmit = transmit(to, b"hello");
             (transmit.ecn, transmit.src_ip) = (Some(ecn), Some(LOCALHOST));
             socket.try_send(&transmit).expect("space");
@@ -70,7 +72,9 @@ fn a_segmented_transmit_is_its_datagrams_in_order() {
         sent(&socket, 10).await;
         let mut buffer = [0; 2000];
         let received: Vec<_> = (0..10)
-            .map(|_| receiver.recv(&mut buffer).map(|len| buffer[..len].to_vec()).expect("a datagram"))
+            .map(|_| {
+                receiver.recv(&mut buffer).map(|len| buffer[..len].to_vec()).expect("a datagram")
+            })
             .collect();
         assert!(received.iter().map(|d| &d[..]).eq(data.chunks(1200)));
         let counters = socket.offload().counters();
@@ -101,7 +105,10 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
                 assert_eq!(meta.addr, sender.get_ref().local_addr().unwrap());
                 assert!(meta.stride == 1200 || meta.stride == 200, "{meta:?}");
                 if cfg!(target_os = "linux") {
-                    assert_eq!((meta.ecn, meta.dst_ip), (Some(EcnCodepoint::Ect0), Some(LOCALHOST)));
+                    assert_eq!(
+                        (meta.ecn, meta.dst_ip),
+                        (Some(EcnCodepoint::Ect0), Some(LOCALHOST))
+                    );
                 }
             }
         }
@@ -139,8 +146,7 @@ fn a_full_socket_says_so_and_wakes_every_poller() {
         };
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert!(pushed > 8, "{pushed} pushed");
-        let mut pollers: Vec<_> =
-            (0..3).map(|_| Arc::clone(&socket).create_io_poller()).collect();
+        let mut pollers: Vec<_> = (0..3).map(|_| Arc::clone(&socket).create_io_poller()).collect();
         let woken = pollers.iter_mut().map(|poller| {
             let mut waited = false;
             poll_fn(move |cx| match poller.as_mut().poll_writable(cx) {
@@ -182,12 +188,12 @@ fn a_socket_that_was_shut_down_is_an_error() {
         let std = bind();
         std.connect("127.0.0.1:9").unwrap();
         let socket = Socket::new(std, Offload::builder()).unwrap();
-        let _ = socket2::SockRef::from(socket.offload().get_ref()).shutdown(std::net::Shutdown::Both);
+        let _ =
+            socket2::SockRef::from(socket.offload().get_ref()).shutdown(std::net::Shutdown::Both);
         let mut memory = vec![0; 65_535];
         let mut metas = [RecvMeta::default()];
-        let result = poll_fn(|cx| {
-            socket.poll_recv(cx, &mut [IoSliceMut::new(&mut memory)], &mut metas)
-        });
+        let result =
+            poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut memory)], &mut metas));
         assert_eq!(result.await.unwrap_err().kind(), io::ErrorKind::NotConnected);
     });
 }

@@ -1,5 +1,6 @@
 //! The library's feature `quinn`: its socket alone, and under quinn's endpoints.
 
+mod adopt;
 mod alone;
 mod kit;
 mod life;
