@@ -108,9 +108,10 @@ impl Outbox {
         let mut leaving = SendQueue::new(BOUND);
         while self.take(&mut leaving).await {
             let failed = |_: &SendMsg<'_>, _| _ = self.failed.fetch_add(1, Ordering::Relaxed);
-            // An error here is the end of the runtime.
             if self.socket.flush_each(&mut leaving, failed).await.is_err() {
-                return;
+                // There is no waiting for the socket, for lack of a descriptor for example.
+                self.failed.fetch_add(leaving.len() as u64, Ordering::Relaxed);
+                leaving.clear();
             }
         }
     }

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 
 use ::quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use ::quinn::{AsyncUdpSocket, UdpPoller};
-use ::tokio::io::Interest;
 use ::tokio::net::UdpSocket;
 use ::tokio::runtime::Handle;
 
@@ -19,8 +18,8 @@ use crate::ancillary::{Ancillary, SendMeta};
 use crate::offload::{Offload, OffloadBuilder};
 use crate::options::Fragmentation;
 use crate::recv::datagram::Message;
-use crate::socket_ext::BatchSocketExt;
 use crate::sys::MAX_SEGMENTS;
+use crate::tokio::AsyncBatchSocket;
 
 /// Errors of receives that are passed over, one after another, before the endpoint gets one: quinn ends it then.
 const MAX_ERRORS: usize = 16;
@@ -128,23 +127,14 @@ impl AsyncUdpSocket for Socket {
         bufs: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let socket = self.offload();
         let count = bufs.len().min(metas.len());
         let mut errors = 0;
         loop {
-            ready!(socket.get_ref().poll_recv_ready(cx))?;
-            let received = socket.get_ref().try_io(Interest::READABLE, || {
-                let each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
-                match socket.lend().recv_slices(&mut bufs[..count], each)? {
-                    // It was shut down, and receives nothing for ever.
-                    0 => Err(io::ErrorKind::NotConnected.into()),
-                    received => Ok(received),
-                }
-            });
-            match received {
+            let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
+            match ready!(self.offload().poll_recv_slices(cx, &mut bufs[..count], &mut each)) {
+                // It was shut down, and receives nothing for ever.
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
                 Ok(received) => return Poll::Ready(Ok(received)),
-                // Readiness is cleared: the next look registers the task.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // About an earlier datagram, and reported once.
                 Err(_) if errors < MAX_ERRORS => errors += 1,
                 Err(error) => return Poll::Ready(Err(error)),

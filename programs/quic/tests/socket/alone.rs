@@ -40,15 +40,16 @@ fn a_transmit_has_its_ecn_bits_and_its_source() {
     run(async {
         let (socket, receiver) = (socket(), plain());
         let to = receiver.local_addr().unwrap();
-        for (ecn, expected) in [
+        let marks = [
             (EcnCodepoint::Ect0, Ecn::Ect0),
             (EcnCodepoint::Ect1, Ecn::Ect1),
             (EcnCodepoint::Ce, Ecn::Ce),
-        ] {
+        ];
+        for (count, (ecn, expected)) in (1..).zip(marks) {
             let mut transmit = transmit(to, b"hello");
             (transmit.ecn, transmit.src_ip) = (Some(ecn), Some(LOCALHOST));
             socket.try_send(&transmit).expect("space");
-            sent(&socket, 1).await;
+            sent(&socket, count).await;
             let mut batch = RecvBatch::new(4, 1500);
             receiver.recv_into(&mut batch).expect("a datagram");
             let datagram = batch.iter().next().expect("a datagram");
