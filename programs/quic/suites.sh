@@ -136,8 +136,11 @@ adopt "$quinn/tests/many_connections.rs" >"$folder/adopted/tests/many_connection
 
 echo "quinn-udp $udp_version, quinn $quinn_version"
 export CARGO_TARGET_DIR=$folder/target
+status=0
 cd "$folder/udp"
-cargo test -p quinn-udp --test tests
-cargo test -p quinn --lib --test many_connections
+cargo test -p quinn-udp --test tests || status=1
+# Two of quinn's tests give themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
+cargo test --no-fail-fast -p quinn --lib --test many_connections -- --include-ignored || status=1
 cd "$folder/adopted"
-cargo test --tests
+cargo test --no-fail-fast --tests -- --include-ignored || status=1
+exit $status

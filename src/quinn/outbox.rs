@@ -1,29 +1,33 @@
 //! Datagrams of all connections on their way out, sent together by a task of the socket's own.
 
+use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use ::tokio::net::UdpSocket;
 use ::tokio::runtime::Handle;
 use ::tokio::sync::Notify;
 
+use super::batches::Batches;
 use crate::ancillary::SendMeta;
 use crate::offload::Offload;
-use crate::send::msg::SendMsg;
-use crate::send::queue::SendQueue;
+use crate::sys::MAX_SEGMENTS;
 use crate::tokio::AsyncBatchSocket;
 
 /// Bytes that may wait while the socket accepts no more.
 const BOUND: usize = 1 << 20;
+/// Bytes that leave at once. Fewer wait for a turn of the connections, as long as these add to them.
+const ENOUGH: usize = 48 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
     socket: Offload<UdpSocket>,
     /// The task takes it as a whole, so that nobody waits for a system call.
-    waiting: Mutex<SendQueue>,
+    waiting: Mutex<Batches>,
     /// Something waits, or the outbox is closed.
     filled: Notify,
     /// A push did not fit. Changed under the queue's lock.
@@ -39,7 +43,7 @@ impl Outbox {
     pub(super) fn new(socket: Offload<UdpSocket>, runtime: &Handle) -> Arc<Self> {
         let outbox = Arc::new(Self {
             socket,
-            waiting: Mutex::new(SendQueue::new(BOUND)),
+            waiting: Mutex::new(Batches::default()),
             filled: Notify::new(),
             full: AtomicBool::new(false),
             emptied: Notify::new(),
@@ -58,29 +62,26 @@ impl Outbox {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Takes the datagrams that lie one after another in `data`, each of `segment` bytes but the last: all
-    /// of them, or none and `WouldBlock`.
-    pub(super) fn push(
-        &self,
-        dest: SocketAddr,
-        meta: &SendMeta,
-        data: &[u8],
-        segment: usize,
-    ) -> io::Result<()> {
-        let datagrams = data.chunks(segment.max(1));
+    /// Takes the datagrams of `data`, each of the segment size in `meta` but the last: all of them, or none and
+    /// `WouldBlock`.
+    pub(super) fn push(&self, dest: SocketAddr, meta: SendMeta, data: &[u8]) -> io::Result<()> {
+        // With GSO off they are sent one by one, and any number of them may be described as one batch.
+        let most = match self.socket.max_segments() {
+            1 => MAX_SEGMENTS,
+            most => most,
+        };
         let mut waiting = self.waiting();
         let was_empty = waiting.is_empty();
-        let pushed =
-            waiting.push_all(datagrams.map(|data| SendMsg::to(dest, data).with_meta(meta)));
-        let pushed = pushed.map_err(io::Error::from);
-        if pushed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        if !was_empty && waiting.bytes() + data.len() > BOUND {
             self.full.store(true, Ordering::Release);
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        waiting.push(dest, meta, data, most);
         drop(waiting);
         if was_empty {
             self.filled.notify_one();
         }
-        pushed
+        Ok(())
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -105,38 +106,58 @@ impl Outbox {
 
     /// The task.
     async fn send(self: Arc<Self>) {
-        let mut leaving = SendQueue::new(BOUND);
+        let mut leaving = Batches::default();
         while self.take(&mut leaving).await {
-            let failed = |_: &SendMsg<'_>, _| _ = self.failed.fetch_add(1, Ordering::Relaxed);
-            if self.socket.flush_each(&mut leaving, failed).await.is_err() {
-                // There is no waiting for the socket, for lack of a descriptor for example.
-                self.failed.fetch_add(leaving.len() as u64, Ordering::Relaxed);
-                leaving.clear();
-            }
+            let failed = |batch| {
+                self.failed.fetch_add(leaving.datagrams(batch) as u64, Ordering::Relaxed);
+            };
+            // An error here is that there is no waiting for the socket, for lack of a descriptor for example:
+            // the rest is lost, as by a full buffer on the way.
+            let _ = self.socket.send_each(leaving.msgs(), |batch, _| failed(batch)).await;
+            leaving.clear();
         }
     }
 
-    /// Exchanges the empty queue for what waits. False if the outbox is closed and nothing does.
-    async fn take(&self, empty: &mut SendQueue) -> bool {
+    /// Exchanges the empty batches for what waits. False if the outbox is closed and nothing does.
+    async fn take(&self, empty: &mut Batches) -> bool {
+        let mut seen = 0;
         loop {
+            let closed = self.closed.load(Ordering::Acquire);
             {
                 let mut waiting = self.waiting();
-                if !waiting.is_empty() {
+                let bytes = waiting.bytes();
+                if bytes > 0 && (bytes >= ENOUGH || bytes == seen || closed) {
                     mem::swap(&mut *waiting, empty);
                     if self.full.swap(false, Ordering::AcqRel) {
                         self.emptied.notify_waiters();
                     }
                     return true;
                 }
+                seen = bytes;
             }
-            if self.closed.load(Ordering::Acquire) {
-                return false;
+            match seen {
+                0 if closed => return false,
+                0 => self.filled.notified().await,
+                _ => others_turn().await,
             }
-            self.filled.notified().await;
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, SendQueue> {
+    fn waiting(&self) -> MutexGuard<'_, Batches> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Lets the tasks that are ready have their turn. Unlike tokio's `yield_now`, it does not look for events of
+/// sockets in between, which is a system call.
+async fn others_turn() {
+    let mut given = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

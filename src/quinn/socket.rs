@@ -116,9 +116,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let data = transmit.contents;
-        let segment = transmit.segment_size.unwrap_or(data.len());
-        self.outbox.push(transmit.destination, &send_meta(transmit), data, segment)
+        self.outbox.push(transmit.destination, send_meta(transmit), transmit.contents)
     }
 
     fn poll_recv(
@@ -164,6 +162,7 @@ fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
     let mut meta = SendMeta::new();
     meta.tos = transmit.ecn.map(|ecn| ecn as u8);
     meta.source = transmit.src_ip;
+    meta.segment_size = transmit.segment_size.and_then(|size| size.try_into().ok());
     meta
 }
 
