@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::io::{self, IoSliceMut};
 
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;

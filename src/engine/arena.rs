@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::engine::progress::Progress;
 use crate::engine::single;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
