@@ -17,7 +17,7 @@ use super::outbox::Outbox;
 use crate::ancillary::{Ancillary, SendMeta};
 use crate::offload::{Offload, OffloadBuilder};
 use crate::options::Fragmentation;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::sys::MAX_SEGMENTS;
 use crate::tokio::AsyncBatchSocket;
 
@@ -86,8 +86,8 @@ impl Socket {
         self.outbox.socket()
     }
 
-    /// How many datagrams the system did not accept, probes for the path's MTU included. QUIC takes them for
-    /// lost.
+    /// How many datagrams were in messages that the system did not accept, probes for the path's MTU included.
+    /// QUIC takes them for lost.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,5 @@
 //! The library's feature `quinn`: its socket alone, and under quinn's endpoints.
 
-mod adopt;
 mod alone;
 mod kit;
 mod life;
