@@ -34,6 +34,9 @@ pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
 pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 /// `UDP_SEGMENT`, include/uapi/linux/udp.h
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
+/// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
 pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));
 /// `SCM_TS_OPT_ID`, include/uapi/asm-generic/socket.h
