@@ -21,7 +21,7 @@ use crate::sys::{
     Transferred,
 };
 
-/// Messages that there is room for at first where an iterator does not say how many it has.
+/// Messages to reserve memory for at first, if the iterator does not say how many it has.
 const ITER_STEP: usize = 64;
 
 impl OffloadRef<'_> {
@@ -290,7 +290,7 @@ impl<'c> Call<'c> {
         Sent { datagrams: sent - first, errno, result }
     }
 
-    /// Makes room for all that sending a batch's datagrams takes, before the first of them leaves.
+    /// Reserves the memory for sending a batch's datagrams, before the first of them leaves.
     fn reserve_for_segments(
         &self,
         wired: &mut WiredBatches<'_>,

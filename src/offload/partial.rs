@@ -5,7 +5,7 @@
 //! by its contents and where it goes, not by who sends it: if several threads send equal ones, it makes
 //! no difference to anybody which of them is completed first.
 //!
-//! A note holds a hash of these and no copy, so that there is room for thousands. Its key is this
+//! A note holds a hash of these and no copy, so that thousands take little memory. Its key is this
 //! socket's alone: no peer can make two messages collide.
 
 use std::collections::VecDeque;
@@ -43,8 +43,8 @@ impl PartialSends {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Makes room for all notes that there may ever be. To be called before the first datagram of a
-    /// message leaves: afterwards it is too late for an error.
+    /// Reserves memory for the most notes that there may be. Called before the first datagram of a message
+    /// leaves: afterwards it is too late for an error.
     ///
     /// # Errors
     ///

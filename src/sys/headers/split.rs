@@ -19,7 +19,7 @@ impl Split {
         Self { headers: Zeroed::empty(), iovecs: Zeroed::empty() }
     }
 
-    /// Makes room, if there is none.
+    /// Allocates the memory, if that has not happened yet.
     ///
     /// # Errors
     ///
