@@ -159,7 +159,7 @@ impl<'c> Call<'c> {
         self.offload.partial.take(self.socket, batch.segment, &wired.memory(at))
     }
 
-    /// Sends headers as they are, and the datagrams of one that is rejected. Gives the number of
+    /// Sends headers as they are, and the datagrams of one that is rejected. Returns the number of
     /// headers that it has done with.
     fn send_whole(
         &mut self,

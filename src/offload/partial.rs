@@ -56,7 +56,7 @@ impl PartialSends {
         notes.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Takes the note of this message, which is segmented every `segment` bytes. Gives the number of
+    /// Takes the note of this message, which is segmented every `segment` bytes. Returns the number of
     /// its datagrams that have left, 0 if there is no note.
     #[cold]
     pub(super) fn take<'a>(

@@ -80,7 +80,7 @@ const POSITIONS: [usize; 3] = [0, COUNT / 2, COUNT - 1];
 /// These are about the socket, and do not stay with a message.
 const OF_THE_SOCKET: [i32; 3] = [libc::EINTR, libc::EAGAIN, libc::ECONNREFUSED];
 
-/// Runs the program with each errno at each position, once and staying; gives how many runs.
+/// Runs the program with each errno at each position, once and staying. Returns how many runs.
 fn at_each_position(kind: Kind, ops: &[Op], direction: Direction, errnos: &[i32]) -> usize {
     let mut runs = 0;
     for backend in BACKENDS {

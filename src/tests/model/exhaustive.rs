@@ -145,7 +145,7 @@ impl Tried {
     }
 }
 
-/// Runs a program, and gives how many of the answers the kernel has taken.
+/// Runs a program, and returns how many of the answers the kernel has taken.
 pub(super) fn run(
     mut world: World,
     program: &[Op],
