@@ -7,8 +7,11 @@
 //! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
 
 mod by_mmsg;
+mod by_mmsg_lent;
+mod by_mmsg_ready;
 mod by_nix;
 mod by_quinn;
+mod by_quinn_lent;
 mod by_raw;
 mod by_std;
 mod raw_calls;
@@ -58,6 +61,8 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "std" => made::<by_std::Std>(load),
         "nix" => made::<by_nix::Nix>(load),
         "quinn-udp" => made::<by_quinn::Single>(load),
+        "quinn-udp copied" => made::<by_quinn::Copied>(load),
+        "quinn-udp lent" => made::<by_quinn_lent::Lent>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
@@ -69,6 +74,13 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
         "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
         "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
+        "mmsg list" => made::<by_mmsg_ready::List>(load),
+        "mmsg send_iter" => made::<by_mmsg_ready::Iter>(load),
+        "mmsg queue" => made::<by_mmsg_ready::Queue>(load),
+        "mmsg grouped" => made::<by_mmsg_ready::Grouped>(load),
+        "mmsg gathered" => made::<by_mmsg_ready::Gathered>(load),
+        "mmsg segments" => made::<by_mmsg_ready::Segments>(load),
+        "mmsg lent" => made::<by_mmsg_lent::Lent>(load),
         _ => panic!("no such way: {name}"),
     }
 }
