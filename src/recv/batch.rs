@@ -328,7 +328,11 @@ impl RecvBatch {
 
     /// What the last receive reported about each message, and the bytes of it in its slot.
     pub(crate) fn received(&self) -> impl Iterator<Item = (Received, usize)> {
-        self.messages().map(|message| (message.received(), message.len()))
+        (0..self.len).map(|i| {
+            let (payload, row) = self.slots.slot(i);
+            let (received, _) = describe(row, &self.metas[i], self.filled);
+            (received, payload.len().min(received.reported))
+        })
     }
 
     #[inline]

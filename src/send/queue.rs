@@ -11,7 +11,7 @@ use crate::ancillary::{ControlBuf, SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
-use crate::sys::{self, DestRef, RawAddr, UnixAddrBuf};
+use crate::sys::{self, DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -214,8 +214,10 @@ impl SendQueue {
     /// What a datagram takes, if it fits.
     #[inline]
     fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
-        if has_fds(msg.options().control()) {
-            return Err(PushError::HasDescriptors);
+        if let LentOptions::Control(control) = msg.options().lent {
+            if has_fds(control.as_bytes()) {
+                return Err(PushError::HasDescriptors);
+            }
         }
         let size = Size::of(msg)?;
         if size.counted > self.capacity {
@@ -455,9 +457,9 @@ impl Size {
     /// `TooLong` for lengths that cannot be counted: no system sends so much. `NoAddress`.
     #[inline]
     fn of(msg: &SendMsg<'_>) -> Result<Self, PushError> {
-        let name = match msg.unix_dest() {
-            None => 0,
-            Some(dest) => UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len(),
+        let name = match msg.dest_ref() {
+            DestRef::Unix(dest) => name_len(dest)?,
+            _ => 0,
         };
         let options = match msg.options().lent {
             LentOptions::None => 0,
@@ -470,6 +472,11 @@ impl Size {
             _ => Err(PushError::TooLong),
         }
     }
+}
+
+#[cold]
+fn name_len(dest: UnixAddr<'_>) -> Result<usize, PushError> {
+    Ok(UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len())
 }
 
 /// A run of datagrams in order, consumed from its start.
@@ -558,22 +565,36 @@ impl Stage {
         self.payload.reserve(size.len as usize + usize::from(size.name_len));
         self.entries.reserve(1);
         let MsgOptions { lent, inline } = msg.options();
-        let stored = self.store_options(lent);
+        let stored = match lent {
+            LentOptions::None => Stored::None,
+            lent => self.store_options(lent),
+        };
         match msg.buffers() {
             SendBuffers::One(data) => self.payload.extend_from_slice(data),
             SendBuffers::Many(data) => {
                 data.iter().for_each(|part| self.payload.extend_from_slice(part));
             }
         }
-        if let Some(name) = msg.unix_dest().and_then(UnixAddrBuf::encode) {
-            self.payload.extend_from_slice(name.as_bytes());
+        if let DestRef::Unix(dest) = msg.dest_ref() {
+            self.store_name(dest);
         }
-        let (dest, ends) = (RawAddr::new(msg.dest().as_ref()), self.ends());
-        let Size { len, name_len, .. } = *size;
-        self.entries.push(Entry { dest, len, inline, stored, name_len, ends });
+        let (ends, &Size { len, name_len, .. }) = (self.ends(), size);
+        self.entries.push(Entry { dest: RawAddr::NONE, len, inline, stored, name_len, ends });
+        // Written in place: to copy what was just written in smaller pieces takes 7 ns.
+        if let (DestRef::Addr(dest), Some(entry)) = (msg.dest_ref(), self.entries.last_mut()) {
+            entry.dest.space().set(dest);
+        }
     }
 
-    #[inline]
+    /// Stores a Unix destination, which is beside the payload.
+    #[cold]
+    fn store_name(&mut self, dest: UnixAddr<'_>) {
+        if let Some(name) = UnixAddrBuf::encode(dest) {
+            self.payload.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    #[inline(never)]
     fn store_options(&mut self, options: LentOptions<'_>) -> Stored {
         match options {
             LentOptions::None => return Stored::None,
@@ -608,24 +629,39 @@ impl Stage {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        self.entries[self.entry..].iter().map(|entry| {
-            let Ends { metas, controls, payload } = entry.ends;
-            let lent = match entry.stored {
-                Stored::None => LentOptions::None,
-                Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
-                Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
-            };
-            let name_at = payload - usize::from(entry.name_len);
-            let dest = match &self.payload[name_at..payload] {
-                [] => DestRef::Raw(entry.dest.lend()),
-                name => sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix),
-            };
-            Queued {
-                dest,
-                data: &self.payload[name_at - entry.len as usize..name_at],
-                options: MsgOptions { lent, inline: entry.inline },
-            }
-        })
+        self.entries[self.entry..].iter().map(|entry| self.queued(entry))
+    }
+
+    #[inline(always)]
+    fn queued<'s>(&'s self, entry: &'s Entry) -> Queued<'s> {
+        let lent = match entry.stored {
+            Stored::None => LentOptions::None,
+            _ => self.stored_options(entry),
+        };
+        let dest = match entry.name_len {
+            0 => DestRef::Raw(entry.dest.lend()),
+            _ => self.stored_name(entry),
+        };
+        let end = entry.ends.payload - usize::from(entry.name_len);
+        let data = &self.payload[end - entry.len as usize..end];
+        Queued { dest, data, options: MsgOptions { lent, inline: entry.inline } }
+    }
+
+    #[inline(never)]
+    fn stored_options(&self, entry: &Entry) -> LentOptions<'_> {
+        let Ends { metas, controls, .. } = entry.ends;
+        match entry.stored {
+            Stored::None => LentOptions::None,
+            Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
+            Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
+        }
+    }
+
+    #[cold]
+    fn stored_name<'s>(&'s self, entry: &Entry) -> DestRef<'s, 's> {
+        let end = entry.ends.payload;
+        let name = &self.payload[end - usize::from(entry.name_len)..end];
+        sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
     }
 
     /// Drops the first `n` datagrams and returns their counted size.

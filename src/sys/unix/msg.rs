@@ -37,6 +37,7 @@ pub(super) fn recv(
 }
 
 /// Sends message by message until one is rejected.
+#[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_int) -> CallResult {
     send_from(socket, wired, 0, Tried::No, flags)
 }
@@ -57,6 +58,7 @@ pub(super) fn send_rest(
     result.after(calls)
 }
 
+#[inline]
 fn send_from(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,

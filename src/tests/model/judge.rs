@@ -295,7 +295,10 @@ fn is_of_a_datagram(returned: &[i32], context: &Context, what: &str) {
     let Some(first) = returned.first().filter(|errno| of_batch.contains(errno)) else { return };
     // The batch met the first error that was not about an earlier datagram.
     let mut met = context.errors().filter(|errno| *errno != libc::ECONNREFUSED).skip(1);
-    assert!(met.any(|errno| errno == *first), "a GSO batch's error is taken for a datagram's: {what}");
+    assert!(
+        met.any(|errno| errno == *first),
+        "a GSO batch's error is taken for a datagram's: {what}"
+    );
 }
 
 /// What the caller knows of each message, by the contract of the trait.

@@ -103,9 +103,12 @@ impl<const HOW: u8> Ready<HOW> {
                     [IoSlice::new(header), IoSlice::new(rest)]
                 }));
                 let to = self.payloads.iter().map(|(to, _)| *to);
-                near.send_iter(self.parts.iter().zip(to).map(|(parts, to)| {
-                    mark::<ECN>(SendMsg::gather(parts).with_dest(to))
-                }))
+                near.send_iter(
+                    self.parts
+                        .iter()
+                        .zip(to)
+                        .map(|(parts, to)| mark::<ECN>(SendMsg::gather(parts).with_dest(to))),
+                )
             }
             _ => near.send_batch(&self.msgs),
         };
