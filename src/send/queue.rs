@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use crate::ancillary::{ControlBuf, SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
@@ -42,6 +43,7 @@ pub struct SendQueue {
     /// Size of the datagrams in both stages, as counted against the bound.
     bytes: usize,
     capacity: usize,
+    grouped: bool,
 }
 
 /// The longest payload that is stored without a look at what else there is to count; far beyond a datagram's.
@@ -55,7 +57,35 @@ impl SendQueue {
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity }
+        Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity, grouped: false }
+    }
+
+    /// Makes flushes send together what goes to one destination, so that an [`Offload`](crate::Offload) forms longer
+    /// GSO batches where datagrams for many destinations were pushed in turn: a, b, c, a, b, c.
+    ///
+    /// The datagrams to each destination stay in order. Those to Unix sockets all keep their order.
+    /// What a flush puts together is all that was pushed since the flush before it began; it leaves before
+    /// what is pushed afterwards. Each datagram takes 16 bytes of memory more, which do not count.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};
+    /// # let receivers = ["127.0.0.1:0"; 2].map(|addr| std::net::UdpSocket::bind(addr).unwrap());
+    /// # let [a, b] = receivers.each_ref().map(|receiver| receiver.local_addr().unwrap());
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
+    /// for _ in 0..10 {
+    ///     queue.push(&SendMsg::to(a, &[0; 1200]))?;
+    ///     queue.push(&SendMsg::to(b, &[0; 1200]))?;
+    /// }
+    /// // Two GSO batches in place of 20 datagrams, where the kernel has GSO.
+    /// assert_eq!(socket.flush(&mut queue)?, 20);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "GSO")]
+    #[must_use]
+    pub const fn grouped_by_dest(mut self) -> Self {
+        self.grouped = true;
+        self
     }
 
     /// An empty queue with a bound that fits `datagrams` datagrams of up to `len` bytes of payload each,
@@ -281,7 +311,8 @@ impl SendQueue {
         self.capacity
     }
 
-    /// The datagrams in the order of sending.
+    /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
+    /// begun to send are in the order of their pushes.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
         self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
     }
@@ -340,6 +371,9 @@ impl SendQueue {
     #[inline]
     pub(crate) fn stage(&mut self) -> impl Iterator<Item = Queued<'_>> {
         self.turn();
+        if self.grouped {
+            self.front.group();
+        }
         self.front.iter()
     }
 
@@ -505,14 +539,14 @@ struct Stage {
     payload: Vec<u8>,
     metas: Vec<SendMeta>,
     controls: Vec<ControlBuf<'static>>,
-    /// The first entry that is still here.
+    /// The order of sending, if it is not that of the entries: where each is, and its destination's key.
+    order: Vec<(u64, u32)>,
+    /// The first entry, in the order of sending, that is still here.
     entry: usize,
-    /// The ends of the last entry dropped.
-    gone: Ends,
 }
 
 /// A datagram in a stage. The difference of two entries' ends is what lies between them, so the cursor
-/// can skip any number of entries at once.
+/// can skip any number of entries at once that are sent in their order.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The Internet destination.
@@ -554,8 +588,8 @@ impl Stage {
             payload: Vec::new(),
             metas: Vec::new(),
             controls: Vec::new(),
+            order: Vec::new(),
             entry: 0,
-            gone: Ends::START,
         }
     }
 
@@ -662,7 +696,30 @@ impl Stage {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        self.entries[self.entry..].iter().map(|entry| self.queued(entry))
+        (self.entry..self.entries.len()).map(|at| self.queued(&self.entries[self.place(at)]))
+    }
+
+    /// Where the entry is that is number `at` in the order of sending.
+    #[inline(always)]
+    fn place(&self, at: usize) -> usize {
+        self.order.get(at).map_or(at, |(_, place)| *place as usize)
+    }
+
+    /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.
+    fn group(&mut self) {
+        let count = self.entries.len();
+        if !self.order.is_empty() || self.order.try_reserve(count).is_err() {
+            return;
+        }
+        let entries = &self.entries;
+        let keys = entries.iter().map(|entry| entry.dest.lend().key());
+        // The places fit, as the ends do.
+        self.order.extend(keys.zip(0u32..));
+        // The place decides last: the order within each destination stays.
+        self.order[self.entry..].sort_unstable_by(|(one, i), (other, j)| {
+            let dest = |i: u32| entries[i as usize].dest.lend();
+            one.cmp(other).then_with(|| dest(*i).compare(dest(*j))).then(i.cmp(j))
+        });
     }
 
     #[inline(always)]
@@ -700,15 +757,29 @@ impl Stage {
     /// Drops the first `n` datagrams and returns their counted size.
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
-        let gone = &self.entries[self.entry..][..n];
-        let Some(last) = gone.last() else { return 0 };
-        let (before, ends) = (self.gone, last.ends);
-        let stored = ends.payload - before.payload
-            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
-            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>();
-        self.gone = ends;
-        self.entry += n;
+        let range = self.entry..self.entry + n;
+        self.entry = range.end;
+        let stored = match self.order.get(range.clone()) {
+            Some(places) => {
+                places.iter().map(|(_, i)| self.stored(*i as usize..*i as usize + 1)).sum()
+            }
+            None => self.stored(range),
+        };
         stored + n * SendQueue::OVERHEAD
+    }
+
+    /// Bytes that entries have stored, in the order of their pushes.
+    #[inline]
+    fn stored(&self, range: Range<usize>) -> usize {
+        let Some(last) = self.entries[range.clone()].last() else { return 0 };
+        let before = match range.start.checked_sub(1) {
+            Some(before) => self.entries[before].ends,
+            None => Ends::START,
+        };
+        let ends = last.ends;
+        ends.payload - before.payload
+            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
+            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>()
     }
 
     fn clear(&mut self) {
@@ -716,7 +787,8 @@ impl Stage {
         self.payload.clear();
         self.metas.clear();
         self.controls.clear();
-        (self.entry, self.gone) = (0, Ends::START);
+        self.order.clear();
+        self.entry = 0;
     }
 
     fn shrink_to_fit(&mut self) {
@@ -724,6 +796,7 @@ impl Stage {
         self.payload.shrink_to_fit();
         self.metas.shrink_to_fit();
         self.controls.shrink_to_fit();
+        self.order.shrink_to_fit();
     }
 }
 

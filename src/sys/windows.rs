@@ -315,6 +315,16 @@ impl RawAddrRef<'_> {
         None
     }
 
+    /// The same for equal addresses, and different for many others.
+    pub(crate) fn key(self) -> u64 {
+        self.get().map_or(0, |addr| u64::from(addr.port()) + 1)
+    }
+
+    /// Some order of addresses.
+    pub(crate) fn compare(self, other: RawAddrRef<'_>) -> std::cmp::Ordering {
+        self.get().cmp(&other.get())
+    }
+
     #[allow(dead_code)] // Compared only by GSO.
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
         self.get() == other.get()

@@ -71,7 +71,15 @@ impl Load {
     /// All payloads with their destinations, each in memory of its own.
     pub fn apart(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
         let payloads = self.slab().chunks(self.payload).enumerate();
-        payloads.map(|(i, payload)| (to[i / self.each], &*payload.to_vec().leak())).collect()
+        let apart = payloads.map(|(i, payload)| (to[i / self.each], &*payload.to_vec().leak()));
+        let mut payloads: Vec<_> = apart.collect();
+        if self.workload == "interleaved" {
+            // To each destination its first datagram, then to each its second.
+            payloads = (0..payloads.len())
+                .map(|i| payloads[i % self.dests * self.each + i / self.dests])
+                .collect();
+        }
+        payloads
     }
 }
 
@@ -140,9 +148,28 @@ impl Check {
     }
 }
 
+/// Datagrams that lie ready, each by itself, for one destination.
+pub fn ready() -> Vec<Load> {
+    let mut loads = Vec::new();
+    for metadata in [false, true] {
+        for payload in [15, 200, 600, 1200] {
+            loads.extend([4, 16, 64, 256].map(|each| Load {
+                workload: "ready",
+                payload,
+                dests: 1,
+                each,
+                slots: each,
+                metadata,
+            }));
+        }
+    }
+    loads
+}
+
 /// All workloads of one thread. `capacity` is how many datagrams may wait at a socket.
 pub fn all(capacity: usize) -> Vec<Load> {
-    let mut loads = Vec::new();
+    let mut loads = ready();
+    loads.retain(|load| load.each <= capacity);
     for metadata in [false, true] {
         for payload in [15, 1200] {
             let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);

@@ -52,12 +52,13 @@ impl<const HOW: u8> Peer for Ready<HOW> {
                 }));
             }
         }
+        let queue = SendQueue::new(usize::MAX);
         Ok(Self {
             ends: OffloadEnds::new(load, &wire)?,
             payloads: load.apart(&wire.to),
             parts: Vec::new(),
             msgs,
-            queue: SendQueue::new(usize::MAX),
+            queue: if HOW == 5 { queue.grouped_by_dest() } else { queue },
             ecn: load.metadata,
             wire,
         })

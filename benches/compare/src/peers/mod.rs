@@ -42,8 +42,24 @@ pub trait Peer: Sized {
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
 pub type Turn = Box<dyn FnMut(bool)>;
 
-/// The ways, in the order in which they are shown.
-pub const NAMES: [&str; 9] = [
+/// The ways of a workload, in the order in which they are shown.
+pub fn names(load: &Load) -> &'static [&'static str] {
+    if load.workload == "ready" { &READY } else { &NAMES }
+}
+
+/// The ways from payloads that lie ready, each by itself.
+const READY: [&str; 8] = [
+    "raw GSO",
+    "quinn-udp GSO",
+    "mmsg segments",
+    "quinn-udp copied",
+    "mmsg list",
+    "mmsg send_iter",
+    "mmsg queue",
+    "mmsg gathered",
+];
+
+const NAMES: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",

@@ -13,7 +13,7 @@ use crate::sys::MAX_BUFFERS;
 use crate::sys::unix::zeroed::Zeroed;
 
 /// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
-const COPY_MAX: usize = 512;
+const COPY_MAX: usize = 768;
 /// Iovecs for each header of the capacity.
 const IOVECS: usize = 4;
 
