@@ -46,9 +46,6 @@ pub struct SendQueue {
     grouped: bool,
 }
 
-/// The longest payload that is stored without a look at what else there is to count; far beyond a datagram's.
-const MAX_PLAIN: usize = 1 << 20;
-
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options: the memory of its
     /// entry. It bounds empty datagrams, too.
@@ -130,17 +127,28 @@ impl SendQueue {
     /// descriptors, which the queue would outlive, and [`PushError::NoAddress`] for a destination that no
     /// Unix socket can have. Whether the system accepts the datagram shows when
     /// it is sent.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        // The common case, one buffer without options: with a way of its own it takes half the time.
-        if let (Some(data), DestRef::Addr(dest)) = (msg.plain(), msg.dest_ref()) {
-            if data.len() <= MAX_PLAIN && data.len() + Self::OVERHEAD <= self.remaining() {
-                self.back.push_plain(dest, data);
-                self.bytes += data.len() + Self::OVERHEAD;
-                return Ok(());
-            }
+        // The common case, one buffer without options: by a way of its own it takes half the time.
+        match (msg.plain(), msg.dest_ref()) {
+            (Some(data), DestRef::Addr(dest)) => self.push_plain(dest, data),
+            _ => self.push_any(msg),
         }
-        self.push_any(msg)
+    }
+
+    #[inline(never)]
+    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8]) -> Result<(), PushError> {
+        let counted = data.len().saturating_add(Self::OVERHEAD);
+        let len = match data.len().try_into() {
+            Ok(len) if counted <= self.capacity => len,
+            _ => return Err(PushError::TooLong),
+        };
+        if counted > self.remaining() {
+            return Err(PushError::Full);
+        }
+        self.back.push_plain(dest, data, len);
+        self.bytes += counted;
+        Ok(())
     }
 
     #[inline(never)]
@@ -610,11 +618,11 @@ impl Stage {
 
     /// Stores a message of one buffer without options.
     #[inline]
-    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8]) {
+    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8], len: u32) {
         // Grow first: if growing panics, the stage is unchanged.
         self.entries.reserve(1);
         self.payload.extend_from_slice(data);
-        let (inline, stored, len) = (InlineOptions::NONE, Stored::None, data.len() as u32);
+        let (inline, stored) = (InlineOptions::NONE, Stored::None);
         let entry =
             Entry { dest: RawAddr::NONE, len, inline, stored, name_len: 0, ends: self.ends() };
         self.push_entry(entry, dest);
@@ -696,13 +704,7 @@ impl Stage {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        (self.entry..self.entries.len()).map(|at| self.queued(&self.entries[self.place(at)]))
-    }
-
-    /// Where the entry is that is number `at` in the order of sending.
-    #[inline(always)]
-    fn place(&self, at: usize) -> usize {
-        self.order.get(at).map_or(at, |(_, place)| *place as usize)
+        StageIter { stage: self, at: self.entry }
     }
 
     /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.
@@ -797,6 +799,26 @@ impl Stage {
         self.metas.shrink_to_fit();
         self.controls.shrink_to_fit();
         self.order.shrink_to_fit();
+    }
+}
+
+/// Iterates over a stage in the order of sending. A type of its own, so that `next` is inlined: what it returns is
+/// read at once.
+struct StageIter<'a> {
+    stage: &'a Stage,
+    at: usize,
+}
+
+impl<'a> Iterator for StageIter<'a> {
+    type Item = Queued<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Queued<'a>> {
+        let Stage { entries, order, .. } = self.stage;
+        let place = if order.is_empty() { self.at } else { order.get(self.at)?.1 as usize };
+        let entry = entries.get(place)?;
+        self.at += 1;
+        Some(self.stage.queued(entry))
     }
 }
 
