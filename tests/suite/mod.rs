@@ -9,6 +9,7 @@ mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
+mod panics;
 mod queue;
 mod replies;
 mod send_flags;
@@ -34,6 +35,10 @@ mod icmp;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod rejections;
+#[cfg(target_os = "linux")]
+mod reused;
+#[cfg(target_os = "linux")]
+mod storm;
 #[cfg(target_os = "linux")]
 mod unix_dests;
 

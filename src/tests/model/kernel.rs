@@ -80,6 +80,14 @@ impl Kernel {
         }
     }
 
+    /// Scripted events that no header has met yet.
+    pub(super) fn left(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Receive => self.receives.len(),
+            Direction::Send => self.sends.len(),
+        }
+    }
+
     /// Begins a call of the library on `socket`, in which `waiting` messages wait, that moves up to
     /// `datagrams`.
     pub(super) fn begin(&mut self, socket: usize, waiting: usize, datagrams: usize) {

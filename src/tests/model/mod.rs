@@ -6,9 +6,13 @@
 //! is received, and every error that the kernel said is heard once. A call may make only so many
 //! system calls as its messages and the kernel's answers explain.
 //!
+//! [`exhaustive`] has no generator: it runs small cases under every sequence of answers.
+//!
 //! What a fuzzer needs is apart from the generator: [`ops`] makes operations out of bytes, and
 //! [`run`] panics at a fault.
 
+mod errnos;
+mod exhaustive;
 mod found;
 mod judge;
 mod kernel;

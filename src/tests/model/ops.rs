@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Offload { gso: bool, gro: bool },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Op {
     Send {
         socket: usize,

@@ -109,6 +109,10 @@ impl Served {
         if errors {
             Ancillary::ERRORS.require(&socket).expect("a UDP socket");
         }
+        Self::of(socket, kind)
+    }
+
+    fn of(socket: UdpSocket, kind: Kind) -> Self {
         let addr = addr(&socket);
         let first = Clone { end: End::new(socket, kind), sent: 0, received: 0 };
         Self {
@@ -260,7 +264,7 @@ impl World {
     }
 
     /// Ends the case: deferred errors are returned, and waiting datagrams received.
-    pub(super) fn finish(mut self) {
+    pub(super) fn finish(&mut self) {
         self.kernel().clear();
         for socket in 0..2 {
             self.finish_receives(socket);
@@ -272,6 +276,20 @@ impl World {
             [None; 2],
             "deferred errors are lost"
         );
+    }
+
+    /// Makes the state that of a new case with the same sockets, after [`finish`](Self::finish).
+    pub(super) fn renew(mut self, config: Config) -> Self {
+        self.backend = config.backend;
+        self.sockets = self.sockets.map(|served| {
+            let first = served.clones.into_iter().flatten().next().expect("one is open");
+            let socket = match first.end {
+                End::Plain(socket) => socket,
+                End::Offload(socket) => socket.into_inner(),
+            };
+            Served::of(socket, served.kind)
+        });
+        self
     }
 }
 

@@ -1,0 +1,85 @@
+//! Children by `fork`, while other threads are in calls of the crate.
+//!
+//! A test binary of its own: a child has copies of all descriptors, which other tests would miss
+//! the closing of.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::net::UdpSocket;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use common::recv::payloads;
+use common::sockets::{addr, udp4};
+use common::{NET, numbered, smaller};
+use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+
+/// The test goes through all of them.
+const BACKEND: Option<Backend> = None;
+
+const BATCH: usize = 40;
+
+fn exchange(near: &UdpSocket, far: &UdpSocket) {
+    let data = numbered(BATCH, 30);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
+    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), BATCH);
+    assert_eq!(near.send_iter(&msgs).expect("loopback takes it"), BATCH);
+    assert_eq!(payloads(far, 2 * BATCH), [&data[..], &data[..]].concat());
+}
+
+/// Runs `work` in a child; whether it came to its end.
+fn in_child(work: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+    // SAFETY: the child makes calls that are no more than glibc promises for the child of a process
+    // with threads: memory (which glibc makes usable), and system calls. It leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        // SAFETY: both take numbers. A child that hangs is ended by the alarm.
+        unsafe { libc::alarm(NET.as_secs() as u32) };
+        let code = if catch_unwind(work).is_ok() { 0 } else { 1 };
+        // SAFETY: as above; nothing of this process is run down.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = -1;
+    // SAFETY: the number is of this process's child, and the status has a place.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[test]
+fn children_and_their_parent_go_on_with_the_same_sockets() {
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        backend.make_process_default().expect("Linux has both");
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // The children are made while these are anywhere in a call.
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let (near, far) = (udp4(), udp4());
+                    while !over.load(Ordering::Relaxed) {
+                        exchange(&near, &far);
+                    }
+                });
+            }
+            let (near, far) = (udp4(), udp4());
+            let mut batch = RecvBatch::new(8, 100);
+            let mut all_well = true;
+            for i in 0..smaller(200, 5) {
+                // The parent's arenas are in use, and copied.
+                exchange(&near, &far);
+                all_well &= in_child(|| {
+                    exchange(&near, &far);
+                    near.send_to(&[i as u8], addr(&far)).expect("loopback takes it");
+                });
+                // What the child sent and left is the parent's: it is one socket.
+                all_well &= far.recv_into(&mut batch).is_ok_and(|count| count == 1);
+                all_well &= batch.iter().all(|datagram| datagram.data() == [i as u8]);
+            }
+            over.store(true, Ordering::Relaxed);
+            assert!(all_well, "a child failed or hung");
+        });
+    }
+}

@@ -1,0 +1,166 @@
+//! Callers' code that panics within a call, and calls made while a thread ends.
+
+use std::cell::RefCell;
+use std::io::IoSliceMut;
+use std::net::{SocketAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
+
+use crate::common::numbered;
+use crate::common::recv::{memory, payloads};
+use crate::common::sockets::{addr, settle, udp4};
+
+const COUNT: usize = 20;
+/// The message that is too long, or at which the caller's code panics.
+const BAD: usize = 7;
+
+/// Runs the call on a plain socket and on one with GSO.
+fn on_both(call: impl Fn(&dyn BatchSocket, &UdpSocket)) {
+    call(&udp4(), &udp4());
+    call(&Offload::builder().gro(false).build(udp4()).expect("a UDP socket"), &udp4());
+}
+
+fn panics(call: impl FnOnce()) {
+    let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("the caller's code panics");
+    assert_eq!(payload.downcast_ref(), Some(&"the caller's"), "another panic");
+}
+
+fn panic_now() -> ! {
+    std::panic::resume_unwind(Box::new("the caller's"))
+}
+
+/// Nothing of the panicked call is left: the next one sends its messages, and these alone.
+fn sends_as_ever(socket: &dyn BatchSocket, far: &UdpSocket) {
+    let data = numbered(COUNT, 40);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
+    assert_eq!(socket.send_batch(&msgs).expect("loopback takes it"), COUNT);
+    assert_eq!(socket.send_iter(&msgs).expect("loopback takes it"), COUNT);
+    assert_eq!(payloads(far, 2 * COUNT), [&data[..], &data[..]].concat());
+}
+
+/// What has come, which must be the first of these.
+fn first_of(far: &UdpSocket, data: &[Vec<u8>]) -> usize {
+    settle();
+    let mut batch = RecvBatch::new(2 * COUNT, 100);
+    far.set_nonblocking(true).expect("it can");
+    let count = far.recv_into(&mut batch).unwrap_or(0);
+    far.set_nonblocking(false).expect("it can");
+    let came: Vec<_> = batch.iter().map(|datagram| datagram.data().to_vec()).collect();
+    assert_eq!(came, data[..count]);
+    count
+}
+
+#[test]
+fn an_iterator_that_panics_doubles_nothing() {
+    on_both(|socket, far| {
+        let data = numbered(COUNT, 40);
+        let msgs = || {
+            data.iter().enumerate().map(|(i, data)| match i {
+                BAD => panic_now(),
+                _ => SendMsg::to(addr(far), data),
+            })
+        };
+        panics(|| drop(socket.send_iter(msgs())));
+        assert!(first_of(far, &data) <= BAD);
+        panics(|| drop(socket.send_each(msgs(), |i, error| panic!("message {i}: {error}"))));
+        assert!(first_of(far, &data) <= BAD);
+        let mut queue = SendQueue::new(1 << 16);
+        panics(|| {
+            let _ = queue.push_all(msgs());
+        });
+        assert!(queue.is_empty());
+        sends_as_ever(socket, far);
+    });
+}
+
+#[test]
+fn a_report_that_panics_ends_the_call_after_what_was_sent() {
+    on_both(|socket, far| {
+        let mut data = numbered(COUNT, 40);
+        data[BAD] = vec![0; 70_000];
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
+        panics(|| drop(socket.send_each(&msgs, |_, _| panic_now())));
+        assert_eq!(first_of(far, &data), BAD);
+
+        let mut queue = SendQueue::new(1 << 20);
+        queue.push_all(&msgs).expect("it is ample");
+        panics(|| drop(socket.flush_each(&mut queue, |_, _| panic_now())));
+        assert_eq!(first_of(far, &data), BAD);
+        // The failed one may be there still; what follows is.
+        while queue.front().is_some_and(|msg| msg.slices().map(<[u8]>::len).sum::<usize>() > 40) {
+            queue.discard_front();
+        }
+        assert_eq!(queue.len(), COUNT - BAD - 1);
+        while !queue.is_empty() {
+            socket.flush(&mut queue).expect("loopback takes it");
+        }
+        assert_eq!(payloads(far, COUNT - BAD - 1), data[BAD + 1..]);
+        sends_as_ever(socket, far);
+    });
+}
+
+#[test]
+fn a_receiver_of_slices_that_panics_leaves_the_socket_as_it_is() {
+    on_both(|socket, far| {
+        let data = numbered(COUNT, 40);
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
+        assert_eq!(socket.send_batch(&msgs).expect("loopback takes it"), COUNT);
+        settle();
+        let mut memory = memory(5, 100);
+        let mut buffers: Vec<_> = memory.iter_mut().map(|m| IoSliceMut::new(m)).collect();
+        panics(|| {
+            let two = |i, _: mmsg::Message<'_>| {
+                if i == 2 {
+                    panic_now()
+                }
+            };
+            drop(far.recv_slices(&mut buffers, two));
+        });
+        // The buffers have what was received, and the socket has the rest.
+        assert_eq!(memory.iter().map(|m| &m[..40]).collect::<Vec<_>>(), data[..5]);
+        assert_eq!(payloads(far, COUNT - 5), data[5..]);
+        sends_as_ever(socket, far);
+    });
+}
+
+/// Sends when it is dropped, with the last of its thread.
+struct Last {
+    socket: UdpSocket,
+    to: SocketAddr,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let data = numbered(3, 40);
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(self.to, data)).collect();
+        assert_eq!(self.socket.send_batch(&msgs).expect("loopback takes it"), 3);
+        assert_eq!(self.socket.send_iter(&msgs).expect("loopback takes it"), 3);
+        self.socket.send_batch(&[SendMsg::to(addr(&self.socket), b"self")]).expect("it takes it");
+        assert_eq!(payloads(&self.socket, 1), [b"self"]);
+    }
+}
+
+thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+
+#[test]
+fn a_thread_that_ends_still_sends_and_receives() {
+    let far = udp4();
+    for pool_first in [false, true] {
+        let last = Last { socket: udp4(), to: addr(&far) };
+        let ended = thread::spawn(move || {
+            let other = udp4();
+            let send = || other.send_batch(&[SendMsg::to(addr(&other), b"a"); 2]);
+            // What is used first is dropped first or last: the pool is there or gone by then.
+            if pool_first {
+                send().expect("loopback takes it");
+            }
+            LAST.set(Some(last));
+            send().expect("loopback takes it");
+        });
+        ended.join().expect("no panic");
+        let data = numbered(3, 40);
+        assert_eq!(payloads(&far, 6), [&data[..], &data[..]].concat());
+    }
+}

@@ -1,0 +1,144 @@
+//! A storm of signals over a million datagrams.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use std::os::unix::thread::JoinHandleExt;
+
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
+
+use crate::common::recv::{memory, recv_msgs};
+use crate::common::sockets::{connected, unix_pair};
+use crate::common::{skip, smaller};
+
+/// Datagrams on the way at once: few enough for any receive buffer.
+const WINDOW: usize = 128;
+/// Kinds of sockets.
+const KINDS: usize = 3;
+
+/// Signals that a thread has handled.
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+fn handle_signals() {
+    extern "C" fn count(_: libc::c_int) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: an all-zero sigaction is one without flags, SA_RESTART among them; the handler
+        // adds to an atomic number, which it may do at any point of any thread.
+        let installed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut())
+        };
+        assert_eq!(installed, 0);
+    });
+}
+
+/// Sends signals to both threads until they are done.
+fn storm(threads: [JoinHandle<()>; 2]) {
+    while !threads.iter().all(JoinHandle::is_finished) {
+        for thread in &threads {
+            // SAFETY: the thread has not been joined: its handle is valid, whether it runs or not.
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR2) };
+        }
+        thread::yield_now();
+    }
+    for thread in threads {
+        thread.join().expect("no error, nothing lost and nothing doubled");
+    }
+}
+
+/// Sends windows of numbered datagrams in every way, and waits for an answer to each.
+fn send(socket: &impl BatchSocket, windows: usize) {
+    let mut queue = SendQueue::new(1 << 16);
+    let mut answer = RecvBatch::new(1, 4);
+    for window in 0..windows {
+        let first = window * WINDOW;
+        let data: Vec<_> =
+            (first..first + WINDOW).map(|number| (number as u32).to_be_bytes()).collect();
+        let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
+        let mut sent = 0;
+        match window % 4 {
+            0 => {
+                while sent < WINDOW {
+                    sent += socket.send_batch(&msgs[sent..]).expect("a signal is no error");
+                }
+            }
+            1 => {
+                while sent < WINDOW {
+                    sent += socket.send_iter(&msgs[sent..]).expect("a signal is no error");
+                }
+            }
+            2 => {
+                let failed = |i, error| panic!("message {i}: {error}");
+                assert_eq!(socket.send_each(&msgs, failed).expect("it blocks"), WINDOW);
+            }
+            _ => {
+                queue.push_all(&msgs).expect("it is ample");
+                while !queue.is_empty() {
+                    socket.flush(&mut queue).expect("a signal is no error");
+                }
+            }
+        }
+        assert_eq!(socket.recv_into(&mut answer).expect("the answer"), 1);
+        assert_eq!(
+            answer.iter().next().expect("it was counted").data(),
+            (first as u32).to_be_bytes()
+        );
+    }
+}
+
+/// Receives every datagram once, and answers each window.
+fn receive(socket: &impl BatchSocket, windows: usize) {
+    let mut batch = RecvBatch::for_gro(8);
+    let mut memory = memory(8, 65_535);
+    for window in 0..windows {
+        let mut seen = [false; WINDOW];
+        let mut note = |data: &[u8]| {
+            let number = u32::from_be_bytes(data.try_into().expect("a number has four bytes"));
+            let at = (number as usize).checked_sub(window * WINDOW).expect("not an earlier one");
+            assert!(!std::mem::replace(&mut seen[at], true), "{number} came twice");
+        };
+        let mut left = WINDOW;
+        while left > 0 {
+            if window % 2 == 0 {
+                socket.recv_into(&mut batch).expect("a signal is no error");
+                left -= batch.iter().inspect(|datagram| note(datagram.data())).count();
+            } else {
+                let mut msgs = recv_msgs(&mut memory);
+                let count = socket.recv_batch(&mut msgs).expect("a signal is no error");
+                for datagram in msgs[..count].iter().flat_map(|msg| msg.datagrams()) {
+                    note(datagram.data());
+                    left -= 1;
+                }
+            }
+        }
+        let answer = ((window * WINDOW) as u32).to_be_bytes();
+        assert_eq!(socket.send_batch(&[SendMsg::new(&answer)]).expect("a signal is no error"), 1);
+    }
+}
+
+fn under_signals<S: BatchSocket + Send + 'static>((near, far): (S, S)) {
+    let windows = smaller(1_000_000, 6_000) / KINDS / WINDOW + 1;
+    let sender = thread::spawn(move || send(&near, windows));
+    let receiver = thread::spawn(move || receive(&far, windows));
+    storm([sender, receiver]);
+}
+
+#[test]
+fn a_million_datagrams_under_a_storm_of_signals_come_once_each() {
+    handle_signals();
+    under_signals(connected());
+    under_signals(unix_pair());
+    let (near, far) = connected();
+    match (Offload::new(near), Offload::new(far)) {
+        (Ok(near), Ok(far)) => under_signals((near, far)),
+        (near, far) => skip("signals with GSO and GRO", format_args!("{near:?}, {far:?}")),
+    }
+    let handled = HANDLED.load(Ordering::Relaxed);
+    println!("{handled} signals");
+    assert!(handled > 0, "no signal came");
+}
