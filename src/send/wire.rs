@@ -9,8 +9,8 @@ use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader,
-    SENDS_CONTROL, SendFlags, SendHeaders, SendStorage,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
+    SendHeaders, SendStorage,
 };
 
 /// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
@@ -168,7 +168,6 @@ impl<'m> OptionsEncoder<'_, 'm> {
     }
 
     /// Returns what to note about the header's own control data, if it has any: see [`Encoded`].
-
     fn encode<'a>(
         &mut self,
         header: &mut OpenHeader<'_, 'a>,
@@ -181,9 +180,6 @@ impl<'m> OptionsEncoder<'_, 'm> {
     {
         let (control, rest) =
             (options.control(), SendMeta { segment_size: None, ..options.meta() });
-        if !control.is_empty() && !SENDS_CONTROL {
-            return Err(Unencodable::Control);
-        }
         // The segment size does not depend on the family.
         let v4 = if rest == SendMeta::new() { None } else { Some(self.is_v4(dest)) };
         if v4.is_none() && segment_size.is_none() {

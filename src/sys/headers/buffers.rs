@@ -7,10 +7,9 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use libc::iovec;
-
 use crate::sys::MAX_BUFFERS;
-use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::native::header::Buffer;
+use crate::sys::zeroed::Zeroed;
 
 /// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
 const COPY_MAX: usize = 768;
@@ -19,7 +18,7 @@ const IOVECS: usize = 4;
 
 /// Memory for the row and for copies.
 pub(super) struct BufferStorage {
-    iovecs: Zeroed<iovec>,
+    iovecs: Zeroed<Buffer>,
     copies: Zeroed<u8>,
 }
 
@@ -65,8 +64,8 @@ impl BufferStorage {
 pub(super) struct BufferRow<'a> {
     /// The address of the row, and not of a borrow of it: headers keep it while the row is
     /// written to.
-    first: *mut iovec,
-    row: &'a mut [iovec],
+    first: *mut Buffer,
+    row: &'a mut [Buffer],
     used: usize,
     copies: Copies<'a>,
 }
@@ -74,7 +73,7 @@ pub(super) struct BufferRow<'a> {
 /// Memory for copies that is not in use yet.
 struct Copies<'a> {
     /// Its address, and not that of a borrow of it, as in [`BufferRow`].
-    start: *mut u8,
+    start: *const u8,
     free: &'a mut [u8],
 }
 
@@ -130,21 +129,19 @@ impl<'a> BufferRow<'a> {
 
     /// The address of iovec `i`.
     #[inline(always)]
-    pub(super) fn pointer(&self, i: usize) -> *mut iovec {
+    pub(super) fn pointer(&self, i: usize) -> *mut Buffer {
         self.first.wrapping_add(i)
     }
 
     /// Iovecs in use.
-    pub(super) fn get(&self, range: Range<usize>) -> &[iovec] {
+    pub(super) fn get(&self, range: Range<usize>) -> &[Buffer] {
         &self.row[..self.used][range]
     }
 
     /// Adds a buffer.
     #[inline(always)]
     pub(super) fn add(&mut self, data: &[u8]) {
-        let iovec = &mut self.row[self.used];
-        iovec.iov_base = data.as_ptr().cast_mut().cast();
-        iovec.iov_len = data.len();
+        self.row[self.used] = Buffer::new(data.as_ptr(), data.len());
         self.used += 1;
     }
 
@@ -153,15 +150,15 @@ impl<'a> BufferRow<'a> {
     #[inline(always)]
     pub(super) fn tail<'d>(&mut self, data: Option<&'d [u8]>) -> Tail<'a, 'd> {
         let last = &self.row[self.used - 1];
-        let start: *mut u8 = last.iov_base.cast();
+        let start = last.start();
         let copies = Copies { start: self.copies.start, free: mem::take(&mut self.copies.free) };
-        Tail { used: self.used, start, end: start.wrapping_add(last.iov_len), data, copies }
+        Tail { used: self.used, start, end: start.wrapping_add(last.len()), data, copies }
     }
 
     /// Adds a buffer after the last one, or to it.
     #[inline(always)]
     pub(super) fn push(&mut self, tail: &mut Tail<'a, '_>, data: &[u8]) {
-        let start = data.as_ptr().cast_mut();
+        let start = data.as_ptr();
         if start == tail.end {
             tail.end = start.wrapping_add(data.len());
         } else if tail.copies.fits(data) {
@@ -190,7 +187,7 @@ impl<'a> BufferRow<'a> {
 
     /// Begins the next buffer.
     #[inline(always)]
-    fn next(&mut self, tail: &mut Tail<'a, '_>, start: *mut u8) {
+    fn next(&mut self, tail: &mut Tail<'a, '_>, start: *const u8) {
         self.write(tail);
         tail.used += 1;
         (tail.start, tail.data) = (start, None);
@@ -199,9 +196,7 @@ impl<'a> BufferRow<'a> {
     /// Writes the last buffer into the row.
     #[inline(always)]
     fn write(&mut self, tail: &Tail<'a, '_>) {
-        let last = &mut self.row[tail.used - 1];
-        last.iov_base = tail.start.cast();
-        last.iov_len = tail.end as usize - tail.start as usize;
+        self.row[tail.used - 1] = Buffer::new(tail.start, tail.end as usize - tail.start as usize);
     }
 
     /// Ends what [`tail`](Self::tail) began.
@@ -216,8 +211,8 @@ impl<'a> BufferRow<'a> {
 pub(super) struct Tail<'a, 'd> {
     /// Buffers in the row, this one included.
     used: usize,
-    start: *mut u8,
-    end: *mut u8,
+    start: *const u8,
+    end: *const u8,
     /// All of it, if it is one buffer that can be copied.
     data: Option<&'d [u8]>,
     copies: Copies<'a>,
