@@ -150,6 +150,9 @@ struct Totals {
     truncated: AtomicU64,
 }
 
+/// One of them.
+type Counter = fn(&Totals) -> &AtomicU64;
+
 /// What one receive call brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceivedTotals {
@@ -220,7 +223,7 @@ impl Running {
     }
 
     #[inline]
-    fn add<const N: usize>(&self, additions: [(fn(&Totals) -> &AtomicU64, usize); N]) {
+    fn add<const N: usize>(&self, additions: [(Counter, usize); N]) {
         if self.in_use.swap(true, Ordering::Acquire) {
             for (counter, n) in additions {
                 counter(&self.contended).fetch_add(n as u64, Ordering::Relaxed);
@@ -235,7 +238,7 @@ impl Running {
     }
 
     pub(super) fn snapshot(&self) -> Counters {
-        let get = |counter: fn(&Totals) -> &AtomicU64| {
+        let get = |counter: Counter| {
             [&self.usual, &self.contended]
                 .map(|set| counter(set).load(Ordering::Relaxed))
                 .iter()
