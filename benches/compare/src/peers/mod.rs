@@ -48,7 +48,7 @@ pub fn names(load: &Load) -> &'static [&'static str] {
 }
 
 /// The ways from payloads that lie ready, each by itself.
-const READY: [&str; 8] = [
+pub const READY: [&str; 8] = [
     "raw GSO",
     "quinn-udp GSO",
     "mmsg segments",
