@@ -54,7 +54,7 @@ fn storm(threads: [JoinHandle<()>; 2]) {
 /// Sends windows of numbered datagrams in every way, and waits for an answer to each.
 fn send(socket: &impl BatchSocket, windows: usize) {
     let mut queue = SendQueue::new(1 << 16);
-    let mut answer = RecvBatch::new(1, 4);
+    let mut answer = RecvBatch::for_gro(1);
     for window in 0..windows {
         let first = window * WINDOW;
         let data: Vec<_> =
