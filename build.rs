@@ -19,6 +19,8 @@ fn main() {
     let bsd = ["freebsd", "dragonfly", "netbsd", "openbsd"];
     let apple = ["macos", "ios", "tvos", "watchos", "visionos"];
 
+    // Set by fuzzers.
+    println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     set("linux_like", ["linux", "android"].contains(&os));
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");

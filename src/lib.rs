@@ -126,10 +126,17 @@ mod send;
 mod socket;
 mod socket_ext;
 mod sys;
-#[cfg(all(test, mmsg_calls))]
+#[cfg(all(any(test, fuzzing), mmsg_calls))]
 mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
+
+/// What the fuzz targets take of the inside; built for these alone.
+#[cfg(all(fuzzing, mmsg_calls))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::tests::fuzzing::{coalesce, fallback, model};
+}
 
 /// The traits with the calls, to import together: `use mmsg::prelude::*`.
 ///

@@ -2,8 +2,8 @@
 
 #![cfg_attr(single_message, allow(dead_code))] // No GSO there.
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -54,7 +54,7 @@
 mod backend;
 #[cfg_attr(single_message, allow(dead_code))] // No control messages there.
 pub(crate) mod control_message;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fault;
 mod flags;
 mod layout;

@@ -3,21 +3,39 @@
 //!
 //! Tests receive through the standard library, so that what a test sees does not pass
 //! through what it tests. Messages are numbered by their payload.
+//!
+//! A fuzzer gets the model alone.
 
+#![cfg_attr(not(test), allow(dead_code, unused_imports))]
+
+#[cfg(test)]
 mod backend;
-#[cfg(feature = "tracing")]
+#[cfg(all(test, feature = "tracing"))]
 mod events;
+#[cfg(test)]
 mod fields;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod model;
+#[cfg(test)]
 mod offload;
+#[cfg(test)]
 mod offload_health;
+#[cfg(test)]
 mod offload_kit;
+#[cfg(test)]
 mod offload_own;
+#[cfg(test)]
 mod offload_random;
+#[cfg(test)]
 mod queue;
+#[cfg(test)]
 mod random;
+#[cfg(test)]
 mod recv;
+#[cfg(test)]
 mod send;
+#[cfg(test)]
 mod tos;
 
 use std::io::{self, IoSliceMut};
