@@ -11,7 +11,7 @@
 //! What a fuzzer needs is apart from the generator: [`ops`] makes operations out of bytes, and
 //! [`run`] panics at a fault.
 
-#[cfg(test)]
+#[cfg(all(test, linux_like))]
 mod errnos;
 #[cfg(test)]
 mod exhaustive;
