@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! cargo run --release --example ntp
+//! cargo run --release --example ntp -- 0.0.0.0:123
 //! ```
 //!
 //! How long a program waits to be scheduled is no part of such a time. `Ancillary::TIMESTAMP` gives that of
-//! receiving, and the error queue that of sending. Here the client asks a server of the same clock four times.
+//! receiving, and the error queue that of sending. With an address it is a server; without, a client asks a server
+//! of the same clock four times.
 
 use std::io;
 use std::net::UdpSocket;
@@ -53,6 +55,11 @@ fn serve(socket: &UdpSocket) -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
+    if let Some(addr) = std::env::args().nth(1) {
+        let socket = UdpSocket::bind(addr)?;
+        println!("listening on {}", socket.local_addr()?);
+        return serve(&socket);
+    }
     let (server, client) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     client.connect(server.local_addr()?)?;
     thread::spawn(move || serve(&server));

@@ -6,6 +6,7 @@
 //! - [`cores`]: one socket a core
 //! - [`back_pressure`]: when the socket takes no more
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
+//! - `tokio`, with the feature `tokio`: what to know beyond the futures
 //! - [`errors`]: what each error means and what to do about it
 //! - [`migration`]: from std, tokio, nix and quinn-udp
 //!
@@ -28,6 +29,10 @@ pub mod back_pressure {}
 
 #[doc = include_str!("../docs/guide/real_networks.md")]
 pub mod real_networks {}
+
+#[cfg(feature = "tokio")]
+#[doc = include_str!("../docs/guide/tokio.md")]
+pub mod tokio {}
 
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}

@@ -163,8 +163,9 @@ pub use engine::pool::clear_pool;
 pub use group::{ReusePortGroup, Spread};
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
-pub use recv::datagram::{Datagram, Message};
+pub use recv::datagram::Datagram;
 pub use recv::in_place::{DatagramMut, MessageMut};
+pub use recv::message::Message;
 pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
@@ -198,10 +199,10 @@ pub mod control {
 
 /// Iterators over received messages, their datagrams and their bytes.
 pub mod iter {
-    pub use crate::recv::batch::{Iter, IterMut, Messages, MessagesMut};
-    pub use crate::recv::datagram::Datagrams;
+    pub use crate::recv::batch::iter::{Iter, IterMut, Messages, MessagesMut};
     pub use crate::recv::in_place::DatagramsMut;
     pub use crate::recv::scattered::Slices;
+    pub use crate::recv::split::Datagrams;
 }
 
 /// The README's code, compiled; some of it is for the feature.

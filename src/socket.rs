@@ -1,19 +1,22 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
+mod forward;
+mod kernel;
+mod offer;
+
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::ptr;
-use std::rc::Rc;
-use std::sync::Arc;
 
-use crate::engine::{pool, single};
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
+use crate::sys::{RecvFlags, SendFlags};
+pub(crate) use forward::forward;
+pub(crate) use offer::Offer;
 
 /// A datagram socket that moves messages in batches.
 ///
@@ -186,6 +189,15 @@ pub trait BatchSocket {
 
     /// Like [`recv_batch`](Self::recv_batch), with flags.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvFlags, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut buffer = [0; 1500];
+    /// let nothing = socket.recv_batch_with(&mut [RecvMsg::new(&mut buffer)], RecvFlags::DONT_WAIT);
+    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `recv_batch`; `Unsupported` if the implementation has no flags.
@@ -212,6 +224,16 @@ pub trait BatchSocket {
 
     /// Like [`recv_into`](Self::recv_into), with flags.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch, RecvFlags};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// assert_eq!(socket.recv_into_with(&mut batch, RecvFlags::PEEK)?, 1);
+    /// assert_eq!(socket.recv_into(&mut batch)?, 1); // The peek left it there.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
@@ -222,6 +244,19 @@ pub trait BatchSocket {
     /// [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) for a `dyn` closure, with flags.
     ///
     /// The provided implementation receives at most 32 messages a call.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvFlags};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket: &dyn BatchSocket = &socket;
+    /// let (mut buffer, mut len) = ([0; 1500], 0);
+    /// let mut each = |_index, message: mmsg::Message<'_>| len = message.len();
+    /// socket.recv_slices_dyn(&mut [IoSliceMut::new(&mut buffer)], RecvFlags::NONE, &mut each)?;
+    /// assert_eq!(&buffer[..len], b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -255,6 +290,20 @@ pub trait BatchSocket {
 
     /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
     ///
+    /// The provided implementation calls [`send_batch`](Self::send_batch) for 32 messages at a time. An error
+    /// after the first call ends it with a count, and is dropped, since there is no call to return it later: a
+    /// type that has errors to report only once, such as "connection refused", forwards this method to
+    /// its socket. [`send_each_dyn`](Self::send_each_dyn) reports every error.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
+    /// assert_eq!(socket.send_iter_dyn(&mut msgs)?, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`send_batch`](Self::send_batch).
@@ -285,7 +334,8 @@ pub trait BatchSocket {
     }
 
     /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
-    /// in the queue.
+    /// in the queue. The provided implementation sends at most 64 datagrams a call: after a second system
+    /// call it could not report an error of that.
     ///
     /// # Errors
     ///
@@ -297,31 +347,43 @@ pub trait BatchSocket {
     /// An error behind the first datagram ends the call with a count. So call until the queue is empty
     /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
     /// each error.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg, SendQueue};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"one"))?;
+    /// queue.push(&SendMsg::to(to, b"two"))?;
+    /// assert_eq!((socket.flush(&mut queue)?, queue.len()), (2, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        let mut sent = 0;
-        while !queue.is_empty() {
-            const STEP: usize = 32;
-            let mut msgs = [SendMsg::new(&[]); STEP];
-            let mut count = 0;
-            for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
-                *msg = queued.to_msg();
-                count += 1;
-            }
-            let taken = match self.send_batch(&msgs[..count]) {
-                Ok(taken) => taken.min(count),
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => break,
-            };
-            queue.advance(taken);
-            sent += taken;
-            if taken < count {
-                break;
-            }
+        let mut msgs = [SendMsg::new(&[]); Offer::MOST];
+        let mut count = 0;
+        for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
+            *msg = queued.to_msg();
+            count += 1;
         }
+        if count == 0 {
+            return Ok(0);
+        }
+        let sent = self.send_batch(&msgs[..count])?.min(count);
+        queue.advance(sent);
         Ok(sent)
     }
 
     /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) for a `dyn` iterator and a `dyn` closure.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
+    /// let handled = socket.send_each_dyn(&mut msgs, &mut |index, error| eprintln!("{index}: {error}"))?;
+    /// assert_eq!(handled, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -366,164 +428,3 @@ pub trait BatchSocket {
         }
     }
 }
-
-/// How many messages a send that goes on past errors offers at a time: one after an error, since the
-/// next one often fails, too, and costs alone what `send_to` does; then twice as many each time.
-pub(crate) struct Offer {
-    count: usize,
-}
-
-impl Offer {
-    /// As many as a GSO batch has at most, and still little to have on the stack.
-    pub(crate) const MOST: usize = 64;
-
-    pub(crate) const fn new() -> Self {
-        Self { count: Self::MOST }
-    }
-
-    /// How many messages to offer next.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Whether no error came lately.
-    pub(crate) fn is_most(&self) -> bool {
-        self.count == Self::MOST
-    }
-
-    /// The first of these messages.
-    pub(crate) fn of<'s, 'm>(&self, msgs: &'s [SendMsg<'m>]) -> &'s [SendMsg<'m>] {
-        &msgs[..self.count.min(msgs.len())]
-    }
-
-    /// Learns from the result of a send of `offered` messages. Gives the number of messages dealt with:
-    /// those that were sent, or the one that failed.
-    pub(crate) fn answered(
-        &mut self,
-        offered: usize,
-        result: io::Result<usize>,
-        failed: impl FnOnce(io::Error),
-    ) -> usize {
-        match result {
-            Ok(sent) if sent >= offered => {
-                self.count = (2 * self.count).min(Self::MOST);
-                offered
-            }
-            // After a short count the next message is about to fail.
-            Ok(sent) => {
-                self.count = 1;
-                sent
-            }
-            Err(error) => {
-                self.count = 1;
-                failed(error);
-                1
-            }
-        }
-    }
-}
-
-/// Uses the thread's pool of arenas.
-impl BatchSocket for BorrowedSocket<'_> {
-    #[inline]
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.recv_batch_with(msgs, RecvFlags::NONE)
-    }
-
-    #[inline]
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.send_batch_with(msgs, SendFlags::NONE)
-    }
-
-    #[inline]
-    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        match single::send(*self, msgs, flags) {
-            Some(result) => result,
-            None => pool::with(|arena| arena.send_on(*self, msgs, flags)),
-        }
-    }
-
-    #[inline]
-    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_on(*self, msgs, flags))
-    }
-
-    #[inline]
-    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_on(*self, RecvFlags::NONE)
-    }
-
-    #[inline]
-    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.recv_on(*self, flags)
-    }
-
-    #[inline]
-    fn recv_slices_dyn(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, each))
-    }
-
-    #[inline]
-    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        pool::with(|arena| arena.send_iter_on(*self, msgs))
-    }
-
-    #[inline]
-    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        pool::with(|arena| arena.flush_on(*self, queue))
-    }
-}
-
-/// Implements [`BatchSocket`] by the methods of another one.
-macro_rules! forward {
-    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
-        impl<$($generics)*> $crate::socket::BatchSocket for $type {
-            $crate::socket::forward! { @methods |$this| $socket,
-                recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
-                send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
-                send_batch_with(msgs: &[$crate::send::msg::SendMsg<'_>], flags: $crate::sys::SendFlags);
-                recv_batch_with(msgs: &mut [$crate::recv::msg::RecvMsg<'_>], flags: $crate::sys::RecvFlags);
-                recv_into(batch: &mut $crate::recv::batch::RecvBatch);
-                recv_into_with(batch: &mut $crate::recv::batch::RecvBatch, flags: $crate::sys::RecvFlags);
-                recv_slices_dyn(
-                    buffers: &mut [std::io::IoSliceMut<'_>],
-                    flags: $crate::sys::RecvFlags,
-                    each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)
-                );
-                send_iter_dyn<'m>(msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>);
-                flush(queue: &mut $crate::send::queue::SendQueue);
-                send_each_dyn<'m>(
-                    msgs: &mut dyn Iterator<Item = $crate::send::msg::SendMsg<'m>>,
-                    on_error: &mut dyn FnMut(usize, std::io::Error)
-                );
-            }
-        }
-    };
-    (@methods |$this:ident| $socket:expr, $(
-        $method:ident $(<$life:lifetime>)? ($($arg:ident: $arg_type:ty),*);
-    )*) => {$(
-        #[inline]
-        fn $method $(<$life>)? (&self, $($arg: $arg_type),*) -> std::io::Result<usize> {
-            let $this = self;
-            $socket.$method($($arg),*)
-        }
-    )*};
-}
-pub(crate) use forward;
-
-macro_rules! forward_to_descriptor {
-    ([$($generics:tt)*] $type:ty) => {
-        forward!([$($generics)*] $type, |socket| sys::borrow(socket));
-    };
-}
-sys::for_datagram_sockets!(forward_to_descriptor);
-
-forward!([T: BatchSocket + ?Sized] &T, |socket| (**socket));
-forward!([T: BatchSocket + ?Sized] Box<T>, |socket| (**socket));
-forward!([T: BatchSocket + ?Sized] Rc<T>, |socket| (**socket));
-forward!([T: BatchSocket + ?Sized] Arc<T>, |socket| (**socket));

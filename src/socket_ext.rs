@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::io::{self, IoSliceMut};
 
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
@@ -73,6 +73,17 @@ pub trait BatchSocketExt: BatchSocket {
 
     /// Like [`recv_slices`](Self::recv_slices), with flags.
     ///
+    /// ```
+    /// use mmsg::{BatchSocketExt, RecvFlags};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut buffer = [0; 1500];
+    /// let buffers = &mut [IoSliceMut::new(&mut buffer)];
+    /// let nothing = socket.recv_slices_with(buffers, RecvFlags::DONT_WAIT, |_, _| unreachable!());
+    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of `recv_slices`; `Unsupported` if the implementation has no flags.
@@ -102,6 +113,23 @@ pub trait BatchSocketExt: BatchSocket {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
+    /// A message borrows its options, so those that differ from message to message, a source address for
+    /// example, are in a list that outlives the call. ECN bits and segment sizes are in the message itself.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg};
+    /// # use std::net::{IpAddr, SocketAddr};
+    /// # let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    /// # let to = SocketAddr::from(([127, 0, 0, 1], socket.local_addr()?.port()));
+    /// # let answers = [(to, IpAddr::from([127, 0, 0, 1])); 2];
+    /// let metas: Vec<_> =
+    ///     answers.iter().map(|(_, source)| SendMeta::new().with_source(*source)).collect();
+    /// let msgs = answers.iter().zip(&metas);
+    /// let sent = socket.send_iter(msgs.map(|((to, _), meta)| SendMsg::to(*to, b"answer").with_meta(meta)))?;
+    /// # assert_eq!(sent, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The system's error for the first message; nothing was sent.
@@ -115,10 +143,11 @@ pub trait BatchSocketExt: BatchSocket {
     /// Sends the messages in order and goes on past each that fails: calls `on_error` with its index and
     /// its error.
     ///
-    /// Returns how many messages were handled: sent, or reported to `on_error`. It stops early only if
-    /// a non-blocking socket accepts no more now: the messages from the returned index on were neither
-    /// sent nor reported. The iterator may have advanced past them, by at most 64 messages. A
-    /// [`SendQueue`] holds messages until the socket accepts them.
+    /// Returns how many messages were *handled*: sent, or reported to `on_error`. As many as were reported were
+    /// not sent; the rest of the count was. It stops early only if a non-blocking socket accepts no more now:
+    /// the returned number is then the index of the first message that was neither sent nor reported. The
+    /// iterator may have advanced past it, by at most 64 messages. A [`SendQueue`] holds messages until the
+    /// socket accepts them.
     ///
     /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
     /// sent earlier: the message at the reported index was not tried, and is not offered again, so that
@@ -148,8 +177,10 @@ pub trait BatchSocketExt: BatchSocket {
     /// let too_long = vec![0; 70_000];
     /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
     /// let mut failed = Vec::new();
-    /// let n = socket.send_each(&msgs, |index, _error| failed.push(index))?;
-    /// assert_eq!((n, &failed[..]), (3, &[1][..]));
+    /// let handled = socket.send_each(&msgs, |index, _error| failed.push(index))?;
+    /// assert_eq!((handled, &failed[..]), (3, &[1][..]));
+    /// let sent = handled - failed.len();
+    /// assert_eq!(sent, 2);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
@@ -171,8 +202,9 @@ pub trait BatchSocketExt: BatchSocket {
     /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with it
     /// and its error, and drops it.
     ///
-    /// Returns how many left the queue: sent, or reported to `on_error`. It stops early only if a
-    /// non-blocking socket accepts no more now; the others stay in the queue.
+    /// Returns how many left the queue: sent, or reported to `on_error`, so that the number sent is the
+    /// number returned less the number reported. It stops early only if a non-blocking socket accepts no
+    /// more now; the others stay in the queue.
     ///
     /// A reported datagram was not sent, as in [`send_each`](Self::send_each), which says what is special
     /// about `ConnectionRefused`.

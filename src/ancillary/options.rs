@@ -169,6 +169,15 @@ impl Ancillary {
     /// Turns the set off for `socket`, and returns the members that the socket supports and that are
     /// off now.
     ///
+    /// ```
+    /// use mmsg::Ancillary;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let _on = Ancillary::TOS.enable(&socket)?;
+    /// let left = Ancillary::TOS.disable(&socket)?;
+    /// # let _ = left;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable).

@@ -103,6 +103,18 @@ impl RecvMeta {
     };
 
     /// The ECN bits of `tos`.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// Ancillary::TOS.require(&socket)?;
+    /// socket.send_batch(&[SendMsg::to(socket.local_addr()?, b"hello").with_ecn(Ecn::Ect0)])?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// assert!(batch.iter().all(|datagram| datagram.meta().ecn() == Some(Ecn::Ect0)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn ecn(&self) -> Option<Ecn> {
         self.tos.map(Ecn::from_tos)
@@ -115,6 +127,22 @@ impl RecvMeta {
     /// [`destination`](Self::destination), unless that is a multicast address or 255.255.255.255. A
     /// network's broadcast address, such as 192.0.2.255, cannot be recognized: a socket that receives
     /// on one must clear the source. A link-local source also sets the interface.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, RecvBatch, SendMeta, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"question", socket.local_addr()?)?;
+    /// let taken = Ancillary::DEST.enable(&socket)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// // What an answer needs that is sent when the batch is in use again.
+    /// let asked: Vec<(_, SendMeta)> = batch.iter().map(|d| (d.addr(), d.meta().reply())).collect();
+    /// for (addr, meta) in &asked {
+    ///     let Some(addr) = *addr else { continue };
+    ///     socket.send_batch(&[SendMsg::to(addr, b"answer").with_meta(meta)])?;
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn reply(&self) -> SendMeta {
         let source = self.local.or_else(|| {

@@ -19,6 +19,7 @@ use crate::sys::{CONTROL_SPACE, Layout, control_message};
 /// use mmsg::{Ecn, SendMeta, SendMsg};
 /// let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source("192.0.2.1".parse()?);
 /// let msg = SendMsg::to("192.0.2.7:4433".parse()?, b"hello").with_meta(&meta);
+/// assert_eq!(msg.meta().tos, Some(0b10));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +46,9 @@ pub struct SendMeta {
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
-    /// Linux 4.19, with a queueing discipline that supports it.
+    /// The send fails with `EINVAL` before [`select`](crate::TransmitClock::select) was called.
+    /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`; any other, and loopback, which
+    /// has none, sends at once and says nothing.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
     /// The number of the datagram's send timestamp, in place of the running count
@@ -142,6 +145,12 @@ impl SendMeta {
     }
 
     /// Sets the TOS byte or traffic class, ECN bits included.
+    ///
+    /// ```
+    /// use mmsg::{Ecn, SendMeta};
+    /// let expedited = SendMeta::new().with_tos(46 << 2).with_ecn(Ecn::Ect0); // DSCP 46 (RFC 3246)
+    /// assert_eq!(expedited.tos, Some(0b101110_10));
+    /// ```
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     #[must_use]
     pub const fn with_tos(mut self, tos: u8) -> Self {
@@ -158,6 +167,14 @@ impl SendMeta {
     }
 
     /// Sets the interface by its index.
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg};
+    /// let meta = SendMeta::new().with_interface(2).with_hop_limit(1);
+    /// let announcement = SendMsg::to("224.0.0.251:5353".parse()?, b"here").with_meta(&meta);
+    /// # assert_eq!(announcement.meta().interface, Some(2));
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
     #[must_use]
     pub const fn with_interface(mut self, interface: u32) -> Self {
         self.interface = Some(interface);
@@ -165,6 +182,14 @@ impl SendMeta {
     }
 
     /// Sets the time to live or hop limit.
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg};
+    /// // A probe for each router on the way, as traceroute sends them.
+    /// let metas: Vec<_> = (1..=30).map(|hops| SendMeta::new().with_hop_limit(hops)).collect();
+    /// let probes: Vec<_> = metas.iter().map(|meta| SendMsg::new(b"probe").with_meta(meta)).collect();
+    /// assert_eq!(probes[6].meta().hop_limit, Some(7));
+    /// ```
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     #[must_use]
     pub const fn with_hop_limit(mut self, hop_limit: u8) -> Self {
@@ -173,6 +198,16 @@ impl SendMeta {
     }
 
     /// Sets the segment size in bytes.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, SendMeta, SendMsg};
+    /// # let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # let to = socket.get_ref().local_addr()?;
+    /// let meta = SendMeta::new().with_segment_size(1200);
+    /// // One message, three datagrams, on any `Offload`.
+    /// assert_eq!(socket.send_batch(&[SendMsg::to(to, &[0; 3000]).with_meta(&meta)])?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     #[must_use]
     pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
@@ -181,6 +216,15 @@ impl SendMeta {
     }
 
     /// Sets the transmit time, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, TransmitClock};
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// let in_a_millisecond = TransmitClock::Monotonic.now()? + 1_000_000;
+    /// let meta = SendMeta::new().with_transmit_time(in_a_millisecond);
+    /// # assert!(meta.transmit_time.is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     #[must_use]
     pub const fn with_transmit_time(mut self, nanoseconds: u64) -> Self {
@@ -189,6 +233,13 @@ impl SendMeta {
     }
 
     /// Sets the number of the datagram's send timestamp.
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg};
+    /// let meta = SendMeta::new().with_timestamp_id(7);
+    /// let msg = SendMsg::new(b"frame 7").with_meta(&meta); // `Event::Sent` says 7 as well.
+    /// assert_eq!(msg.meta().timestamp_id, Some(7));
+    /// ```
     #[must_use]
     pub const fn with_timestamp_id(mut self, id: u32) -> Self {
         self.timestamp_id = Some(id);

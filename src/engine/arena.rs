@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::engine::progress::Progress;
 use crate::engine::single;
-use crate::recv::datagram::Message;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
@@ -77,6 +77,15 @@ impl MmsgBuf {
     }
 
     /// An empty arena that uses `backend`, whatever the process-wide choice is.
+    ///
+    /// ```
+    /// use mmsg::{Backend, MmsgBuf, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut arena = MmsgBuf::with_backend(Backend::Msg); // a system call for each message
+    /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub const fn with_backend(backend: Backend) -> Self {
         Self::with(Some(backend))
@@ -111,6 +120,19 @@ impl MmsgBuf {
 
     /// Like [`recv`](Self::recv), with flags.
     ///
+    /// ```
+    /// use mmsg::{MmsgBuf, RecvFlags, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut buffer = [0; 1500];
+    /// let nothing = MmsgBuf::new().recv_with(
+    ///     &socket,
+    ///     &mut [RecvMsg::new(&mut buffer)],
+    ///     RecvFlags::DONT_WAIT,
+    /// );
+    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`recv`](Self::recv).
@@ -133,6 +155,15 @@ impl MmsgBuf {
     }
 
     /// Like [`send`](Self::send), with flags.
+    ///
+    /// ```
+    /// use mmsg::{MmsgBuf, SendFlags, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let msgs = [SendMsg::to(socket.local_addr()?, b"hello")];
+    /// let sent = MmsgBuf::new().send_with(&socket, &msgs, SendFlags::DONT_WAIT)?;
+    /// # assert_eq!(sent, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -199,6 +199,16 @@ impl ReusePortGroup {
 
     /// Adds a member and returns its index, the last one. It gets its share from now on.
     ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg::ReusePortGroup;
+    /// let mut group = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
+    /// let index = group.join()?;
+    /// assert_eq!(group.members()[index].local_addr()?, group.local_addr());
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`ReusePortGroupBuilder::bind`]; the group is as before.
@@ -221,6 +231,20 @@ impl ReusePortGroup {
     ///
     /// The call takes some milliseconds: it waits until no CPU is about to deliver a datagram to the
     /// socket (`membarrier`). In a sandbox without that call, one may still come right after.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg::{BatchSocket, RecvBatch, ReusePortGroup};
+    /// let mut group = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let gone = group.leave(1)?;
+    /// while gone.recv_into(&mut batch).is_ok() {
+    ///     println!("{} more", batch.message_count());
+    /// }
+    /// assert_eq!(group.members().len(), 1);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -343,6 +367,16 @@ impl ReusePortGroupBuilder {
     }
 
     /// Sets how datagrams are spread: [`Spread::FLOW`] by default.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg::{ReusePortGroup, Spread};
+    /// let addr = "127.0.0.1:0".parse().unwrap();
+    /// let group = ReusePortGroup::builder(addr).members(2).spread(Spread::CPU).bind()?;
+    /// # let _ = group;
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
         self
@@ -351,6 +385,16 @@ impl ReusePortGroupBuilder {
     /// Sets whether binding fails with `AddrInUse` where another socket has the address. Otherwise, and by
     /// default, the group shares it with other groups of the same user. A group on port 0 gets a
     /// port that nobody has in either case.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg::ReusePortGroup;
+    /// let first = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
+    /// let second = ReusePortGroup::builder(first.local_addr()).exclusive(true).bind();
+    /// assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn exclusive(mut self, on: bool) -> Self {
         self.exclusive = on;
         self

@@ -120,17 +120,35 @@ impl Field {
     }
 
     /// The two bytes at `offset`.
+    ///
+    /// ```
+    /// use mmsg::group::{Field, Spread};
+    /// let spread = Spread::by(Field::u16(0)); // DNS queries by their ID
+    /// # let _ = spread;
+    /// ```
     pub const fn u16(offset: u16) -> Self {
         Self { offset, len: 2, mask: u32::MAX }
     }
 
     /// The four bytes at `offset`.
+    ///
+    /// ```
+    /// use mmsg::group::{Field, Spread};
+    /// let by_sequence_number = Spread::by(Field::u32(12)); // NetFlow version 9
+    /// # let _ = by_sequence_number;
+    /// ```
     pub const fn u32(offset: u16) -> Self {
         Self { offset, len: 4, mask: u32::MAX }
     }
 
     /// Keeps the bits that are set in `mask` and shifts them to the right, so that the lowest bit of
     /// the mask is the lowest of the value: masked by `0x0ff0`, `0x1234` is `0x23`.
+    ///
+    /// ```
+    /// use mmsg::group::{Field, Spread};
+    /// let by_low_bits = Spread::by(Field::u16(0).masked(0x000f)); // 16 values
+    /// # let _ = by_low_bits;
+    /// ```
     pub const fn masked(mut self, mask: u32) -> Self {
         self.mask = mask;
         self

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::recv::datagram::Received;
+use crate::recv::received::Received;
 use crate::sys::{Rejection, Transferred};
 
 /// What an [`Offload`](crate::Offload) has sent and received so far.

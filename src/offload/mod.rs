@@ -124,6 +124,17 @@ impl<S: AsSocket> Offload<S> {
 
     /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
     /// says why not. Forgets which destinations rejected GSO batches.
+    ///
+    /// ```
+    /// use mmsg::{Offload, offload::GsoStatus};
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// assert!(!socket.set_gso(false) && !socket.gso());
+    /// assert_eq!((socket.gso_status(), socket.max_segments()), (GsoStatus::OffByChoice, 1));
+    /// if socket.set_gso(true) {
+    ///     println!("up to {} datagrams in a GSO batch", socket.max_segments());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_gso(&self, on: bool) -> bool {
         self.lend().set_gso(on)
     }
@@ -136,6 +147,16 @@ impl<S: AsSocket> Offload<S> {
     /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
     /// left, reports in the error queue included, and call it again.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvBatch};
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # client.send_to(b"hello", socket.get_ref().local_addr()?)?;
+    /// let slot_len = if socket.set_gro(false)? { 65_535 } else { 1500 };
+    /// socket.recv_into(&mut RecvBatch::new(64, slot_len))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The system's error.
@@ -146,6 +167,17 @@ impl<S: AsSocket> Offload<S> {
     /// The socket and its state, borrowed: a [`BatchSocket`] for any `S`.
     ///
     /// For a call that does not wait, on an `Offload` of tokio's sockets, within their `try_io`.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg};
+    /// /// A call that does not wait, on a socket that is in no blocking mode.
+    /// fn try_send(socket: &Offload<impl mmsg::AsSocket>, msg: SendMsg<'_>) -> std::io::Result<usize> {
+    ///     socket.lend().send_batch(&[msg])
+    /// }
+    /// # let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # assert_eq!(try_send(&socket, SendMsg::to(socket.get_ref().local_addr()?, b"hello"))?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn lend(&self) -> OffloadRef<'_> {
         self.state.on_own(sys::borrow(&self.socket))
@@ -154,18 +186,41 @@ impl<S: AsSocket> Offload<S> {
 
 impl<S> Offload<S> {
     /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    ///
+    /// ```
+    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// println!("GSO {}, GRO {}", socket.gso(), socket.gro());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gso(&self) -> bool {
         self.state.gso()
     }
 
     /// Whether sends are segmented by the kernel, or why not.
+    ///
+    /// ```
+    /// use mmsg::{Offload, offload::GsoStatus};
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// if socket.gso_status() != GsoStatus::On {
+    ///     eprintln!("slower than it could be: {:?}", socket.gso_status());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gso_status(&self) -> GsoStatus {
         self.state.gso_status()
     }
 
     /// Whether coalesced messages may be received.
+    ///
+    /// ```
+    /// use mmsg::{Offload, RecvBatch};
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let batch = if socket.gro() { RecvBatch::for_gro(64) } else { RecvBatch::new(64, 1500) };
+    /// # let _ = batch;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gro(&self) -> bool {
         self.state.gro()
@@ -175,12 +230,29 @@ impl<S> Offload<S> {
     /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
     ///
     /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
+    ///
+    /// ```
+    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let bytes = socket.max_segments() * 1200; // as much as is worth having ready
+    /// # assert!(bytes >= 1200);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn max_segments(&self) -> usize {
         self.state.max_segments()
     }
 
     /// What has been sent and received so far.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let socket = Offload::new(socket)?;
+    /// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+    /// assert_eq!(socket.counters().sent, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.state.counters()
@@ -202,6 +274,13 @@ impl<S> Offload<S> {
 
     /// Returns the socket. GRO stays as it is: call `set_gro(false)` first if its receives are to use
     /// short buffers.
+    ///
+    /// ```
+    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let _is_on = socket.set_gro(false)?;
+    /// let plain: std::net::UdpSocket = socket.into_inner();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn into_inner(self) -> S {
         self.socket
@@ -316,6 +395,15 @@ impl OffloadBuilder {
 
     /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
     /// lend the socket for each call.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let state = Offload::builder().gro(false).build_state(&socket)?;
+    /// assert_eq!(state.on(&socket).send_batch(&[SendMsg::to(to, b"hello")])?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

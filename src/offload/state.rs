@@ -10,8 +10,9 @@ use super::partial::PartialSends;
 use crate::ancillary::{self, Ancillary};
 use crate::engine::pool;
 use crate::recv::batch::RecvBatch;
-use crate::recv::datagram::{Message, Received};
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
+use crate::recv::received::Received;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
@@ -43,7 +44,9 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// work as on the plain socket: GSO is not used, since what is known is not known of it. GRO is a
 /// property of the socket, so the requirement on [buffers](crate::Offload#memory) is that of the socket at hand.
 /// The counters are sums. After the first socket is closed, a new one with the same descriptor
-/// number is taken for it: make a new state for a new socket.
+/// number is taken for it: make a new state for a new socket. The kernel could tell them apart, by a system
+/// call in each [`on`](Self::on), which would take as long as sending half a datagram. With the old state a new
+/// socket sends what it should: a GSO batch that its path rejects is sent as its datagrams.
 #[derive(Debug)]
 pub struct OffloadState {
     /// What the socket is known by: its number, which costs nothing to compare, and its cookie.
@@ -86,18 +89,43 @@ impl OffloadState {
     }
 
     /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    ///
+    /// ```
+    /// use mmsg::offload::{GsoStatus, OffloadState};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = OffloadState::new(&socket)?;
+    /// assert_eq!(state.gso(), state.gso_status() == GsoStatus::On);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gso(&self) -> bool {
         self.gso_status() == GsoStatus::On
     }
 
     /// Whether sends are segmented by the kernel, or why not.
+    ///
+    /// ```
+    /// use mmsg::offload::{GsoStatus, OffloadState};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = OffloadState::new(&socket)?;
+    /// state.on(&socket).set_gso(false);
+    /// assert_eq!(state.gso_status(), GsoStatus::OffByChoice);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gso_status(&self) -> GsoStatus {
         self.health.status()
     }
 
     /// Whether coalesced messages may be received.
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = mmsg::offload::OffloadState::new(&socket)?;
+    /// let buffer = vec![0; if state.gro() { 65_535 } else { 1500 }];
+    /// # let _ = buffer;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gro(&self) -> bool {
         self.gro.load(Ordering::Relaxed)
@@ -105,6 +133,13 @@ impl OffloadState {
 
     /// The most datagrams that a GSO batch can have now: 64 or what
     /// [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments) says, and 1 while GSO is off.
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = mmsg::offload::OffloadState::new(&socket)?;
+    /// println!("a GSO batch has up to {} datagrams", state.max_segments());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn max_segments(&self) -> usize {
         if self.gso() { self.max_segments } else { 1 }
@@ -153,6 +188,16 @@ pub struct OffloadRef<'a> {
 
 impl OffloadRef<'_> {
     /// Whether sends through this are segmented by the kernel.
+    ///
+    /// ```
+    /// use mmsg::offload::OffloadState;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let other = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = OffloadState::new(&socket)?;
+    /// assert_eq!(state.on(&socket).gso(), state.gso());
+    /// assert!(!state.on(&other).gso()); // The state is not about this socket.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn gso(&self) -> bool {
         self.is_own && self.state.gso()
@@ -164,6 +209,13 @@ impl OffloadRef<'_> {
     }
 
     /// Turns GSO on or off: [`Offload::set_gso`](crate::Offload::set_gso). On another socket than the state's it stays as it is.
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = mmsg::offload::OffloadState::new(&socket)?;
+    /// assert!(!state.on(&socket).set_gso(false));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_gso(&self, on: bool) -> bool {
         if self.is_own {
             ancillary::look_for_send_times(self.socket);
@@ -173,6 +225,14 @@ impl OffloadRef<'_> {
     }
 
     /// Turns GRO on or off: [`Offload::set_gro`](crate::Offload::set_gro).
+    ///
+    /// ```
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let state = mmsg::offload::OffloadState::new(&socket)?;
+    /// let is_on = state.on(&socket).set_gro(false)?; // Still on only if the socket holds something.
+    /// assert_eq!(state.gro(), is_on);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -224,7 +284,7 @@ impl OffloadRef<'_> {
             // Another descriptor of the socket may have turned it on: only the socket knows.
             Some(capacity) if capacity < MAX_PAYLOAD && self.socket_has_gro() => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, as RecvBatch::for_gro has; this one has {capacity}"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }

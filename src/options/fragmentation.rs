@@ -81,6 +81,16 @@ impl Fragmentation {
 
     /// The setting of the socket: of its IPv6 datagrams, if it carries both families.
     ///
+    /// ```
+    /// use mmsg::options::Fragmentation;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # if cfg!(target_os = "linux") {
+    /// Fragmentation::Never.set(&socket)?;
+    /// assert_eq!(Fragmentation::of(&socket)?, Fragmentation::Never);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// `Unsupported` if the platform has no such option for the socket's family, or if its value is none of

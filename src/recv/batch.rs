@@ -1,23 +1,21 @@
 //! Owned memory for received messages, with its headers already in place.
 
-use std::array;
-use std::fmt;
+mod contents;
+pub(crate) mod iter;
+mod stand_in;
+
 use std::io;
-use std::iter::{FusedIterator, Zip};
-use std::ops::Range;
-use std::ptr;
-use std::slice;
 
 use crate::ancillary::RecvMeta;
 use crate::engine::progress::Progress;
-use crate::recv::datagram::{Datagram, Message, Meta, Received, Segments};
-use crate::recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
+use crate::recv::datagram::Datagram;
+use crate::recv::in_place::DatagramMut;
+use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
-use crate::recv::scattered::Parts;
-use crate::sys::{
-    Backend, BorrowedSocket, Direction, MAX_BATCH, OwnedSocket, RecvFlags, RecvResult, Row,
-    SlotIter, SlotIterMut, Slots, UnixAddrBuf,
-};
+use crate::recv::received::Received;
+use crate::sys::{Backend, BorrowedSocket, Direction, MAX_BATCH, OwnedSocket, RecvFlags, Slots};
+use contents::Contents;
+use iter::{Iter, IterMut, Messages, MessagesMut};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
@@ -53,17 +51,7 @@ use crate::sys::{
 #[doc(alias("mmsghdr", "recvmmsg"))]
 #[derive(Debug)]
 pub struct RecvBatch {
-    slots: Slots,
-    count: usize,
-    /// Messages of the last receive.
-    len: usize,
-    /// What the control data of each slot means; set where there is any.
-    metas: Vec<RecvMeta>,
-    /// Whether all messages are whole, and a datagram each.
-    singles: bool,
-    /// Whether the messages come from an implementation of `BatchSocket` other than the kernel's: there
-    /// is no control data, and all of `metas` is set.
-    filled: bool,
+    contents: Contents,
     /// System calls that the last receive made.
     calls: usize,
 }
@@ -95,6 +83,17 @@ impl RecvBatch {
     /// Memory for `slots` messages of 65,535 bytes each: enough for any datagram, and for any message
     /// that the kernel coalesces with GRO on.
     ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket = Offload::new(socket)?;
+    /// let mut batch = RecvBatch::for_gro(32);
+    /// socket.recv_into(&mut batch)?;
+    /// assert!(!batch.truncated());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// As [`new`](Self::new).
@@ -105,6 +104,12 @@ impl RecvBatch {
     }
 
     /// Memory for `slots` messages of up to `slot_len` bytes each, or an error.
+    ///
+    /// ```
+    /// use mmsg::RecvBatch;
+    /// let error = RecvBatch::try_new(64, usize::MAX).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
     ///
     /// # Errors
     ///
@@ -123,47 +128,63 @@ impl RecvBatch {
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         metas.resize(slots, RecvMeta::NONE);
-        let (count, slots) = (slots, Slots::try_new(slots, slot_len)?);
-        Ok(Self { slots, count, len: 0, metas, singles: true, filled: false, calls: 0 })
+        let slots = Slots::try_new(slots, slot_len)?;
+        Ok(Self { contents: Contents::new(slots, metas), calls: 0 })
     }
 
     /// The most messages that one receive can return.
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.count
+        self.contents.metas.len()
     }
 
-    /// Messages of the last receive: what it returned, and as many as [`messages`](Self::messages)
+    /// Messages of the last receive: what that returned, and as many as [`messages`](Self::messages)
     /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
     /// segments.
     #[must_use]
     #[doc(alias = "len")]
     pub fn message_count(&self) -> usize {
-        self.len
+        self.contents.len
     }
 
     /// Whether the last receive returned no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.contents.len == 0
     }
 
     /// The messages of the last receive, in the order in which they were received.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!((count, batch.message_count()), (batch.messages().len(), count));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn messages(&self) -> Messages<'_> {
-        Messages { batch: self, next: 0 }
+        Messages::new(&self.contents)
     }
 
     /// Message `index` of [`messages`](Self::messages).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"hello"[..]));
+    /// assert!(batch.message(count).is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn message(&self, index: usize) -> Option<Message<'_>> {
-        (index < self.len).then(|| {
-            let (payload, row) = self.slots.slot(index);
-            let (received, meta) = describe(row, &self.metas[index], self.filled);
-            let data = Parts::one(&payload[..payload.len().min(received.reported)]);
-            Message::new(data, row.source(), received, meta)
-        })
+        self.contents.message(index)
     }
 
     /// The messages of the last receive, whose bytes may be changed in place.
@@ -180,8 +201,7 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn messages_mut(&mut self) -> MessagesMut<'_> {
-        let slots = self.slots.iter_mut(self.len).zip(&self.metas);
-        MessagesMut { slots, filled: self.filled }
+        MessagesMut::new(&mut self.contents)
     }
 
     /// Datagrams of the last receive: as many as [`iter`](Self::iter) yields. Each segment of a coalesced
@@ -202,7 +222,11 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
-        if self.singles { self.len } else { self.messages().map(|m| m.datagrams().len()).sum() }
+        if self.contents.singles {
+            self.contents.len
+        } else {
+            self.messages().map(|message| message.datagrams().len()).sum()
+        }
     }
 
     /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were
@@ -210,7 +234,7 @@ impl RecvBatch {
     #[must_use]
     #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
-        !self.singles && self.messages().any(|message| message.truncated())
+        !self.contents.singles && self.messages().any(|message| message.truncated())
     }
 
     /// The datagrams of the last receive, in the order in which they were received.
@@ -220,9 +244,7 @@ impl RecvBatch {
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        let singles = self.singles && !self.filled;
-        let singles = singles.then(|| self.slots.iter(self.len).zip(&self.metas));
-        Iter { batch: self, singles, next: 0, segments: None }
+        Iter::new(&self.contents)
     }
 
     /// The datagrams of the last receive, whose bytes may be changed in place: to decrypt them, or to
@@ -248,7 +270,7 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        IterMut { messages: self.messages_mut(), datagrams: None }
+        IterMut::new(&mut self.contents)
     }
 
     /// Sets whether the batch holds received descriptors (`SCM_RIGHTS`, on Unix sockets) for
@@ -260,7 +282,7 @@ impl RecvBatch {
     /// are always closed.
     #[doc(alias = "SCM_RIGHTS")]
     pub fn accept_fds(&mut self, on: bool) {
-        self.slots.accept_fds(on);
+        self.contents.slots.accept_fds(on);
     }
 
     /// Takes the descriptors received with message `index` of [`messages`](Self::messages), in
@@ -290,35 +312,18 @@ impl RecvBatch {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn take_fds(&mut self, index: usize) -> impl Iterator<Item = OwnedSocket> {
-        self.slots.take_fds(index)
+        self.contents.slots.take_fds(index)
     }
 
     /// Forgets the messages, and closes their descriptors that were not taken.
     #[inline]
     pub fn clear(&mut self) {
-        self.len = 0;
-        (self.singles, self.filled) = (true, false);
-        self.slots.close_fds();
-    }
-
-    /// The first datagram in the slots from `next` on, the slot after it, and the remaining segments
-    /// of its message.
-    ///
-    /// Passes the position by value, so that the caller's iterator stays in registers.
-    #[inline(never)]
-    fn any_datagram(&self, mut next: usize) -> Option<(Datagram<'_>, usize, Segments<'_>)> {
-        loop {
-            let mut datagrams = self.message(next)?.datagrams();
-            next += 1;
-            if let Some(datagram) = datagrams.next() {
-                return Some((datagram, next, Segments::rest_of(&datagrams)));
-            }
-        }
+        self.contents.clear();
     }
 
     /// Capacity of a slot in bytes.
     pub(crate) fn slot_len(&self) -> usize {
-        self.slots.slot_len()
+        self.contents.slots.slot_len()
     }
 
     /// System calls that the last receive made.
@@ -331,6 +336,14 @@ impl RecvBatch {
         self.messages().map(|message| (message.received(), message.len()))
     }
 
+    /// Fills the first slots by a receive into borrowed messages.
+    pub(crate) fn recv_by(
+        &mut self,
+        recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.contents.recv_by(recv)
+    }
+
     #[inline]
     pub(crate) fn recv_on(
         &mut self,
@@ -339,108 +352,21 @@ impl RecvBatch {
     ) -> io::Result<usize> {
         self.clear();
         self.calls = 0;
-        let most = flags.most(self.count);
+        let most = flags.most(self.slots());
         let mut progress = Progress::begin(socket, Direction::Receive, most)?;
         while progress.goes_on() {
             let range = progress.count..most.min(progress.count + MAX_BATCH);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            let step = self.slots.recv(Backend::current(), socket, range.clone(), flags);
-            self.read_back(range.start..range.start + step.count);
+            let (backend, start) = (Backend::current(), range.start);
+            let step = self.contents.slots.recv(backend, socket, range, flags);
+            self.contents.read_back(start..start + step.count);
             let added = progress.add(offered, step);
             self.calls = progress.calls;
             added?;
         }
-        self.len = progress.count;
-        Ok(self.len)
+        self.contents.len = progress.count;
+        Ok(progress.count)
     }
-
-    /// Fills the first slots by a receive into borrowed messages.
-    pub(crate) fn recv_by(
-        &mut self,
-        recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        const MOST: usize = 32;
-        self.clear();
-        let most = self.count.min(MOST);
-        let accepts_fds = self.slots.accepts_fds();
-        let mut fds: [Vec<OwnedSocket>; MOST] = array::from_fn(|_| Vec::new());
-        let mut sources: [UnixAddrBuf; MOST] = array::from_fn(|_| UnixAddrBuf::new());
-        let mut starts = [ptr::null(); MOST];
-        let mut each = self.slots.buffers().zip(&mut fds).zip(&mut sources).enumerate();
-        let mut msgs: [_; MOST] = array::from_fn(|_| {
-            let Some((i, ((buffer, fds), source))) = each.next() else {
-                return RecvMsg::new(&mut []);
-            };
-            starts[i] = buffer.as_ptr();
-            let msg = RecvMsg::new(buffer).with_unix_addr(source);
-            if accepts_fds { msg.with_fds(fds) } else { msg }
-        });
-        let count = recv(&mut msgs[..most])?.min(most);
-        // The implementation may have reordered the messages, or exchanged their memory.
-        let slot_of = |msg: &RecvMsg<'_>| starts[..most].iter().position(|at| *at == msg.start());
-        let known = array::from_fn(|i| (slot_of(&msgs[i]), msgs[i].known()));
-        drop((each, msgs));
-        self.fill(count, known, &sources, &mut fds);
-        self.len = count;
-        Ok(count)
-    }
-
-    /// Takes over messages that were received elsewhere: each with the slot that has its payload, if one
-    /// has. Sources and descriptors are those of the slots.
-    fn fill<const N: usize>(
-        &mut self,
-        count: usize,
-        known: [(Option<usize>, (RecvResult, RecvMeta)); N],
-        sources: &[UnixAddrBuf; N],
-        fds: &mut [Vec<OwnedSocket>; N],
-    ) {
-        const NO_SOURCE: UnixAddrBuf = UnixAddrBuf::new();
-        // Where the payload is that was received into each slot.
-        let mut payload_of: [usize; N] = array::from_fn(|slot| slot);
-        for (i, (slot, (mut result, meta))) in known.into_iter().take(count).enumerate() {
-            match slot {
-                Some(slot) => {
-                    let at = payload_of[slot];
-                    self.slots.swap_payload(i, at);
-                    // What was in slot `i` is now where this message's payload was.
-                    if let Some(other) = payload_of.iter().position(|at| *at == i) {
-                        payload_of[other] = at;
-                    }
-                    payload_of[slot] = i;
-                }
-                None => (result.len, result.truncated) = (0, true),
-            }
-            self.slots.fill(i, result, slot.map_or(&NO_SOURCE, |slot| &sources[slot]));
-            self.metas[i] = meta;
-            let fds = slot.map(|slot| &mut fds[slot]);
-            self.slots.add_fds(i, fds.into_iter().flat_map(|fds| fds.drain(..)));
-        }
-        (self.filled, self.singles) = (true, false);
-    }
-
-    /// Decodes the control data in the slots of `range`, which a receive has filled.
-    #[inline]
-    fn read_back(&mut self, range: Range<usize>) {
-        let mut singles = self.singles;
-        for (i, result) in range.clone().zip(self.slots.results(range)) {
-            singles &= !(result.truncated | result.control_truncated);
-            if result.control_len > 0 {
-                let (_, row) = self.slots.slot(i);
-                self.metas[i] = RecvMeta::decode(row.control());
-                singles &= self.metas[i].segment_size.is_none();
-            }
-        }
-        self.singles = singles;
-    }
-}
-
-/// What is known of the message in a slot, whose metadata is in `meta` if it has any.
-#[inline]
-fn describe<'a>(row: Row<'a>, meta: &'a RecvMeta, filled: bool) -> (Received, Meta<'a>) {
-    let result = row.result();
-    let meta = (filled || result.control_len > 0).then_some(meta);
-    let received = Received::new(&result, meta, || row.source().get().is_some());
-    (received, Meta::new(meta, row.control()))
 }
 
 impl<'a> IntoIterator for &'a RecvBatch {
@@ -461,173 +387,3 @@ impl<'a> IntoIterator for &'a mut RecvBatch {
         self.iter_mut()
     }
 }
-
-/// Iterates over the messages in a [`RecvBatch`].
-///
-/// ```
-/// use mmsg::{BatchSocket, RecvBatch};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// let mut batch = RecvBatch::new(16, 1500);
-/// socket.recv_into(&mut batch)?;
-/// let bytes: usize = batch.messages().map(|message| message.len()).sum();
-/// assert_eq!(bytes, 5);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Messages<'a> {
-    batch: &'a RecvBatch,
-    next: usize,
-}
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = Message<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Message<'a>> {
-        let message = self.batch.message(self.next);
-        self.next += usize::from(message.is_some());
-        message
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.batch.len - self.next;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Messages<'_> {}
-impl FusedIterator for Messages<'_> {}
-
-/// Iterates over the datagrams in a [`RecvBatch`], one segment of a coalesced message at a time.
-///
-/// ```
-/// use mmsg::{BatchSocket, RecvBatch};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// let mut batch = RecvBatch::new(16, 1500);
-/// socket.recv_into(&mut batch)?;
-/// let whole = batch.iter().filter(|d| !d.truncated()).count();
-/// assert_eq!(whole, 1);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct Iter<'a> {
-    batch: &'a RecvBatch,
-    /// Set if every message is a single whole datagram; the other fields are unused then.
-    singles: Option<Zip<SlotIter<'a>, slice::Iter<'a, RecvMeta>>>,
-    next: usize,
-    /// Remaining segments of the message in the slot before `next`.
-    segments: Option<Segments<'a>>,
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = Datagram<'a>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Datagram<'a>> {
-        // Loop-invariant: the compiler unswitches the loop.
-        if let Some(singles) = &mut self.singles {
-            let ((payload, row), meta) = singles.next()?;
-            let result = row.result();
-            let data = &payload[..payload.len().min(result.len)];
-            // Sockets without metadata pay for one comparison.
-            let meta = Meta::new((result.control_len > 0).then_some(meta), &[]);
-            return Some(Datagram::whole(data, row.source(), meta));
-        }
-        if let Some(datagram) = self.segments.as_mut().and_then(Segments::next) {
-            return Some(datagram);
-        }
-        let (datagram, next, segments) = self.batch.any_datagram(self.next)?;
-        (self.next, self.segments) = (next, Some(segments));
-        Some(datagram)
-    }
-}
-
-impl FusedIterator for Iter<'_> {}
-
-impl fmt::Debug for Iter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, next, segments, .. } = self;
-        f.debug_struct("Iter")
-            .field("batch", batch)
-            .field("next", next)
-            .field("segments", &segments.as_ref().map_or(0, Segments::len))
-            .finish_non_exhaustive()
-    }
-}
-
-/// Iterates over the messages in a [`RecvBatch`], whose bytes may be changed in place.
-///
-/// ```
-/// use mmsg::{BatchSocket, RecvBatch};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// let mut batch = RecvBatch::new(16, 1500);
-/// socket.recv_into(&mut batch)?;
-/// batch.messages_mut().for_each(|mut message| message.data_mut().fill(0));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub struct MessagesMut<'a> {
-    slots: Zip<SlotIterMut<'a>, slice::Iter<'a, RecvMeta>>,
-    filled: bool,
-}
-
-impl<'a> Iterator for MessagesMut<'a> {
-    type Item = MessageMut<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<MessageMut<'a>> {
-        let ((payload, row), meta) = self.slots.next()?;
-        let (received, meta) = describe(row, meta, self.filled);
-        let len = payload.len().min(received.reported);
-        Some(MessageMut::new(&mut payload[..len], row.source(), received, meta))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.slots.size_hint()
-    }
-}
-
-impl ExactSizeIterator for MessagesMut<'_> {}
-impl FusedIterator for MessagesMut<'_> {}
-
-impl fmt::Debug for MessagesMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessagesMut").field("left", &self.slots.size_hint().0).finish()
-    }
-}
-
-/// Iterates over the datagrams in a [`RecvBatch`], whose bytes may be changed in place.
-///
-/// ```
-/// use mmsg::{BatchSocket, RecvBatch};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// let mut batch = RecvBatch::new(16, 1500);
-/// socket.recv_into(&mut batch)?;
-/// batch.iter_mut().for_each(|mut d| d.data_mut().fill(0));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct IterMut<'a> {
-    messages: MessagesMut<'a>,
-    /// Remaining datagrams of the message before.
-    datagrams: Option<DatagramsMut<'a>>,
-}
-
-impl<'a> Iterator for IterMut<'a> {
-    type Item = DatagramMut<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<DatagramMut<'a>> {
-        loop {
-            if let Some(datagram) = self.datagrams.as_mut().and_then(Iterator::next) {
-                return Some(datagram);
-            }
-            self.datagrams = Some(self.messages.next()?.into_datagrams_mut());
-        }
-    }
-}
-
-impl FusedIterator for IterMut<'_> {}

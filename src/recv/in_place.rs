@@ -6,10 +6,69 @@ use std::mem;
 use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::{Datagram, Message, Meta, Missing, Received, Split};
+use crate::recv::datagram::Datagram;
+use crate::recv::message::Message;
+use crate::recv::received::{self, Meta, Missing, Received};
 use crate::recv::scattered::Parts;
+use crate::recv::split::Split;
 use crate::send::msg::SendMsg;
-use crate::sys::RawAddrRef;
+use crate::sys::{RawAddrRef, UnixAddr};
+
+/// What a message and a datagram have alike: bytes, a source, metadata.
+macro_rules! in_place_accessors {
+    () => {
+        /// Length in bytes.
+        #[must_use]
+        pub fn len(&self) -> usize {
+            self.data.len()
+        }
+
+        /// Whether it has no bytes; an empty datagram is delivered like any other.
+        #[must_use]
+        pub fn is_empty(&self) -> bool {
+            self.data.is_empty()
+        }
+
+        /// The bytes received.
+        #[must_use]
+        pub fn data(&self) -> &[u8] {
+            self.data
+        }
+
+        /// The bytes received, mutable.
+        #[must_use]
+        pub fn data_mut(&mut self) -> &mut [u8] {
+            self.data
+        }
+
+        /// The source address (see [`Datagram::addr`]).
+        #[must_use]
+        pub fn addr(&self) -> Option<SocketAddr> {
+            self.source.get()
+        }
+
+        /// The source address on a Unix socket (see [`Datagram::unix_addr`]).
+        #[must_use]
+        pub fn unix_addr(&self) -> Option<UnixAddr<'a>> {
+            self.source.unix()
+        }
+
+        /// The metadata; the segments of a coalesced message share it.
+        #[must_use]
+        pub fn meta(&self) -> RecvMeta {
+            self.meta.get()
+        }
+
+        /// A datagram with `data` to this source (see [`Datagram::reply`]).
+        #[must_use]
+        pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+        where
+            'a: 'd,
+        {
+            received::reply(self.source, self.meta, data)
+        }
+    };
+}
 
 /// A message in a [`RecvBatch`](crate::RecvBatch), whose bytes may be changed in place.
 ///
@@ -23,6 +82,8 @@ use crate::sys::RawAddrRef;
 /// socket.recv_into(&mut batch)?;
 /// for mut message in batch.messages_mut() {
 ///     message.data_mut().reverse();
+///     let count = message.as_message().datagrams().count();
+///     println!("{count} datagrams to answer by {:?}", message.reply(b"thanks"));
 /// }
 /// assert!(batch.iter().all(|d| d.data() == b"olleh"));
 /// # Ok::<(), std::io::Error>(())
@@ -46,29 +107,7 @@ impl<'a> MessageMut<'a> {
         Self { data, source, received, meta }
     }
 
-    /// The bytes received.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        self.data
-    }
-
-    /// The bytes received, mutable.
-    #[must_use]
-    pub fn data_mut(&mut self) -> &mut [u8] {
-        self.data
-    }
-
-    /// The source address (see [`Message::addr`]).
-    #[must_use]
-    pub fn addr(&self) -> Option<SocketAddr> {
-        self.source.get()
-    }
-
-    /// The message's metadata.
-    #[must_use]
-    pub fn meta(&self) -> RecvMeta {
-        self.meta.get()
-    }
+    in_place_accessors!();
 
     /// Whether bytes or datagram boundaries are missing (see [`Message::truncated`]).
     #[must_use]
@@ -83,6 +122,20 @@ impl<'a> MessageMut<'a> {
     }
 
     /// The message, which is not changed any more.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// let decrypted: Vec<_> = batch.messages_mut().map(|mut message| {
+    ///     message.data_mut().make_ascii_uppercase();
+    ///     message.into_message()
+    /// }).collect();
+    /// assert_eq!(decrypted[0].data(), b"HELLO");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn into_message(self) -> Message<'a> {
         Message::new(Parts::one(self.data), self.source, self.received, self.meta)
@@ -90,6 +143,21 @@ impl<'a> MessageMut<'a> {
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see
     /// [`Datagrams`](crate::iter::Datagrams)).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for mut message in batch.messages_mut() {
+    ///     for mut datagram in message.datagrams_mut() {
+    ///         datagram.data_mut()[0] = b'j';
+    ///     }
+    ///     assert_eq!(message.data(), b"jello");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
         DatagramsMut::new(self.data, self.source, &self.received, self.meta)
@@ -114,6 +182,7 @@ impl<'a> MessageMut<'a> {
 /// socket.recv_into(&mut batch)?;
 /// for mut datagram in batch.iter_mut() {
 ///     datagram.data_mut().make_ascii_uppercase();
+///     println!("{} bytes to answer by {:?}", datagram.len(), datagram.reply(b"thanks"));
 /// }
 /// assert!(batch.iter().all(|d| d.data() == b"HELLO"));
 /// # Ok::<(), std::io::Error>(())
@@ -127,41 +196,7 @@ pub struct DatagramMut<'a> {
 }
 
 impl<'a> DatagramMut<'a> {
-    /// Length in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.data.len()
-    }
-
-    /// Whether it has no bytes; an empty datagram is delivered like any other.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
-    }
-
-    /// The bytes received.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        self.data
-    }
-
-    /// The bytes received, mutable.
-    #[must_use]
-    pub fn data_mut(&mut self) -> &mut [u8] {
-        self.data
-    }
-
-    /// The source address (see [`Datagram::addr`]).
-    #[must_use]
-    pub fn addr(&self) -> Option<SocketAddr> {
-        self.source.get()
-    }
-
-    /// The datagram's metadata; the segments of a coalesced message share it.
-    #[must_use]
-    pub fn meta(&self) -> RecvMeta {
-        self.meta.get()
-    }
+    in_place_accessors!();
 
     /// Whether its end is missing.
     #[must_use]
@@ -170,6 +205,20 @@ impl<'a> DatagramMut<'a> {
     }
 
     /// The datagram, to be read.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for datagram in batch.iter_mut() {
+    ///     if let Some(full_len) = datagram.as_datagram().full_len() {
+    ///         println!("{} of {full_len} bytes", datagram.len());
+    ///     }
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn as_datagram(&self) -> Datagram<'_> {
         Datagram::new(self.data, self.source, self.meta, self.missing)
@@ -197,15 +246,6 @@ impl<'a> DatagramMut<'a> {
     #[must_use]
     pub fn into_datagram(self) -> Datagram<'a> {
         Datagram::new(self.data, self.source, self.meta, self.missing)
-    }
-
-    /// A datagram with `data` to this datagram's source (see [`Datagram::reply`]).
-    #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
-    where
-        'a: 'd,
-    {
-        Datagram::new(&[], self.source, self.meta, self.missing).reply(data)
     }
 }
 
@@ -305,7 +345,8 @@ pub(crate) fn split_scattered<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recv::datagram::{Datagrams, Truncation};
+    use crate::recv::received::Truncation;
+    use crate::recv::split::Datagrams;
     use crate::sys::RawAddr;
     use proptest::prelude::*;
 

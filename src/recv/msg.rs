@@ -3,16 +3,19 @@
 use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
-use std::{ptr, slice};
+use std::ptr;
 
 use crate::ancillary::{ControlBuf, ControlSpace, RecvMeta};
-use crate::recv::datagram::{self, Datagrams, Message, Meta, Received};
 use crate::recv::in_place::{self, DatagramMut};
-use crate::recv::scattered::{self, Parts, Slices};
+use crate::recv::message::Message;
+use crate::recv::received::{self, Meta, Received};
+use crate::recv::scattered::{Parts, Slices};
+use crate::recv::space::{Extra, RecvSpace};
+use crate::recv::split::Datagrams;
 use crate::send::msg::SendMsg;
 use crate::sys::{
-    AddrSpace, ControlMessages, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders,
-    RecvResult, Row, UnixAddr, UnixAddrBuf,
+    ControlMessages, MAX_BUFFERS, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders, RecvResult, Row,
+    UnixAddr, UnixAddrBuf,
 };
 
 /// A buffer for one message, and after a receive the message in it.
@@ -66,38 +69,6 @@ pub struct RecvMsg<'a> {
     meta: RecvMeta,
 }
 
-/// The borrowed memory. The common case, one buffer, has its own variant.
-enum RecvSpace<'a> {
-    /// One buffer and nothing else.
-    Plain(IoSliceMut<'a>),
-    /// Any number of buffers, with or without memory for more than the payload.
-    Full { buffers: RecvBuffers<'a>, extra: Extra<'a> },
-}
-
-/// Memory that a message brings for what comes with the payload.
-#[derive(Default)]
-struct Extra<'a> {
-    control: Option<&'a mut ControlSpace>,
-    fds: Option<&'a mut Vec<OwnedSocket>>,
-    source: Option<&'a mut UnixAddrBuf>,
-}
-
-/// One buffer, or several that are filled in order.
-enum RecvBuffers<'a> {
-    One(IoSliceMut<'a>),
-    Many(&'a mut [IoSliceMut<'a>]),
-}
-
-impl<'a> RecvBuffers<'a> {
-    #[inline]
-    fn as_mut(&mut self) -> &mut [IoSliceMut<'a>] {
-        match self {
-            Self::One(buffer) => slice::from_mut(buffer),
-            Self::Many(buffers) => buffers,
-        }
-    }
-}
-
 impl<'a> RecvMsg<'a> {
     /// A message in one buffer.
     ///
@@ -108,19 +79,31 @@ impl<'a> RecvMsg<'a> {
     pub fn new(buffer: &'a mut [u8]) -> Self {
         // Windows stores a buffer's length in 32 bits; no message is as long.
         let len = buffer.len().min(u32::MAX as usize);
-        Self::with_space(RecvSpace::Plain(IoSliceMut::new(&mut buffer[..len])))
+        Self::with_space(RecvSpace::one(&mut buffer[..len]))
     }
 
     /// A message in several buffers, filled in order.
     ///
     /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
     /// nothing is received.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([&b"he"[..], b"llo"]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[doc(alias("iovec", "readv"))]
     #[must_use]
     #[inline]
     pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
-        let (buffers, extra) = (RecvBuffers::Many(buffers), Extra::default());
-        Self::with_space(RecvSpace::Full { buffers, extra })
+        Self::with_space(RecvSpace::many(buffers))
     }
 
     #[inline]
@@ -131,6 +114,21 @@ impl<'a> RecvMsg<'a> {
     /// Receives raw control messages into `control`.
     ///
     /// Needed only for control messages that [`RecvMeta`] has no field for. Stays empty on Windows.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{Ancillary, BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let taken = Ancillary::TIMESTAMP.enable(&socket)?;
+    /// let (mut buffer, mut control) = ([0; 1500], ControlBuf::new());
+    /// let mut msg = RecvMsg::new(&mut buffer).with_control(&mut control);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for control in msg.control_messages() {
+    ///     println!("level {}, type {}", control.level, control.ty);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn with_control(self, control: &'a mut ControlBuf<'_>) -> Self {
@@ -197,12 +195,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_extra(mut self, set: impl FnOnce(&mut Extra<'a>)) -> Self {
-        let (buffers, mut extra) = match self.space {
-            RecvSpace::Plain(buffer) => (RecvBuffers::One(buffer), Extra::default()),
-            RecvSpace::Full { buffers, extra } => (buffers, extra),
-        };
-        set(&mut extra);
-        self.space = RecvSpace::Full { buffers, extra };
+        self.space = self.space.with_extra(set);
         self
     }
 
@@ -245,15 +238,40 @@ impl<'a> RecvMsg<'a> {
     }
 
     /// The bytes received, buffer by buffer.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([b"hello"])); // One slice, since there is one buffer.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn slices(&self) -> Slices<'_> {
         self.parts().slices()
     }
 
     /// The bytes received, buffer by buffer, mutable. No slice is empty.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// msg.slices_mut().for_each(<[u8]>::make_ascii_uppercase);
+    /// assert_eq!(msg.slices().collect::<Vec<_>>().concat(), b"HELLO");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let mut left = self.len();
-        let slices = self.buffers_mut().iter_mut().map(move |buffer| {
+        let slices = self.space.buffers_mut().iter_mut().map(move |buffer| {
             let len = left.min(buffer.len());
             left -= len;
             &mut buffer[..len]
@@ -285,15 +303,23 @@ impl<'a> RecvMsg<'a> {
         self.meta_ref().get()
     }
 
-    /// A datagram with `data` to this message's source. With
-    /// [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves from the address that the
-    /// message was sent to (see [`RecvMeta::reply`]), otherwise from the address that the system picks.
+    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
+    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
     ///
-    /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
-    /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch(&mut msgs)?;
+    /// let replies = msgs[..n].iter().filter_map(|msg| msg.reply(msg.data()));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        datagram::reply(self.source(), self.meta_ref(), data)
+        received::reply(self.source(), self.meta_ref(), data)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
@@ -316,15 +342,24 @@ impl<'a> RecvMsg<'a> {
     /// All control messages, if the message has a [`ControlBuf`].
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
-        match &self.space {
-            RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } => {
-                control.messages()
-            }
-            _ => ControlMessages::new(&[]),
-        }
+        self.space.control().map_or(ControlMessages::new(&[]), ControlSpace::messages)
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket = Offload::new(socket)?;
+    /// let mut buffer = vec![0; 65_535];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for datagram in msg.datagrams() {
+    ///     println!("{} bytes from {:?}", datagram.len(), datagram.addr());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         Datagrams::new(self.parts(), self.source(), &self.received, self.meta_ref())
@@ -351,12 +386,7 @@ impl<'a> RecvMsg<'a> {
     pub fn datagrams_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
         let (received, len) = (self.received, self.len());
         let Self { space, source, meta, .. } = self;
-        let (buffers, source) = match space {
-            RecvSpace::Plain(buffer) => (slice::from_mut(buffer), source.lend()),
-            RecvSpace::Full { buffers, extra } => {
-                (buffers.as_mut(), extra.source.as_deref().map_or(source.lend(), UnixAddrBuf::lend))
-            }
-        };
+        let (buffers, source) = space.parts_mut(source);
         let meta = Meta::new(received.has_meta.then_some(&*meta), &[]);
         in_place::split_scattered(buffers, len, source, received, meta)
     }
@@ -368,18 +398,7 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn source(&self) -> RawAddrRef<'_> {
-        match &self.space {
-            RecvSpace::Full { extra: Extra { source: Some(source), .. }, .. } => source.lend(),
-            _ => self.source.lend(),
-        }
-    }
-
-    #[inline]
-    fn source_mut(&mut self) -> AddrSpace<'_> {
-        match &mut self.space {
-            RecvSpace::Full { extra: Extra { source: Some(source), .. }, .. } => source.space(),
-            _ => self.source.space(),
-        }
+        self.space.source(&self.source)
     }
 
     #[inline(always)]
@@ -406,7 +425,7 @@ impl<'a> RecvMsg<'a> {
             buffer[..now.len()].copy_from_slice(now);
             rest = later;
         };
-        self.buffers_mut().iter_mut().for_each(|buffer| copy(buffer));
+        self.space.buffers_mut().iter_mut().for_each(|buffer| copy(buffer));
         let result = RecvResult {
             len: data.len(),
             truncated: !rest.is_empty(),
@@ -414,118 +433,70 @@ impl<'a> RecvMsg<'a> {
             source_len: 0,
             control_len: 0,
         };
-        self.set_control_len(0);
+        self.space.set_control_len(0);
         self.clear_fds();
-        self.source_mut().set(source.as_ref());
+        self.space.source_mut(&mut self.source).set(source.as_ref());
         self.meta = meta;
         self.received = Received::new(&result, Some(&meta), || false);
     }
 
-    #[inline]
-    fn buffers(&self) -> &[IoSliceMut<'a>] {
-        match &self.space {
-            RecvSpace::Plain(buffer)
-            | RecvSpace::Full { buffers: RecvBuffers::One(buffer), .. } => slice::from_ref(buffer),
-            RecvSpace::Full { buffers: RecvBuffers::Many(buffers), .. } => buffers,
-        }
-    }
-
     fn parts(&self) -> Parts<'_> {
-        Parts::many(self.buffers(), self.received.reported)
-    }
-
-    #[inline]
-    fn buffers_mut(&mut self) -> &mut [IoSliceMut<'a>] {
-        match &mut self.space {
-            RecvSpace::Plain(buffer) => slice::from_mut(buffer),
-            RecvSpace::Full { buffers, .. } => buffers.as_mut(),
-        }
+        Parts::many(self.space.buffers(), self.received.reported)
     }
 
     /// Lends all that a receive may write to.
     #[inline]
     pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
-        let source = self.source.space();
-        match &mut self.space {
-            RecvSpace::Plain(buffer) => headers.push(slice::from_mut(buffer), source, None),
-            RecvSpace::Full { buffers, extra } => {
-                let source = extra.source.as_deref_mut().map_or(source, UnixAddrBuf::space);
-                let control = extra.control.as_deref_mut().map(ControlSpace::bytes_mut);
-                if extra.fds.is_some() {
-                    headers.accept_fds();
-                }
-                headers.push(buffers.as_mut(), source, control);
-            }
-        }
+        self.space.lend_to(&mut self.source, headers);
     }
 
     /// Reads what a receive has left.
     #[inline]
     pub(crate) fn read_back(&mut self, row: Row<'_>) {
         let result = row.result();
-        self.source_mut().set_len(result.source_len);
-        self.set_control_len(result.control_len);
+        self.space.source_mut(&mut self.source).set_len(result.source_len);
+        self.space.set_control_len(result.control_len);
         let has_meta = result.control_len > 0;
         if has_meta {
-            self.meta = RecvMeta::decode(self.own_control().unwrap_or(row.control()));
+            self.meta = RecvMeta::decode(
+                self.space.control().map_or(row.control(), ControlSpace::as_bytes),
+            );
         }
         let meta = has_meta.then_some(&self.meta);
         self.received = Received::new(&result, meta, || self.addr().is_some());
         self.clear_fds();
     }
 
-    /// The control data in the message's own memory, if it has any.
-    #[inline]
-    fn own_control(&self) -> Option<&[u8]> {
-        match &self.space {
-            RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } => {
-                Some(control.as_bytes())
-            }
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn set_control_len(&mut self, len: usize) {
-        if let RecvSpace::Full { extra: Extra { control: Some(control), .. }, .. } = &mut self.space
-        {
-            control.set_len(len);
-        }
-    }
-
     /// Closes the descriptors of the message before.
     #[inline]
     pub(crate) fn clear_fds(&mut self) {
-        if let RecvSpace::Full { extra: Extra { fds: Some(fds), .. }, .. } = &mut self.space {
+        if let Some(fds) = self.space.fds_mut() {
             fds.clear();
         }
     }
 
     /// Stores a received descriptor, or closes it.
     pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
-        if let RecvSpace::Full { extra: Extra { fds: Some(fds), .. }, .. } = &mut self.space {
+        if let Some(fds) = self.space.fds_mut() {
             fds.push(fd);
         }
     }
 
     /// The address of the first buffer, which identifies the message's slot.
     pub(crate) fn start(&self) -> *const u8 {
-        self.buffers().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
+        self.space.buffers().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
     }
 
     /// Whether the system accepts the number of buffers.
     #[inline]
     pub(crate) fn can_be_filled(&self) -> bool {
-        self.buffers().len() <= MAX_BUFFERS
+        self.space.buffers().len() <= MAX_BUFFERS
     }
 
     /// Capacity of the buffers in bytes.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        match &self.space {
-            RecvSpace::Plain(buffer) => buffer.len(),
-            RecvSpace::Full { .. } => scattered::capacity(self.buffers()),
-        }
+        self.space.capacity()
     }
 
     pub(crate) fn received(&self) -> Received {

@@ -136,7 +136,9 @@ impl<'a> SendMsg<'a> {
     /// [`with_control`](Self::with_control), and of those of a [reply](crate::Datagram::reply).
     ///
     /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
-    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size).
+    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size). What else differs from
+    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send:
+    /// [`send_iter`](crate::BatchSocketExt::send_iter) shows it with an iterator.
     ///
     /// Invalid or unsupported options make the send fail with `InvalidInput` or `Unsupported`.
     ///
@@ -258,6 +260,13 @@ impl<'a> SendMsg<'a> {
     }
 
     /// The payload, buffer by buffer.
+    ///
+    /// ```
+    /// use mmsg::SendMsg;
+    /// use std::io::IoSlice;
+    /// let parts = [IoSlice::new(b"header"), IoSlice::new(b"payload")];
+    /// assert!(SendMsg::gather(&parts).slices().eq([&b"header"[..], b"payload"]));
+    /// ```
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (one, many) = match self.buffers() {
             SendBuffers::One(data) => (Some(data), &[][..]),

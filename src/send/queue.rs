@@ -150,7 +150,9 @@ impl SendQueue {
     }
 
     /// Copies one message into the queue once for each of several destinations, or for none of them. Its
-    /// payload, control data and options are stored once; its own destination is not used.
+    /// payload, control data and options are stored once; its own destination is not used. So all leave from
+    /// one source address: where the members of a group asked different addresses of this host, call this
+    /// once for each address, with the [source](SendMeta::with_source) and the members that asked it.
     ///
     /// The first of these datagrams counts as much as in a [`push`](Self::push), the others
     /// [`OVERHEAD`](Self::OVERHEAD) each. Without destinations nothing is queued.

@@ -15,10 +15,12 @@ use crate::socket::{BatchSocket, Offer};
 /// ```
 /// use mmsg::{AsSendMsg, SendMsg};
 ///
-/// fn is_message(_: &impl AsSendMsg) {}
-/// let msg = SendMsg::new(b"hello");
-/// is_message(&msg);
-/// is_message(&&msg);
+/// /// Bytes in all messages, which may be messages or references.
+/// fn bytes<M: AsSendMsg>(msgs: impl IntoIterator<Item = M>) -> usize {
+///     msgs.into_iter().map(|msg| msg.as_send_msg().len()).sum()
+/// }
+/// let msgs = [SendMsg::new(b"one"), SendMsg::new(b"three")];
+/// assert_eq!((bytes(&msgs), bytes(msgs)), (8, 8));
 /// ```
 pub trait AsSendMsg: Send + Sync {
     /// The message.

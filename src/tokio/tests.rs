@@ -84,7 +84,7 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
         keep(&socket, Direction::Send);
         returns_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
         keep(&socket, Direction::Send);
-        returns_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue)));
+        returns_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut 0)));
 
         // An error of a message, for those that go on past it.
         keep(&socket, Direction::Send);

@@ -127,7 +127,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
                 let no_error = &mut |index, error| panic!("message {index}: {error}");
                 let send = async {
                     match polled {
-                        false => socket.send_each(&msgs, no_error).await.map(drop),
+                        false => socket.send_each(&msgs, no_error).await,
                         true => {
                             poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
                                 .await

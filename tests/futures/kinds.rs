@@ -47,9 +47,12 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
     let sent = poll_fn(|cx| near.poll_send_batch(cx, &msgs)).await;
     assert_eq!(sent.expect("it is taken"), 3);
     let mut done = 0;
-    poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, no_error)).await.expect("it is taken");
+    let sent = poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, no_error)).await;
+    assert_eq!((sent.expect("it is taken"), done), (3, 3));
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    poll_fn(|cx| near.poll_flush(cx, &mut queue)).await.expect("it is taken");
+    let mut sent = 0;
+    let flushed = poll_fn(|cx| near.poll_flush(cx, &mut queue, &mut sent)).await;
+    assert_eq!((flushed.expect("it is taken"), sent), (3, 3));
     expect(9).await;
 
     near.send_batch(&msgs[..1]).await.expect("it is taken");

@@ -74,14 +74,15 @@ fn a_flush_ends_with_an_empty_queue() {
         let payloads = numbered(COUNT, 8);
         for polled in [false, true] {
             let mut queue = queue(&payloads);
+            let mut sent = 0;
             let flush = async {
                 match polled {
-                    false => near.flush(&mut queue).await.map(|count| assert_eq!(count, COUNT)),
-                    true => poll_fn(|cx| near.poll_flush(cx, &mut queue)).await,
+                    false => near.flush(&mut queue).await,
+                    true => poll_fn(|cx| near.poll_flush(cx, &mut queue, &mut sent)).await,
                 }
             };
             let (flushed, got) = tokio::join!(flush, receive(&far, COUNT));
-            flushed.expect("no error");
+            assert_eq!(flushed.expect("no error"), COUNT);
             assert_eq!(got, payloads);
             assert!(queue.is_empty());
             near.flush(&mut queue).await.expect("nothing to be done");
@@ -131,17 +132,14 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
             };
             let send = async {
                 match polled {
-                    false => near
-                        .send_each(&msgs, &mut note)
-                        .await
-                        .map(|count| assert_eq!(count, msgs.len())),
+                    false => near.send_each(&msgs, &mut note).await,
                     true => {
                         poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, &mut note)).await
                     }
                 }
             };
             let (sent, got) = tokio::join!(send, receive(&far, COUNT));
-            sent.expect("all errors were reported");
+            assert_eq!(sent.expect("all errors were reported"), msgs.len());
             assert_eq!(got, payloads);
             assert_eq!(failed, bad.map(|i| (i, Some(libc::EMSGSIZE))));
             assert_eq!(done, if polled { msgs.len() } else { 0 });
@@ -290,7 +288,7 @@ fn a_stand_in_that_makes_no_progress_ends_the_call() {
         assert_eq!((flushed, queue.len()), (Err(std::io::ErrorKind::WriteZero), 2));
         let sent = idle.send_each(&msgs, |_, error| panic!("{error}")).await;
         assert_eq!(sent.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
-        let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue)).await;
+        let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue, &mut 0)).await;
         assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
     });
 }
@@ -343,7 +341,7 @@ fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() 
             let (mut failed, mut done) = (Vec::new(), 0);
             let note = &mut |i, _| failed.push(i);
             let sent = poll_fn(|cx| double.poll_send_each(cx, &msgs, &mut done, note)).await;
-            sent.expect("the others are taken");
+            assert_eq!(sent.expect("the others are taken"), N);
             assert_eq!((done, failed), (N, expected));
             let offered = std::mem::take(double.calls.offered.get_mut());
             assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
@@ -390,7 +388,7 @@ fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
             let kind = |error: std::io::Error| error.kind();
             let sent = liar.flush(&mut queue).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
-            let sent = poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.map_err(kind);
+            let sent = poll_fn(|cx| liar.poll_flush(cx, &mut queue, &mut 0)).await.map_err(kind);
             assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
             assert_eq!(liar.calls.calls.into_inner(), 2);
         }
@@ -398,7 +396,8 @@ fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
         let liar = Beside::new(Liar { flushed: 0, calls: 0.into() });
         liar.flush(&mut queue(&payloads)).await.expect("the queue is empty");
         let mut queue = queue(&payloads);
-        poll_fn(|cx| liar.poll_flush(cx, &mut queue)).await.expect("the queue is empty");
+        let flushed = poll_fn(|cx| liar.poll_flush(cx, &mut queue, &mut 0)).await;
+        flushed.expect("the queue is empty");
     });
 }
 

@@ -92,16 +92,16 @@ async fn send(near: &UdpSocket, kind: usize) {
     let mut queue = SendQueue::new(1_000);
     MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     let (mut done, mut no_error) = (0, |index, error| panic!("message {index}: {error}"));
-    let sent = match kind {
-        0 => near.send_batch(&MSGS).await.map(drop),
-        1 => near.flush(&mut queue).await.map(drop),
-        2 => near.send_each(&MSGS, no_error).await.map(drop),
-        3 => poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await.map(drop),
-        4 => poll_fn(|cx| near.poll_flush(cx, &mut queue)).await,
+    let result = match kind {
+        0 => near.send_batch(&MSGS).await,
+        1 => near.flush(&mut queue).await,
+        2 => near.send_each(&MSGS, no_error).await,
+        3 => poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await,
+        4 => poll_fn(|cx| near.poll_flush(cx, &mut queue, &mut done)).await,
         KINDS.. => unreachable!("kinds are fewer"),
         _ => poll_fn(|cx| near.poll_send_each(cx, &MSGS, &mut done, &mut no_error)).await,
     };
-    sent.expect("there is space again");
+    result.expect("there is space again");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let no_error = &mut |index, error| panic!("message {index}: {error}");
                 let send = async {
                     match polled {
-                        false => socket.send_each(&msgs, no_error).await.map(drop),
+                        false => socket.send_each(&msgs, no_error).await,
                         true => {
                             poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
                                 .await

@@ -1,5 +1,5 @@
-//! What a server on the Internet meets, sent to every server of this project, those of the README
-//! included: datagrams that cannot be answered, empty ones, the longest, ICMP errors, signals, a
+//! What a server on the Internet meets, sent to every program of this project that serves others, those of the
+//! README included (the other examples are demonstrations, which are their own clients): datagrams that cannot be answered, empty ones, the longest, ICMP errors, signals, a
 //! flood. Afterwards each answers as before, sleeps, and has no more descriptors and memory.
 //!
 //! `cargo test` builds the programs, and floods each for a second; `.ci/attack` for ten. For these tests
@@ -90,6 +90,12 @@ servers! {
         args: |at, _| vec!["--listen".into(), at, "--zone".into(), crate::target::file("programs/dns/example.zone")],
         listen: "0.0.0.0:0",
         request: crate::requests::DNS,
+    },
+    ntp: crate::Server {
+        program: "ntp",
+        args: |at, _| vec![at],
+        listen: "0.0.0.0:0",
+        request: crate::requests::NTP,
     },
     forward: crate::Server {
         program: "forward",

@@ -27,6 +27,17 @@ pub const DNS: Request = Request {
     is_answer: |request, answer| answer.len() > 12 && answer[..2] == request[..2],
 };
 
+/// An NTP request, whose answer has its transmit timestamp as the origin (RFC 5905, section 7.3).
+pub const NTP: Request = Request {
+    make: |number| {
+        let mut bytes = vec![0; 48];
+        bytes[0] = 0o43;
+        bytes[40..44].copy_from_slice(&number.to_be_bytes());
+        bytes
+    },
+    is_answer: |request, answer| answer.len() == 48 && answer[24..32] == request[40..48],
+};
+
 /// A packet of a version that there is not, which a server answers by those that it has (RFC 9000,
 /// section 6.1): no connection, and no cryptography.
 pub const QUIC: Request = Request {

@@ -1,0 +1,24 @@
+//! async-io, which is smol's `Async` as well: the adapter waits, the socket inside it has the batch calls.
+
+#[cfg(unix)]
+fn main() -> std::io::Result<()> {
+    use async_io::Async;
+    use event_loops::{Echo, Wait, finish, start};
+
+    let (socket, client) = start()?;
+    let socket = Async::new(socket)?;
+    let mut echo = Echo::default();
+    async_io::block_on(async {
+        loop {
+            match echo.turn(socket.get_ref()) {
+                Wait::Readable => socket.readable().await?,
+                Wait::Writable => socket.writable().await?,
+                Wait::End => return std::io::Result::Ok(()),
+            }
+        }
+    })?;
+    finish(client)
+}
+
+#[cfg(not(unix))]
+fn main() {}

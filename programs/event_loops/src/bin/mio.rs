@@ -1,0 +1,24 @@
+//! mio: sockets of its own types, which have the batch calls by the feature `mio`.
+
+use std::io;
+
+use event_loops::{Echo, Wait, finish, start};
+use mio::net::UdpSocket;
+use mio::{Events, Interest, Poll, Token};
+
+fn main() -> io::Result<()> {
+    let (socket, client) = start()?;
+    let mut socket = UdpSocket::from_std(socket);
+    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(64));
+    // Edge-triggered: both are told once, when it begins.
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    poll.registry().register(&mut socket, Token(0), interest)?;
+    let mut echo = Echo::default();
+    while echo.turn(&socket) != Wait::End {
+        match poll.poll(&mut events, None) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            waited => waited?,
+        }
+    }
+    finish(client)
+}

@@ -1,0 +1,120 @@
+//! What the servers of `src/bin` share: an echo that never waits, and a client for it.
+//!
+//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that asks for. How it
+//! waits is all that differs between event loops.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::io;
+
+use mmsg::{BatchSocket, RecvBatch, SendQueue};
+
+/// What a server waits for before its next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Readable,
+    Writable,
+    /// Nothing: the client has all its echoes.
+    End,
+}
+
+/// An echo server without its waits.
+pub struct Echo {
+    batch: RecvBatch,
+    /// Echoes that wait for the socket. While there are any, the server receives nothing.
+    queue: SendQueue,
+    ends: bool,
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self { batch: RecvBatch::new(64, 1500), queue: SendQueue::new(1 << 20), ends: false }
+    }
+}
+
+impl Echo {
+    /// Receives and answers until the socket has nothing more or takes nothing more. Edge-triggered event
+    /// loops need no less: they tell once that something has come.
+    ///
+    /// # Errors
+    ///
+    /// None: one bad datagram does not end a server.
+    pub fn turn(&mut self, socket: &impl BatchSocket) -> Wait {
+        loop {
+            match socket.flush(&mut self.queue) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Writable,
+                // About the datagram in front.
+                Err(_) => drop(self.queue.discard_front()),
+            }
+            if !self.queue.is_empty() {
+                continue;
+            }
+            if self.ends {
+                return Wait::End;
+            }
+            match socket.recv_into(&mut self.batch) {
+                Ok(_) => self.answer(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Readable,
+                Err(error) => eprintln!("receive: {error}"),
+            }
+        }
+    }
+
+    fn answer(&mut self) {
+        for datagram in self.batch.iter().filter(|datagram| !datagram.truncated()) {
+            self.ends |= datagram.data() == END;
+            if let Some(reply) = datagram.reply(datagram.data()) {
+                self.queue.push(&reply).expect("64 datagrams have space in 1 MiB");
+            }
+        }
+    }
+}
+
+const END: &[u8] = b"end";
+
+/// Sends 1,000 datagrams and checks that each comes back, 50 at a time.
+pub fn client(server: SocketAddr) -> JoinHandle<io::Result<usize>> {
+    thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(server)?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut buffer = [0; 1500];
+        let mut echoes = 0;
+        for first in (0..1000_u16).step_by(50) {
+            (first..first + 50).try_for_each(|i| socket.send(&i.to_be_bytes()).map(drop))?;
+            for i in first..first + 50 {
+                let len = socket.recv(&mut buffer)?;
+                assert_eq!(buffer[..len], i.to_be_bytes(), "in order and whole");
+                echoes += 1;
+            }
+        }
+        socket.send(END)?;
+        socket.recv(&mut buffer)?;
+        Ok(echoes)
+    })
+}
+
+/// A socket of loopback that does not block, and its client.
+///
+/// # Errors
+///
+/// That of `bind`.
+pub fn start() -> io::Result<(UdpSocket, JoinHandle<io::Result<usize>>)> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.set_nonblocking(true)?;
+    let client = client(socket.local_addr()?);
+    Ok((socket, client))
+}
+
+/// Prints what the client says.
+///
+/// # Errors
+///
+/// The client's.
+pub fn finish(client: JoinHandle<io::Result<usize>>) -> io::Result<()> {
+    let echoes = client.join().map_err(|_| io::Error::other("the client panicked"))??;
+    println!("{echoes} echoes");
+    Ok(())
+}

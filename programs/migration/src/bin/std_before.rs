@@ -1,0 +1,11 @@
+use std::io;
+use std::net::UdpSocket;
+
+fn main() -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:7777")?;
+    let mut buffer = [0; 1500];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer)?;
+        socket.send_to(&buffer[..len], from)?;
+    }
+}

@@ -1,0 +1,32 @@
+//! What the forwarder is about, before and after: who asked what.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use hickory_proto::op::Message;
+
+/// The questions without an answer, by the ID that the upstream server knows them by.
+#[derive(Default)]
+pub struct Pending {
+    questions: HashMap<u16, (SocketAddr, u16)>,
+    next: u16,
+}
+
+impl Pending {
+    /// Rewrites a client's question for the upstream server. `None` if it is no DNS message.
+    pub fn ask(&mut self, data: &[u8], client: SocketAddr) -> Option<Vec<u8>> {
+        let mut message = Message::from_vec(data).ok()?;
+        self.next = self.next.wrapping_add(1);
+        self.questions.insert(self.next, (client, message.id()));
+        message.set_id(self.next);
+        message.to_vec().ok()
+    }
+
+    /// Gives an answer the ID by which the client asked. `None` if nobody did.
+    pub fn answer(&mut self, data: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
+        let mut message = Message::from_vec(data).ok()?;
+        let (client, id) = self.questions.remove(&message.id())?;
+        message.set_id(id);
+        Some((client, message.to_vec().ok()?))
+    }
+}

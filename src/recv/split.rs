@@ -1,0 +1,243 @@
+//! A message split into its datagrams.
+
+use std::iter::FusedIterator;
+
+use crate::recv::datagram::Datagram;
+use crate::recv::received::{Meta, Missing, Received};
+use crate::recv::scattered::Parts;
+use crate::sys::RawAddrRef;
+
+/// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
+///
+/// A truncated message yields its whole datagrams and then the rest of the next one, marked
+/// [`truncated`](Datagram::truncated) even if that rest is empty. A message whose segment size was
+/// lost yields one empty truncated datagram, since its datagram boundaries are unknown; the message
+/// itself has the bytes.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// let message = batch.message(0).expect("one came");
+/// assert_eq!(message.datagrams().map(|d| d.len()).sum::<usize>(), message.len());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Datagrams<'a> {
+    /// The bytes not yielded yet.
+    rest: Parts<'a>,
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    split: Split,
+}
+
+/// Where a message is split into its datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    /// Whether another datagram follows; an empty message yields one.
+    more: bool,
+    /// Length of each segment but the last.
+    segment: usize,
+    /// What the end of the message lacks: its last datagram is incomplete or empty.
+    missing: Missing,
+}
+
+impl Split {
+    /// Also returns the bytes of the message that are split: none if the datagram boundaries are unknown.
+    #[inline]
+    pub(crate) fn new(received: &Received, len: usize) -> (Self, usize) {
+        let segment = received.segment_size.map_or(usize::MAX, usize::from);
+        let split = Self { more: true, segment, missing: received.missing(len) };
+        (split, if received.truncation.segment_size { 0 } else { len })
+    }
+
+    /// The length of the next datagram, if `left` bytes are left, and what it lacks.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, left: usize) -> Option<(usize, Missing)> {
+        if !self.more {
+            return None;
+        }
+        let len = self.segment.min(left);
+        // In a truncated message another datagram follows a whole segment even if no bytes are left.
+        let is_truncated = self.missing.is_truncated();
+        self.more = left > len || (is_truncated && len == self.segment);
+        let ends = is_truncated && !self.more;
+        let missing = if ends { self.missing.of_last(len, self.segment) } else { Missing::NOTHING };
+        Some((len, missing))
+    }
+
+    /// Datagrams to come, if `left` bytes are left.
+    #[inline]
+    pub(crate) fn count(&self, left: usize) -> usize {
+        match (self.more, self.missing.is_truncated()) {
+            (false, _) => 0,
+            (true, false) => left.div_ceil(self.segment).max(1),
+            (true, true) => left / self.segment + 1,
+        }
+    }
+}
+
+impl<'a> Datagrams<'a> {
+    #[inline]
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        source: RawAddrRef<'a>,
+        received: &Received,
+        meta: Meta<'a>,
+    ) -> Self {
+        let (split, len) = Split::new(received, parts.len());
+        let rest = if len == 0 { Parts::default() } else { parts };
+        Self { rest, source, meta, split }
+    }
+}
+
+/// The segments of a coalesced message after the first, in one buffer.
+///
+/// [`Datagrams`], whose bytes may lie in several buffers, would add 18 instructions a datagram to the
+/// loop over a batch, for single datagrams as well.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments<'a> {
+    rest: &'a [u8],
+    /// This and the following fields are those of [`Datagrams`].
+    source: RawAddrRef<'a>,
+    meta: Meta<'a>,
+    split: Split,
+}
+
+impl<'a> Segments<'a> {
+    /// The rest of datagrams in one buffer.
+    pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
+        let &Datagrams { rest, source, meta, split } = datagrams;
+        Self { rest: rest.head(), source, meta, split }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let (data, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        Some(Datagram::new(data, self.source, self.meta, missing))
+    }
+
+    /// Bytes left.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let parts = self.rest.split_to(len);
+        Some(Datagram::over(parts, self.source, self.meta, missing))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.split.count(self.rest.len());
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Datagrams<'_> {}
+impl FusedIterator for Datagrams<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recv::message::Message;
+    use crate::recv::received::Truncation;
+    use crate::sys::RawAddr;
+    use proptest::prelude::*;
+
+    static NOWHERE: RawAddr = RawAddr::NONE;
+
+    fn message(bytes: &[u8], received: Received) -> Message<'_> {
+        Message::new(Parts::one(bytes), NOWHERE.lend(), received, Meta::new(None, &[]))
+    }
+
+    fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
+        Received { reported: len, segment_size, truncation, has_meta: false }
+    }
+
+    fn truncation(data: bool) -> Truncation {
+        Truncation { data, ..Truncation::NONE }
+    }
+
+    type Plain = Vec<(Vec<u8>, bool)>;
+
+    fn plain<'a>(datagrams: impl Iterator<Item = Datagram<'a>>) -> Plain {
+        datagrams.map(|d| (d.slices().collect::<Vec<_>>().concat(), d.truncated())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn d19_a_coalesced_message_is_split_as_chunks_are(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            segment in 1u16..50,
+            buffer in 1usize..70,
+            truncated in any::<bool>(),
+        ) {
+            let received = received(bytes.len(), Some(segment), truncation(truncated));
+            let mut naive: Plain =
+                bytes.chunks(segment.into()).map(|c| (c.to_vec(), false)).collect();
+            // The datagram that the end of the buffer truncates, possibly before its first byte.
+            if naive.last().is_none_or(|(d, _)| truncated && d.len() == usize::from(segment)) {
+                naive.push((Vec::new(), false));
+            }
+            naive.last_mut().expect("never empty").1 = truncated;
+
+            let whole = message(&bytes, received);
+            prop_assert_eq!(whole.datagrams().len(), naive.len());
+            prop_assert_eq!(plain(whole.datagrams()), naive.clone());
+            // A batch yields the first datagram and then the rest of the same buffer.
+            let mut datagrams = whole.datagrams();
+            let first = datagrams.next();
+            let mut rest = Segments::rest_of(&datagrams);
+            let all = first.into_iter().chain(std::iter::from_fn(|| rest.next()));
+            prop_assert_eq!(plain(all), naive.clone());
+            prop_assert!(rest.next().is_none());
+
+            let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
+            let parts = Parts::many(&slices, received.reported);
+            let mut scattered =
+                Datagrams::new(parts, NOWHERE.lend(), &received, Meta::new(None, &[]));
+            prop_assert_eq!(plain(scattered.clone()), naive.clone());
+            for left in (0..naive.len()).rev() {
+                scattered.next();
+                prop_assert_eq!(scattered.len(), left);
+            }
+        }
+    }
+
+    #[test]
+    fn d19_a_message_without_its_segment_size_gives_an_empty_truncated_datagram() {
+        let lost = Truncation { control: true, segment_size: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, lost));
+        assert!(message.truncated());
+        assert_eq!(message.datagrams().len(), 1);
+        assert_eq!(plain(message.datagrams()), [(Vec::new(), true)]);
+        assert_eq!(message.data(), b"abcd");
+    }
+
+    #[test]
+    fn d33_control_data_truncated_alone_hides_nothing() {
+        let control = Truncation { control: true, ..Truncation::NONE };
+        let message = message(b"abcd", received(4, None, control));
+        assert!(message.control_truncated() && !message.truncated());
+        assert_eq!(plain(message.datagrams()), [(b"abcd".to_vec(), false)]);
+    }
+
+    #[test]
+    fn a_truncated_message_has_a_full_length_only_if_reported() {
+        let full_len = |received: Received| message(b"four", received).full_len();
+        assert_eq!(full_len(received(4, None, truncation(true))), None);
+        assert_eq!(full_len(received(9, None, truncation(true))), Some(9));
+        assert_eq!(full_len(received(4, None, Truncation::NONE)), Some(4));
+    }
+}

@@ -1,0 +1,61 @@
+//! How many messages to offer at a time where a send goes on past errors.
+
+use std::io;
+
+use crate::send::msg::SendMsg;
+
+/// How many messages a send that goes on past errors offers at a time: one after an error, since the
+/// next one often fails, too, and costs alone what `send_to` does; then twice as many each time.
+pub(crate) struct Offer {
+    count: usize,
+}
+
+impl Offer {
+    /// As many as a GSO batch has at most, and still little to have on the stack.
+    pub(crate) const MOST: usize = 64;
+
+    pub(crate) const fn new() -> Self {
+        Self { count: Self::MOST }
+    }
+
+    /// How many messages to offer next.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no error came lately.
+    pub(crate) fn is_most(&self) -> bool {
+        self.count == Self::MOST
+    }
+
+    /// The first of these messages.
+    pub(crate) fn of<'s, 'm>(&self, msgs: &'s [SendMsg<'m>]) -> &'s [SendMsg<'m>] {
+        &msgs[..self.count.min(msgs.len())]
+    }
+
+    /// Learns from the result of a send of `offered` messages. Gives the number of messages dealt with:
+    /// those that were sent, or the one that failed.
+    pub(crate) fn answered(
+        &mut self,
+        offered: usize,
+        result: io::Result<usize>,
+        failed: impl FnOnce(io::Error),
+    ) -> usize {
+        match result {
+            Ok(sent) if sent >= offered => {
+                self.count = (2 * self.count).min(Self::MOST);
+                offered
+            }
+            // After a short count the next message is about to fail.
+            Ok(sent) => {
+                self.count = 1;
+                sent
+            }
+            Err(error) => {
+                self.count = 1;
+                failed(error);
+                1
+            }
+        }
+    }
+}

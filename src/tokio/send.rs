@@ -1,0 +1,158 @@
+//! The sends of [`AsyncBatchSocket`](super::AsyncBatchSocket): calls, made when the socket is ready for them, until
+//! all is sent.
+
+use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use super::readiness::Readiness;
+use super::step::{AsSendMsg, Step};
+use super::wait;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::Offer;
+
+/// Sends some of `count` messages by `call`; no system call if there are none.
+pub(super) async fn send(
+    socket: &impl Readiness,
+    count: usize,
+    call: impl FnMut() -> io::Result<usize> + Send,
+) -> io::Result<usize> {
+    if count == 0 {
+        return Ok(0);
+    }
+    // An implementation of `BatchSocket` may return more than there are.
+    wait::send(socket, call).await?.map(|sent| sent.min(count))
+}
+
+/// Like [`send`], or has the task woken.
+pub(super) fn poll_send(
+    socket: &impl Readiness,
+    cx: &mut Context<'_>,
+    count: usize,
+    call: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    if count == 0 {
+        return Poll::Ready(Ok(0));
+    }
+    let sent = ready!(wait::poll_send(socket, cx, call))?;
+    Poll::Ready(sent.map(|sent| sent.min(count)))
+}
+
+/// Sends messages until one fails. `call` sends a range of those that were taken from the iterator.
+pub(super) async fn send_iter<M: AsSendMsg>(
+    socket: &impl Readiness,
+    msgs: impl Iterator<Item = M> + Send,
+    mut call: impl FnMut(&Step<M>, Range<usize>) -> io::Result<usize> + Send,
+) -> io::Result<usize> {
+    let mut msgs = msgs.fuse();
+    let mut total = 0;
+    loop {
+        let step = Step::take(&mut msgs);
+        if step.count == 0 {
+            return Ok(total);
+        }
+        let mut done = 0;
+        while done < step.count {
+            match wait::send(socket, || call(&step, done..step.count)).await? {
+                Ok(sent) => {
+                    reject_nothing(sent)?;
+                    done += sent.min(step.count - done);
+                }
+                Err(error) if total + done == 0 => return Err(error),
+                Err(error) => {
+                    wait::defer_if_reported_once(socket, step.has_dest(done), &error);
+                    return Ok(total + done);
+                }
+            }
+        }
+        total += done;
+    }
+}
+
+/// Sends messages, past each that fails. `call` sends a range of those that were taken from the iterator.
+pub(super) async fn send_each<M: AsSendMsg>(
+    socket: &impl Readiness,
+    msgs: impl Iterator<Item = M> + Send,
+    mut call: impl FnMut(&Step<M>, Range<usize>) -> io::Result<usize> + Send,
+    mut on_error: impl FnMut(usize, io::Error) + Send,
+) -> io::Result<usize> {
+    let mut msgs = msgs.fuse();
+    let (mut total, mut offer) = (0, Offer::new());
+    loop {
+        let step = Step::take(&mut msgs);
+        if step.count == 0 {
+            return Ok(total);
+        }
+        let mut done = 0;
+        while done < step.count {
+            let offered = offer.count().min(step.count - done);
+            let sent = wait::send(socket, || call(&step, done..done + offered)).await?;
+            if let Ok(sent) = sent {
+                reject_nothing(sent)?;
+            }
+            done += offer.answered(offered, sent, |error| on_error(total + done, error));
+        }
+        total += done;
+    }
+}
+
+/// Like [`send_each`], for messages in a slice, from number `done` on; or has the task woken.
+pub(super) fn poll_send_each(
+    socket: &impl Readiness,
+    cx: &mut Context<'_>,
+    msgs: &[SendMsg<'_>],
+    done: &mut usize,
+    mut call: impl FnMut(&[SendMsg<'_>]) -> io::Result<usize>,
+    on_error: &mut dyn FnMut(usize, io::Error),
+) -> Poll<io::Result<usize>> {
+    let mut offer = Offer::new();
+    while let Some(left) = msgs.get(*done..).filter(|left| !left.is_empty()) {
+        let offered = offer.of(left);
+        let sent = ready!(wait::poll_send(socket, cx, || call(offered)))?;
+        if let Ok(sent) = sent {
+            reject_nothing(sent)?;
+        }
+        *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
+    }
+    Poll::Ready(Ok(*done))
+}
+
+/// Empties the queue by `call`. Returns how many datagrams left it.
+pub(super) async fn flush(
+    socket: &impl Readiness,
+    queue: &mut SendQueue,
+    mut call: impl FnMut(&mut SendQueue) -> io::Result<usize> + Send,
+) -> io::Result<usize> {
+    let all = queue.len();
+    while !queue.is_empty() {
+        let before = queue.len();
+        wait::send(socket, || call(queue)).await??;
+        reject_nothing(before - queue.len().min(before))?;
+    }
+    Ok(all)
+}
+
+/// Like [`flush`], or has the task woken. Adds what left the queue to `sent`.
+pub(super) fn poll_flush(
+    socket: &impl Readiness,
+    cx: &mut Context<'_>,
+    queue: &mut SendQueue,
+    sent: &mut usize,
+    mut call: impl FnMut(&mut SendQueue) -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    while !queue.is_empty() {
+        let before = queue.len();
+        ready!(wait::poll_send(socket, cx, || call(queue)))??;
+        let gone = before - queue.len().min(before);
+        reject_nothing(gone)?;
+        *sent += gone;
+    }
+    Poll::Ready(Ok(*sent))
+}
+
+/// An implementation of `BatchSocket` that sends nothing and returns no error will not go on:
+/// asking it again would have no end.
+fn reject_nothing(sent: usize) -> io::Result<()> {
+    if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+}

@@ -1,0 +1,638 @@
+//! [`AsyncBatchSocket`], the trait with the batch calls as futures.
+
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use super::readiness::Readiness;
+use super::step::{AsSendMsg, Step};
+use super::{recv, send, wait};
+use crate::error_queue::{self, Report};
+use crate::recv::batch::RecvBatch;
+use crate::recv::message::Message;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::queue::SendQueue;
+use crate::socket::BatchSocket;
+use crate::socket_ext::BatchSocketExt;
+use crate::sys::RecvFlags;
+
+/// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
+/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around any other non-blocking
+/// datagram socket, socket2's for example.
+///
+/// Their calls are in [`AsyncBatchSocket`]. No other type can implement this trait.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
+///
+/// /// Takes any of them.
+/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
+///     socket.recv_into(batch).await
+/// }
+/// # let _ = receive::<tokio::net::UdpSocket>;
+/// ```
+pub trait TokioSocket: Readiness {}
+
+impl<S: Readiness> TokioSocket for S {}
+
+/// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
+///
+/// Implemented for tokio's `UdpSocket`, and on Unix for its `UnixDatagram` and for
+/// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of other non-blocking datagram
+/// sockets; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these.
+///
+/// ```
+/// use mmsg::{Ancillary, RecvBatch, prelude::*};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # client.send_to(b"hello", socket.local_addr()?).await?;
+/// Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
+/// let mut batch = RecvBatch::new(64, 1500);
+/// loop {
+///     if let Err(error) = socket.recv_into(&mut batch).await {
+///         eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+///     }
+///     let whole = batch.iter().filter(|d| !d.truncated());
+///     let replies = whole.filter_map(|d| d.reply(d.data()));
+///     socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
+/// #   break;
+/// }
+/// # assert_eq!(client.recv(&mut [0; 8]).await?, 5);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # What the futures come to
+///
+/// - The futures do what the calls of `BatchSocket` do on a blocking socket: a receive waits for its first
+///   message, a send until the socket accepts one. None returns `WouldBlock`.
+/// - An error is returned once. A deferred error (see [`BatchSocket`]) is returned at once, also if the
+///   socket is not ready.
+/// - An error of the socket wakes a waiting receive as well: it returns "connection refused" when that
+///   arrives.
+/// - Each system call costs one unit of the task's cooperative budget, so that a flooded socket leaves
+///   other tasks their turn. A unit is a whole batch; smaller batches yield earlier.
+/// - After the warm-up that `BatchSocket` describes, nothing allocates, but for waits
+///   [after an error](crate::guide::tokio#after-an-error).
+///
+/// # Cancel safety
+///
+/// | a future that is dropped | |
+/// |---|---|
+/// | [`recv_batch`](Self::recv_batch), [`recv_into`](Self::recv_into), [`recv_slices`](Self::recv_slices) | has received nothing |
+/// | [`send_batch`](Self::send_batch) | has sent nothing |
+/// | [`flush`](Self::flush), [`flush_each`](Self::flush_each) | has removed from the queue what it sent or reported |
+/// | [`drain_errors`](Self::drain_errors) | has taken no report |
+/// | [`send_iter`](Self::send_iter), [`send_each`](Self::send_each) | may have sent some messages, and taken up to 64 more from the iterator: **not cancel safe** |
+///
+/// Where a send of several messages may be dropped, use [`poll_send_each`](Self::poll_send_each) or a [`SendQueue`].
+///
+/// # Tasks
+///
+/// Every future is `Send`. In a function that is generic over its socket, rustc cannot see that for
+/// [`send_each`](Self::send_each) and [`send_iter`](Self::send_iter) over an iterator with closures
+/// ("implementation of `FnOnce` is not general enough", rust-lang/rust#110338): name the type of the socket, pass
+/// a slice or an array, or use a [`SendQueue`].
+///
+/// [`guide::tokio`](crate::guide::tokio) has more: calls that do not wait, hand-written futures, what follows an
+/// error, Unix sockets, and how to implement this trait for a type of your own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `AsyncBatchSocket`",
+    label = "not one of tokio's datagram sockets",
+    note = "it is implemented for tokio's `UdpSocket` and `UnixDatagram`, for `AsyncFd` of another datagram socket, and for `Offload` of these",
+    note = "sockets of std, socket2 and mio have the blocking calls of `BatchSocket`"
+)]
+pub trait AsyncBatchSocket: Sync {
+    /// The type of the socket that is registered with tokio.
+    type Socket: TokioSocket;
+
+    /// The socket that is registered with tokio, to wait for.
+    fn tokio_socket(&self) -> &Self::Socket;
+
+    /// Makes a call that does not wait, and returns what the call returns.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, BatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let sent = socket.batch_call(&mut |socket| socket.send_batch(&[SendMsg::to(to, b"hello")]))?;
+    /// assert_eq!((sent, socket.tokio_socket().local_addr()?), (1, to));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`.
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
+    ) -> io::Result<usize>;
+
+    /// Waits for at least one message, and receives further waiting ones up to the length of `msgs`, like
+    /// [`BatchSocket::recv_batch`]. Returns how many.
+    ///
+    /// Cancel safe: a dropped future has received nothing.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch(&mut msgs).await?;
+    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system's error. `Ok(0)` for one or more messages means that the socket was shut down.
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        let (socket, most) = (self.tokio_socket(), msgs.len());
+        recv::receive(socket, most, || self.batch_call(&mut |socket| socket.recv_batch(msgs)))
+    }
+
+    /// Waits for at least one message and receives a batch, like [`BatchSocket::recv_into`]. Returns the
+    /// number of messages.
+    ///
+    /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
+    /// as the future waits. A future that was never polled, as `select!` may leave one, has not emptied it: work on
+    /// each batch in the branch of its own receive.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch).
+    fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            batch.clear();
+            let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+            let count = recv::receive(self.tokio_socket(), usize::MAX, call).await?;
+            Ok(count.min(batch.message_count()))
+        }
+    }
+
+    /// Waits for at least one message, and receives further waiting ones, each into one of `buffers`, like
+    /// [`recv_slices`](BatchSocketExt::recv_slices): calls `each` with the buffer's index and the message.
+    /// Returns how many.
+    ///
+    /// Cancel safe: a dropped future has received nothing.
+    ///
+    /// ```
+    /// use mmsg::AsyncBatchSocket;
+    /// use std::io::IoSliceMut;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    /// let mut received = Vec::with_capacity(8);
+    /// socket.recv_slices(&mut buffers, |_, message| received.push((message.addr(), message.len()))).await?;
+    /// # assert_eq!((received[0].1, &memory[0][..5]), (5, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    fn recv_slices(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        mut each: impl FnMut(usize, Message<'_>) + Send,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        let (socket, most) = (self.tokio_socket(), buffers.len());
+        recv::receive(socket, most, move || {
+            self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each))
+        })
+    }
+
+    /// Waits until the socket accepts at least one message, and sends as many as it accepts now, like
+    /// [`BatchSocket::send_batch`]. Returns how many the kernel accepted.
+    ///
+    /// Cancel safe: a dropped future has sent nothing.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    /// assert_eq!(socket.send_batch(&msgs).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the first message; nothing was sent.
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        let (socket, count) = (self.tokio_socket(), msgs.len());
+        send::send(socket, count, || self.batch_call(&mut |socket| socket.send_batch(msgs)))
+    }
+
+    /// Sends messages from an iterator, and waits for buffer space as often as it takes, like
+    /// [`send_iter`](crate::BatchSocketExt::send_iter) on a blocking socket. Returns how many the kernel
+    /// accepted.
+    ///
+    /// Stops at the first message that fails. Not cancel safe.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let texts = ["one", "two"];
+    /// let sent = socket.send_iter(texts.map(|text| SendMsg::to(to, text.as_bytes()))).await?;
+    /// assert_eq!(sent, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the first message; nothing was sent. `WriteZero` if an implementation of your
+    /// own sends nothing and returns no error.
+    fn send_iter<I>(&self, msgs: I) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
+    {
+        send::send_iter(self.tokio_socket(), msgs.into_iter(), |step, range| {
+            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        })
+    }
+
+    /// Sends the messages in order, waits for buffer space as often as it takes, and goes on past each
+    /// message that fails: calls `on_error` with its index and its error. Returns how many messages were
+    /// *handled*, sent or reported, which is all of them: the number sent is that less the number reported.
+    ///
+    /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or
+    /// references to them, so slices and arrays work as well. Not cancel safe.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let too_long = vec![0; 70_000];
+    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
+    /// let mut failed = Vec::new();
+    /// let handled = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
+    /// assert_eq!((handled, handled - failed.len()), (3, 2)); // Two were sent.
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// tokio's error if its runtime shuts down; an error of the second registration
+    /// [after an error](crate::guide::tokio#after-an-error); and `WriteZero` if an implementation of your
+    /// own sends nothing and returns no error. Every other error goes to `on_error`.
+    fn send_each<I>(
+        &self,
+        msgs: I,
+        on_error: impl FnMut(usize, io::Error) + Send,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
+    {
+        let call = |step: &Step<I::Item>, range: Range<usize>| {
+            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        };
+        send::send_each(self.tokio_socket(), msgs.into_iter(), call, on_error)
+    }
+
+    /// Sends all that is in the queue, in order, and waits for buffer space as often as it takes. Returns how
+    /// many datagrams the kernel accepted.
+    ///
+    /// Cancel safe: what a dropped future has not sent is still in the queue.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to(to, b"one"))?;
+    /// queue.push(&SendMsg::to(to, b"two"))?;
+    /// assert_eq!((socket.flush(&mut queue).await?, queue.len()), (2, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the datagram at the [`front`](SendQueue::front), which stays there:
+    /// [`discard_front`](SendQueue::discard_front) drops it. Datagrams before it may have been sent. `WriteZero` if an
+    /// implementation of your own sends nothing and returns no error.
+    fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        send::flush(self.tokio_socket(), queue, |queue| {
+            self.batch_call(&mut |socket| socket.flush(queue))
+        })
+    }
+
+    /// Sends all that is in the queue, in order, waits for buffer space as often as it takes, and goes on past
+    /// each datagram that fails: calls `on_error` with it and its error, and drops it. Returns how many left the
+    /// queue, which is all of them: the number sent is that less the number reported.
+    ///
+    /// Like [`flush_each`](BatchSocketExt::flush_each) on a blocking socket. Cancel safe: what a dropped
+    /// future has not sent or reported is still in the queue.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let mut queue = SendQueue::new(1 << 20);
+    /// queue.push(&SendMsg::to("127.0.0.1:0".parse()?, b"to nobody"))?;
+    /// queue.push(&SendMsg::to(to, b"good"))?;
+    /// let mut failed = 0;
+    /// assert_eq!(socket.flush_each(&mut queue, |_msg, _error| failed += 1).await?, 2);
+    /// # assert_eq!(failed, i32::from(cfg!(target_os = "linux")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_each`](Self::send_each). Every other error goes to `on_error`.
+    fn flush_each(
+        &self,
+        queue: &mut SendQueue,
+        mut on_error: impl FnMut(&SendMsg<'_>, io::Error) + Send,
+    ) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        send::flush(self.tokio_socket(), queue, move |queue| {
+            self.batch_call(&mut |socket| socket.flush_each(queue, &mut on_error))
+        })
+    }
+
+    /// Waits for at least one report in the error queue, and reads up to `reports.len()` of them, like
+    /// [`drain_errors`](crate::error_queue::drain_errors()). Returns how many; 0 only if `reports` is empty.
+    ///
+    /// Cancel safe: a dropped future has taken no report. If several tasks wait, any of them gets a report.
+    ///
+    /// ```
+    /// use mmsg::error_queue::Report;
+    /// use mmsg::{Ancillary, AsyncBatchSocket};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    ///
+    /// Ancillary::ERRORS.require(&socket)?;
+    /// let mut reports = [Report::EMPTY; 16];
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// # let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await?.local_addr()?;
+    /// # socket.send_to(b"lost", nobody).await?;
+    /// loop {
+    ///     let count = socket.drain_errors(&mut reports).await?;
+    ///     for report in &reports[..count] {
+    ///         println!("{:?}: {:?}", report.dest, report.event);
+    ///     }
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, without waiting, if the socket has no
+    /// error queue.
+    fn drain_errors(&self, reports: &mut [Report]) -> impl Future<Output = io::Result<usize>> + Send
+    where
+        Self: Sized,
+    {
+        async move {
+            let socket = self.tokio_socket();
+            // Without an error queue there is nothing to wait for.
+            error_queue::drain_errors(socket, &mut [])?;
+            if reports.is_empty() {
+                return Ok(0);
+            }
+            wait::errors(socket, || error_queue::drain_errors(socket, reports)).await?
+        }
+    }
+
+    /// Receives like [`recv_batch`](Self::recv_batch), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msgs = [RecvMsg::new(&mut buffer)];
+    /// let n = poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)).await?;
+    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch).
+    fn poll_recv_batch(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &mut [RecvMsg<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let most = msgs.len();
+        let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
+        recv::poll_receive(self.tokio_socket(), cx, most, call)
+    }
+
+    /// Receives like [`recv_into`](Self::recv_into), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, RecvBatch};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// let n = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await?;
+    /// assert_eq!((n, batch.message_count()), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch).
+    fn poll_recv_into(
+        &self,
+        cx: &mut Context<'_>,
+        batch: &mut RecvBatch,
+    ) -> Poll<io::Result<usize>> {
+        batch.clear();
+        let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
+        let count = ready!(recv::poll_receive(self.tokio_socket(), cx, usize::MAX, call))?;
+        Poll::Ready(Ok(count.min(batch.message_count())))
+    }
+
+    /// Receives like [`recv_slices`](Self::recv_slices), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::AsyncBatchSocket;
+    /// use std::{future::poll_fn, io::IoSliceMut};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let (mut buffer, mut len) = ([0; 1500], 0);
+    /// let mut buffers = [IoSliceMut::new(&mut buffer)];
+    /// poll_fn(|cx| socket.poll_recv_slices(cx, &mut buffers, &mut |_, message| len = message.len())).await?;
+    /// assert_eq!(&buffer[..len], b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    fn poll_recv_slices(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> Poll<io::Result<usize>> {
+        let most = buffers.len();
+        recv::poll_receive(self.tokio_socket(), cx, most, || {
+            self.batch_call(&mut |socket| socket.recv_slices_dyn(buffers, RecvFlags::NONE, each))
+        })
+    }
+
+    /// Sends like [`send_batch`](Self::send_batch), or has the task woken when it is worth another try.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
+    /// assert_eq!(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_batch`](Self::send_batch).
+    fn poll_send_batch(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &[SendMsg<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+        send::poll_send(self.tokio_socket(), cx, msgs.len(), call)
+    }
+
+    /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.
+    ///
+    /// Adds to `sent` how many datagrams it sent, also if it is not ready or fails, and returns that sum.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let (mut queue, mut sent) = (SendQueue::new(1 << 20), 0);
+    /// queue.push(&SendMsg::to(to, b"hello"))?;
+    /// assert_eq!(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut sent)).await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`flush`](Self::flush).
+    fn poll_flush(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        sent: &mut usize,
+    ) -> Poll<io::Result<usize>> {
+        send::poll_flush(self.tokio_socket(), cx, queue, sent, |queue| {
+            self.batch_call(&mut |socket| socket.flush(queue))
+        })
+    }
+
+    /// Sends every message that can be sent, from number `done` on; ready when all are handled: sent, or
+    /// reported to `on_error`. Has the task woken otherwise. `done` counts the handled ones, and the next call
+    /// continues there.
+    ///
+    /// Returns `done`: the number sent is that less the number reported.
+    ///
+    /// ```
+    /// use mmsg::{AsyncBatchSocket, SendMsg};
+    /// use std::future::poll_fn;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let to = socket.local_addr()?;
+    /// let too_long = vec![0; 70_000];
+    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long)];
+    /// let (mut done, mut failed) = (0, Vec::new());
+    /// let mut on_error = |index, _error| failed.push(index);
+    /// let handled = poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut on_error)).await?;
+    /// assert_eq!((handled, &failed[..]), (2, &[1][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_each`](Self::send_each).
+    fn poll_send_each(
+        &self,
+        cx: &mut Context<'_>,
+        msgs: &[SendMsg<'_>],
+        done: &mut usize,
+        on_error: &mut dyn FnMut(usize, io::Error),
+    ) -> Poll<io::Result<usize>> {
+        let call = |msgs: &[SendMsg<'_>]| self.batch_call(&mut |socket| socket.send_batch(msgs));
+        send::poll_send_each(self.tokio_socket(), cx, msgs, done, call, on_error)
+    }
+}
