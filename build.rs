@@ -3,11 +3,10 @@
 //! | name          | means                                                             |
 //! |---------------|-------------------------------------------------------------------|
 //! | `linux_like`  | the Linux kernel: Linux and Android                               |
-//! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg`                       |
+//! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg` (OpenBSD 7.2)         |
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
 //! | `has_descriptors` | sockets are file descriptors: Unix                             |
-//! | `single_message` | one message a call and no control messages: Windows               |
 
 use std::env;
 
@@ -23,10 +22,9 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     println!("cargo:rustc-check-cfg=cfg(planted_fault)");
     set("linux_like", ["linux", "android"].contains(&os));
-    set("mmsg_calls", ["linux", "android", "freebsd", "netbsd"].contains(&os));
+    set("mmsg_calls", ["linux", "android", "freebsd", "netbsd", "openbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");
     set("has_descriptors", env::var_os("CARGO_CFG_UNIX").is_some());
-    set("single_message", os == "windows");
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }
 

@@ -8,7 +8,7 @@
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
 //! - `tokio`, with the feature `tokio`: what to know beyond the futures
 //! - [`errors`]: what each error means and what to do about it
-//! - [`migration`]: from std, tokio, nix and quinn-udp
+//! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
 //!
 //! These modules hold text alone.
 

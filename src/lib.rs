@@ -48,6 +48,7 @@
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
 //! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
+//! | speak QUIC by [quinn](https://docs.rs/quinn) | `quinn::TokioRuntime`, with the feature `quinn` |
 //! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
 //! | manage the memory of headers yourself | [`MmsgBuf`] |
 //!
@@ -121,12 +122,14 @@ pub mod group;
 pub mod guide;
 pub mod offload;
 pub mod options;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 mod recv;
 mod send;
 mod socket;
 mod socket_ext;
 mod sys;
-#[cfg(all(any(test, fuzzing), mmsg_calls))]
+#[cfg(all(any(test, fuzzing), any(mmsg_calls, not(has_descriptors))))]
 mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;

@@ -103,8 +103,8 @@ pub(crate) use offer::Offer;
 ///
 /// # Platforms
 ///
-/// Linux, Android, FreeBSD and NetBSD move many messages in a system call; other Unix systems one
-/// in each; Windows receives one message a call.
+/// Linux, Android, NetBSD and OpenBSD move many messages in a system call; other Unix systems and Windows one
+/// in each. FreeBSD has the calls as functions of its C library, which loop over the others.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};

@@ -1,5 +1,4 @@
 //! The suite over `recvmsg` and `sendmsg`, a call for each message.
-#![cfg(unix)]
 
 mod common;
 #[path = "suite/mod.rs"]

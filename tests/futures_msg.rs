@@ -1,5 +1,5 @@
 //! The futures over `recvmsg` and `sendmsg`: a batch that comes short has met `WouldBlock` itself.
-#![cfg(all(unix, feature = "tokio"))]
+#![cfg(feature = "tokio")]
 
 mod common;
 #[path = "futures/mod.rs"]

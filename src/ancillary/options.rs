@@ -48,8 +48,8 @@ impl Ancillary {
     #[doc(alias("IP_RECVTTL", "IPV6_RECVHOPLIMIT", "TTL"))]
     pub const HOP_LIMIT: Self = Self(1 << 2);
     /// When the kernel received the message (`SO_TIMESTAMPNS`; `SO_TIMESTAMP` on macOS and the
-    /// BSDs).
-    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP"))]
+    /// BSDs, on FreeBSD with `SO_TS_CLOCK`).
+    #[doc(alias("SO_TIMESTAMPNS", "SO_TIMESTAMP", "SO_TS_CLOCK"))]
     pub const TIMESTAMP: Self = Self(1 << 3);
     /// When the network device received it (`SO_TIMESTAMPING`). Linux accepts the option on every
     /// socket; whether there are timestamps depends on the device and its driver's settings.
@@ -137,7 +137,7 @@ impl Ancillary {
     /// An error about the socket itself, such as `EBADF`.
     #[doc(alias = "setsockopt")]
     pub fn enable(self, socket: &impl AsSocket) -> io::Result<Self> {
-        self.apply(socket, |option, now| now | option.on)
+        self.apply(socket, |option, now| if option.bits { now | option.on } else { option.on })
     }
 
     /// Turns the set on for `socket`, all of it.
@@ -183,7 +183,7 @@ impl Ancillary {
     /// As [`enable`](Self::enable).
     pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| {
-            if option.is_switch() {
+            if !option.bits {
                 return 0;
             }
             // Bits that another member still needs stay set, and so do bits set by others.
@@ -239,8 +239,12 @@ struct SocketOption {
     family: Family,
     /// `None` where the platform has no such option.
     name: Option<OptionName>,
+    /// The option that reports a part of it, where the system does not have the other.
+    instead: Option<OptionName>,
     /// Its value, or the bits of it, when it is on.
     on: i32,
+    /// Whether the value is a set of bits. Some systems read back another number than was set.
+    bits: bool,
 }
 
 /// The options of every platform.
@@ -248,24 +252,35 @@ const OPTIONS: &[SocketOption] = &[
     switch(Ancillary::DEST, Family::V4, numbers::RECV_PKTINFO_V4),
     switch(Ancillary::DEST, Family::V4, numbers::RECV_DSTADDR_V4),
     switch(Ancillary::DEST, Family::V6, numbers::RECV_PKTINFO_V6),
-    switch(Ancillary::TOS, Family::V4, numbers::RECV_TOS),
-    switch(Ancillary::TOS, Family::V6, numbers::RECV_TCLASS),
+    SocketOption {
+        instead: numbers::RECV_ECN_V4,
+        ..switch(Ancillary::TOS, Family::V4, numbers::RECV_TOS)
+    },
+    SocketOption {
+        instead: numbers::RECV_ECN_V6,
+        ..switch(Ancillary::TOS, Family::V6, numbers::RECV_TCLASS)
+    },
     switch(Ancillary::HOP_LIMIT, Family::V4, numbers::RECV_TTL),
     switch(Ancillary::HOP_LIMIT, Family::V6, numbers::RECV_HOP_LIMIT),
+    SocketOption {
+        on: numbers::NANOSECONDS,
+        ..switch(Ancillary::TIMESTAMP, Family::Any, numbers::TIMESTAMP_CLOCK)
+    },
     switch(Ancillary::TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMP),
     SocketOption {
-        asks: Ancillary::HARDWARE_TIMESTAMP,
-        family: Family::Any,
-        name: numbers::RECV_TIMESTAMPING,
         on: numbers::HARDWARE_STAMPS,
+        bits: true,
+        ..switch(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMPING)
     },
     SocketOption {
-        asks: Ancillary::SEND_TIMESTAMP,
-        family: Family::ErrorQueue,
-        name: numbers::RECV_TIMESTAMPING,
         on: numbers::SEND_STAMPS,
+        bits: true,
+        ..switch(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::RECV_TIMESTAMPING)
     },
-    switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
+    SocketOption {
+        on: numbers::RECV_GRO_ON,
+        ..switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO)
+    },
     switch(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
     switch(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
     switch(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
@@ -276,19 +291,13 @@ const OPTIONS: &[SocketOption] = &[
 ];
 
 const fn switch(asks: Ancillary, family: Family, name: Option<OptionName>) -> SocketOption {
-    SocketOption { asks, family, name, on: 1 }
+    SocketOption { asks, family, name, instead: None, on: 1, bits: false }
 }
 
 impl SocketOption {
-    /// Whether its value is a boolean, not a bit set. Some systems read a boolean back as another
-    /// number than was set.
-    const fn is_switch(&self) -> bool {
-        self.on == 1
-    }
-
     /// Whether the option is on if it has this value.
     const fn is_on(&self, value: i32) -> bool {
-        if self.is_switch() { value != 0 } else { value & self.on == self.on }
+        if self.bits { value & self.on == self.on } else { value != 0 }
     }
 }
 
@@ -300,25 +309,44 @@ fn set_all(
     value: &dyn Fn(&SocketOption, i32) -> i32,
 ) -> io::Result<bool> {
     let Some(option) = options.next() else { return Ok(true) };
-    // An option that cannot be read back (UDP_GRO before Linux 5.12) is a boolean.
-    let before = sys::option(socket, option.name).unwrap_or(0);
-    let wanted = value(option, before);
-    match sys::set_option(socket, option.name, wanted) {
-        Ok(()) => {}
-        Err(error) if sys::is_about_the_option(&error) => return Ok(false),
-        Err(error) => return Err(error),
+    let mut taken = set(socket, option, option.name, value)?;
+    if taken.is_none() && option.instead.is_some() {
+        taken = set(socket, option, option.instead, value)?;
     }
-    let is_set = sys::option(socket, option.name)
-        .map_or(true, |now| option.is_on(now) == option.is_on(wanted));
-    let all = is_set && set_all(socket, options, value)?;
+    let Some((name, before)) = taken else { return Ok(false) };
+    let all = set_all(socket, options, value)?;
     if !all {
         // Best effort: the value was valid before.
-        let _ = sys::set_option(socket, option.name, before);
+        let _ = sys::set_option(socket, name, before);
     }
     if all && option.asks == Ancillary::SEND_TIMESTAMP {
         note_send_times();
     }
     Ok(all)
+}
+
+/// Sets an option by this name. Returns the name and the value before; `None` if the system does not
+/// have the option, or does not take the value.
+fn set(
+    socket: BorrowedSocket<'_>,
+    option: &SocketOption,
+    name: Option<OptionName>,
+    value: &dyn Fn(&SocketOption, i32) -> i32,
+) -> io::Result<Option<(Option<OptionName>, i32)>> {
+    // An option that cannot be read back (UDP_GRO before Linux 5.12) is a boolean.
+    let before = sys::option(socket, name).unwrap_or(0);
+    let wanted = value(option, before);
+    match sys::set_option(socket, name, wanted) {
+        Ok(()) => {}
+        Err(error) if sys::is_about_the_option(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let is_set =
+        sys::option(socket, name).map_or(true, |now| option.is_on(now) == option.is_on(wanted));
+    if !is_set {
+        let _ = sys::set_option(socket, name, before);
+    }
+    Ok(is_set.then_some((name, before)))
 }
 
 /// Whether any socket of this process may report send times. If none does, sends with GSO need no

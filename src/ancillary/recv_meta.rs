@@ -29,30 +29,33 @@ use crate::sys::{self, ControlMessages, numbers};
 #[non_exhaustive]
 pub struct RecvMeta {
     /// The destination address in the message's IP header: this host's, or a multicast or
-    /// broadcast address. On an IPv6 socket that receives IPv4 it is IPv4-mapped, as the source is.
-    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs.
+    /// broadcast address. On an IPv6 socket that receives IPv4 it is IPv4-mapped, as the source is; Windows may
+    /// report it as IPv4.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("ipi_addr", "ipi6_addr", "IP_PKTINFO", "pktinfo"))]
     pub destination: Option<IpAddr>,
     /// This host's own address for the message: equal to `destination`, or for IPv4 multicast and
     /// broadcast the address to reply from (`ipi_spec_dst`). `None` for IPv6 multicast. In the same form as `destination`.
-    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS and the BSDs.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, and for IPv6 macOS, the BSDs and Windows.
     #[doc(alias = "ipi_spec_dst")]
     pub local: Option<IpAddr>,
     /// Index of the interface that received the message.
-    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, and the BSDs for IPv6.
+    /// [`DEST`](crate::Ancillary::DEST); Linux, Android, macOS, NetBSD, Windows, and the other
+    /// BSDs for IPv6.
     #[doc(alias = "ipi_ifindex")]
     pub interface: Option<u32>,
     /// The whole TOS byte (IPv4) or traffic class (IPv6); [`ecn`](Self::ecn) is its low bits.
-    /// [`TOS`](crate::Ancillary::TOS); Linux, Android, macOS, FreeBSD, others for IPv6.
+    /// [`TOS`](crate::Ancillary::TOS); Linux, Android, macOS, FreeBSD, Windows, others for IPv6. A Windows without
+    /// `IP_RECVTOS` reports the ECN bits alone.
     #[doc(alias("IP_TOS", "IPV6_TCLASS"))]
     pub tos: Option<u8>,
     /// The remaining time to live (IPv4) or hop limit (IPv6).
-    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`.
+    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`, and NetBSD.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// When the kernel received it, by the system's clock.
-    /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android in nanoseconds, macOS and the
-    /// BSDs in microseconds.
+    /// [`TIMESTAMP`](crate::Ancillary::TIMESTAMP); Linux, Android, FreeBSD in nanoseconds, macOS and
+    /// the other BSDs in microseconds.
     #[doc(alias = "SCM_TIMESTAMPNS")]
     pub timestamp: Option<SystemTime>,
     /// When the network device received it, by the device's clock, whose epoch is unspecified.
@@ -61,7 +64,8 @@ pub struct RecvMeta {
     #[doc(alias("SCM_TIMESTAMPING", "SO_TIMESTAMPING"))]
     pub hardware_timestamp: Option<Duration>,
     /// Length in bytes of each segment of a coalesced message but the last, which may be shorter.
-    /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
+    /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android; Windows 10 2004
+    /// (`UDP_COALESCED_INFO`).
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
     /// Messages that the kernel had dropped on this socket, for lack of buffer space, when this one was
@@ -174,6 +178,7 @@ impl RecvMeta {
                     meta.destination = dest.map(IpAddr::V4).or(meta.destination);
                 }
                 numbers::TOS | numbers::TCLASS => meta.tos = byte(data).or(meta.tos),
+                numbers::ECN_V4 | numbers::ECN_V6 => meta.tos = meta.tos.or(byte(data)),
                 numbers::TTL | numbers::HOP_LIMIT => meta.hop_limit = byte(data).or(meta.hop_limit),
                 numbers::GRO => meta.segment_size = segment_size(data).or(meta.segment_size),
                 numbers::TIMESTAMP_NS => {

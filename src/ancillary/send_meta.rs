@@ -26,23 +26,25 @@ use crate::sys::{CONTROL_SPACE, Layout, control_message};
 #[non_exhaustive]
 pub struct SendMeta {
     /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own,
-    /// 0 as well. Linux, Android, macOS, FreeBSD; the other BSDs for IPv6. If the kernel rejects it, the
+    /// 0 as well. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
+    /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. If the kernel rejects it, the
     /// message is sent without: [`Ecn::is_sent`] says so.
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
-    /// IPv4 destination. Linux, Android, macOS, the BSDs.
+    /// IPv4 destination. Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_PKTINFO", "IPV6_PKTINFO", "pktinfo", "ipi_spec_dst"))]
     pub source: Option<IpAddr>,
-    /// Index of the interface to send from. Linux, Android, macOS; the BSDs for IPv6.
+    /// Index of the interface to send from. Linux, Android, macOS, NetBSD, Windows; the other BSDs for
+    /// IPv6.
     #[doc(alias("ipi_ifindex", "ipi6_ifindex"))]
     pub interface: Option<u32>,
-    /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android; others for IPv6.
+    /// Time to live (IPv4, 1 to 255) or hop limit (IPv6). Linux, Android, Windows; others for IPv6.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// Length in bytes of the segments that the kernel splits the payload into; the last one may be
     /// shorter (`UDP_SEGMENT`). 0 means a single datagram, even if the socket has a segment size.
-    /// Linux 4.18, Android.
+    /// Linux 4.18, Android; Windows 10 2004 (`UDP_SEND_MSG_SIZE`).
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
@@ -58,8 +60,6 @@ pub struct SendMeta {
     pub timestamp_id: Option<u32>,
 }
 
-const HAS_SEGMENTATION: bool = numbers::SEGMENT.is_some();
-
 /// Why a message cannot be encoded: which of its options, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unencodable {
@@ -69,8 +69,6 @@ pub(crate) enum Unencodable {
     SourceFamily { source: IpAddr, v4: bool },
     /// Options and control messages together are longer than the space for them.
     TooLong { needed: usize },
-    /// This platform sends no control messages.
-    Control,
     /// The destination is no address of a Unix socket.
     UnixDest,
     /// There is no memory for the destination.
@@ -90,7 +88,6 @@ impl fmt::Display for Unencodable {
             Self::TooLong { needed } => {
                 write!(f, "options and control messages take {needed} bytes of {CONTROL_SPACE}")
             }
-            Self::Control => f.write_str("this platform sends no control messages"),
             Self::UnixDest => {
                 f.write_str("SendMsg::unix_dest is no address of a Unix socket on this platform")
             }
@@ -109,7 +106,7 @@ impl Unencodable {
     /// returned to the caller and allocates its text.
     pub(crate) fn after(self, sent: usize) -> io::Error {
         let kind = match self {
-            Self::Control | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::Memory => return io::ErrorKind::OutOfMemory.into(),
             _ => io::ErrorKind::InvalidInput,
         };
@@ -256,8 +253,12 @@ impl SendMeta {
     ) -> Result<usize, Unencodable> {
         let mut writer = Writer { space, at: 0, v4 };
         // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
-        if let Some(size) = self.segment_size.filter(|size| *size > 0 || HAS_SEGMENTATION) {
-            writer.append("segment_size", numbers::SEGMENT, &size.to_ne_bytes())?;
+        if let Some(size) =
+            self.segment_size.filter(|size| *size > 0 || numbers::SEGMENT_MAY_BE_ZERO)
+        {
+            let (size, long) = (size.to_ne_bytes(), u32::from(size).to_ne_bytes());
+            let payload = if numbers::SEGMENT_LEN == 2 { &size[..] } else { &long };
+            writer.append("segment_size", numbers::SEGMENT, payload)?;
         }
         if v4 {
             self.encode_v4(&mut writer)?
@@ -273,8 +274,15 @@ impl SendMeta {
         writer.append_raw(raw)
     }
 
+    /// The TOS byte if it has no other bits than those of ECN.
+    fn ecn_alone(&self) -> Option<u8> {
+        self.tos.filter(|tos| tos & !0b11 == 0)
+    }
+
     fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
-        if let Some(tos) = self.tos {
+        if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V4.is_some()) {
+            writer.append("tos", numbers::SEND_ECN_V4, &i32::from(ecn).to_ne_bytes())?;
+        } else if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
             writer.append_small("tos", numbers::SEND_TOS, tos)?;
         }
@@ -298,6 +306,14 @@ impl SendMeta {
         if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
             return writer.append("source", numbers::SEND_SRCADDR_V4, &ip);
         }
+        if numbers::SEND_PKTINFO_V4_IS_SHORT {
+            let interface = self.interface.unwrap_or(0).to_ne_bytes();
+            return writer.append(
+                "source",
+                numbers::SEND_PKTINFO_V4,
+                [ip, interface].as_flattened(),
+            );
+        }
         // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
         // ignores on send.
         let mut info = [0; 12];
@@ -308,7 +324,9 @@ impl SendMeta {
     }
 
     fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
-        if let Some(tos) = self.tos {
+        if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V6.is_some()) {
+            writer.append("tos", numbers::SEND_ECN_V6, &i32::from(ecn).to_ne_bytes())?;
+        } else if let Some(tos) = self.tos {
             writer.append("tos", numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
         }
         if let Some(hops) = self.hop_limit {

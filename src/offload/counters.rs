@@ -143,6 +143,8 @@ pub(super) struct Running {
 pub(super) struct ReceivedTotals {
     pub(super) moved: Transferred,
     pub(super) truncated: usize,
+    /// The longest datagram, by what the kernel says.
+    pub(super) longest: usize,
 }
 
 impl ReceivedTotals {
@@ -150,6 +152,7 @@ impl ReceivedTotals {
     pub(super) fn add(&mut self, received: Received, len: usize) {
         self.moved.bytes += len;
         self.truncated += usize::from(received.truncated());
+        self.longest = self.longest.max(received.segment_size.map_or(len, usize::from));
         self.moved.datagrams += match received.segment_size {
             None => 1,
             Some(size) => {
@@ -196,7 +199,7 @@ impl Running {
 
     pub(super) fn received(
         &self,
-        ReceivedTotals { moved, truncated }: ReceivedTotals,
+        ReceivedTotals { moved, truncated, .. }: ReceivedTotals,
         calls: usize,
     ) {
         add(&self.received, moved.datagrams);
@@ -241,7 +244,7 @@ mod tests {
         running.sent(moved, 5);
         running.rejected(Rejection::Unsupported);
         let moved = Transferred { datagrams: 6, bytes: 7, batches: 8, segments: 9 };
-        running.received(ReceivedTotals { moved, truncated: 10 }, 11);
+        running.received(ReceivedTotals { moved, truncated: 10, longest: 0 }, 11);
         let counters = running.snapshot();
         let pairs: Vec<_> =
             counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();

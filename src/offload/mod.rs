@@ -15,8 +15,9 @@ pub use counters::Counters;
 pub use health::GsoStatus;
 pub use state::{OffloadRef, OffloadState};
 
+use self::state::MAX_PAYLOAD;
 use crate::socket::{BatchSocket, forward};
-use crate::sys::{self, AsSocket, MAX_SEGMENTS};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
 
 /// A socket that sends with GSO and receives with GRO.
 ///
@@ -103,7 +104,9 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 ///
 /// # Platforms
 ///
-/// Linux and Android. Elsewhere it works like the plain socket, and counts.
+/// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
+/// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere it works like the plain
+/// socket, and counts.
 #[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
 #[derive(Debug)]
 pub struct Offload<S> {
@@ -112,7 +115,7 @@ pub struct Offload<S> {
 }
 
 impl<S: AsSocket> Offload<S> {
-    /// Turns on GSO and GRO, as far as the kernel has them for this socket.
+    /// Turns on GSO and, except on Windows, GRO, as far as the kernel has them for this socket.
     ///
     /// # Errors
     ///
@@ -226,7 +229,7 @@ impl<S> Offload<S> {
         self.state.gro()
     }
 
-    /// The most datagrams that a GSO batch can have now: 64 or what
+    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
     /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
     ///
     /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
@@ -310,11 +313,17 @@ impl Offload<()> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub const fn builder() -> OffloadBuilder {
-        OffloadBuilder { gso: true, force_gso: false, max_segments: MAX_SEGMENTS, gro: true }
+        OffloadBuilder {
+            gso: true,
+            force_gso: false,
+            max_segments: MAX_SEGMENTS,
+            gro: numbers::GRO_BY_DEFAULT,
+            longest_datagram: MAX_PAYLOAD,
+        }
     }
 }
 
-/// What an [`Offload`] turns on: GSO and GRO by default.
+/// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -329,6 +338,7 @@ pub struct OffloadBuilder {
     force_gso: bool,
     max_segments: usize,
     gro: bool,
+    longest_datagram: usize,
 }
 
 impl OffloadBuilder {
@@ -354,7 +364,7 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets how many messages form a GSO batch at most, 1 to 64, which is the default.
+    /// Sets how many messages form a GSO batch at most, 1 to 64 (Windows: 512), which is the default.
     ///
     /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
     /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
@@ -377,8 +387,27 @@ impl OffloadBuilder {
 
     /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
     /// keeps it: see [`set_gro`](Offload::set_gro).
+    ///
+    /// On Windows it is off by default, since some machines coalesce without saying where the datagrams end:
+    /// set [`longest_datagram`](Self::longest_datagram), too.
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
+        self
+    }
+
+    /// Sets the length in bytes of the longest datagram that peers send (65,527 by default). If a longer one
+    /// is received, the system has coalesced several without saying where they end, and GRO is turned off:
+    /// [`gro`](Offload::gro) is false from then on. What was received until then stays joined, so a receiver must
+    /// drop datagrams longer than this.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().gro(true).longest_datagram(1500).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn longest_datagram(mut self, len: usize) -> Self {
+        self.longest_datagram = len;
         self
     }
 
@@ -414,7 +443,8 @@ impl OffloadBuilder {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let state = OffloadState::off(socket, self.force_gso, self.max_segments);
+        let state =
+            OffloadState::off(socket, self.force_gso, self.max_segments, self.longest_datagram);
         let lent = state.on_own(socket);
         lent.set_gso(self.gso);
         lent.set_gro(self.gro)?;

@@ -19,7 +19,7 @@ use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket, BorrowedSocket, RawSocket, RecvFlags, SendFlags, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
-const MAX_PAYLOAD: usize = 65_535 - 8;
+pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
 
 /// The state of an [`Offload`](crate::Offload) without its socket, for programs that lend the socket for each call.
 ///
@@ -55,19 +55,26 @@ pub struct OffloadState {
     pub(super) health: Health,
     pub(super) max_segments: usize,
     gro: AtomicBool,
+    longest_datagram: usize,
     pub(super) counters: Running,
     pub(super) partial: PartialSends,
 }
 
 impl OffloadState {
     /// Both offloads off.
-    pub(super) fn off(socket: BorrowedSocket<'_>, force_gso: bool, max_segments: usize) -> Self {
+    pub(super) fn off(
+        socket: BorrowedSocket<'_>,
+        force_gso: bool,
+        max_segments: usize,
+        longest_datagram: usize,
+    ) -> Self {
         Self {
             number: sys::raw(socket),
             cookie: sys::socket_cookie(socket),
             health: Health::new(force_gso),
             max_segments,
             gro: AtomicBool::new(false),
+            longest_datagram,
             counters: Running::default(),
             partial: PartialSends::default(),
         }
@@ -131,7 +138,7 @@ impl OffloadState {
         self.gro.load(Ordering::Relaxed)
     }
 
-    /// The most datagrams that a GSO batch can have now: 64 or what
+    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
     /// [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments) says, and 1 while GSO is off.
     ///
     /// ```
@@ -149,19 +156,6 @@ impl OffloadState {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.snapshot()
-    }
-
-    fn count_received(
-        &self,
-        flags: RecvFlags,
-        received: impl Iterator<Item = (Received, usize)>,
-        calls: usize,
-    ) {
-        // A later receive counts what a peek shows.
-        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        let mut totals = ReceivedTotals::default();
-        received.take(most).for_each(|(received, len)| totals.add(received, len));
-        self.counters.received(totals, calls);
     }
 }
 
@@ -291,6 +285,34 @@ impl OffloadRef<'_> {
             _ => Ok(()),
         }
     }
+
+    fn count_received(
+        &self,
+        flags: RecvFlags,
+        received: impl Iterator<Item = (Received, usize)>,
+        calls: usize,
+    ) {
+        // A later receive counts what a peek shows.
+        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
+        let mut totals = ReceivedTotals::default();
+        received.take(most).for_each(|(received, len)| totals.add(received, len));
+        self.note_received(totals, calls);
+    }
+
+    fn note_received(&self, totals: ReceivedTotals, calls: usize) {
+        self.state.counters.received(totals, calls);
+        if totals.longest > self.state.longest_datagram && self.is_own && self.state.gro() {
+            self.distrust_gro();
+        }
+    }
+
+    /// Turns GRO off, though messages that are queued lose their boundaries: they have none that are right.
+    #[cold]
+    fn distrust_gro(&self) {
+        self.state.gro.store(false, Ordering::Relaxed);
+        // Best effort: what fails here is left as it was.
+        let _ = Ancillary::GRO.disable(&self.socket);
+    }
 }
 
 sys::lend_socket!(['a] OffloadRef<'a>, |lent| lent.socket);
@@ -317,7 +339,7 @@ impl BatchSocket for OffloadRef<'_> {
         });
         let count = result.as_ref().map_or(0, |count| *count);
         let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
-        self.state.count_received(flags, received, calls);
+        self.count_received(flags, received, calls);
         result
     }
 
@@ -329,7 +351,7 @@ impl BatchSocket for OffloadRef<'_> {
         batch.clear();
         self.check_capacity(flags, || Some(batch.slot_len()))?;
         let result = batch.recv_on(self.socket, flags);
-        self.state.count_received(flags, batch.received(), batch.calls());
+        self.count_received(flags, batch.received(), batch.calls());
         result
     }
 
@@ -352,7 +374,7 @@ impl BatchSocket for OffloadRef<'_> {
             });
             (result, arena.calls())
         });
-        self.state.counters.received(totals, calls);
+        self.note_received(totals, calls);
         result
     }
 

@@ -113,7 +113,7 @@ impl<'a> RecvMsg<'a> {
 
     /// Receives raw control messages into `control`.
     ///
-    /// Needed only for control messages that [`RecvMeta`] has no field for. Stays empty on Windows.
+    /// Needed only for control messages that [`RecvMeta`] has no field for.
     ///
     /// ```
     /// use mmsg::control::ControlBuf;

@@ -1,7 +1,5 @@
 //! Finding runs of messages that the kernel can send as one GSO batch. No system calls here.
 
-#![cfg_attr(single_message, allow(dead_code))] // No GSO there.
-
 #[cfg(any(test, fuzzing))]
 pub(crate) mod tests;
 

@@ -192,8 +192,7 @@ impl<'a> SendMsg<'a> {
     /// Sets the raw control messages, and the options that [the buffer has](ControlBuf::with_meta), in
     /// place of the same that [`with_meta`](Self::with_meta) replaces.
     ///
-    /// Unix. On Windows, sending a message with control messages returns
-    /// [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// Unix and Windows, each with its own control messages.
     ///
     /// ```
     /// use mmsg::control::ControlBuf;

@@ -9,8 +9,8 @@ use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader,
-    SENDS_CONTROL, SendFlags, SendHeaders, SendStorage,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
+    SendHeaders, SendStorage,
 };
 
 /// Wires messages in order, as many as the storage has capacity for, and joins those that can go as a
@@ -154,9 +154,6 @@ impl<'m> OptionsEncoder<'_, 'm> {
         }
         let (control, rest) =
             (options.control(), SendMeta { segment_size: None, ..options.meta() });
-        if !control.is_empty() && !SENDS_CONTROL {
-            return Err(Unencodable::Control);
-        }
         let meta = SendMeta { segment_size, ..rest };
         if meta == SendMeta::new() {
             if !control.is_empty() {

@@ -24,10 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD.
+    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2.
     Mmsg,
-    /// `recvmsg` and `sendmsg`, a call for each message: everywhere. On Windows, one call of
-    /// socket2 for each message.
+    /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,
 }
 

@@ -8,6 +8,25 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+#[cfg(windows)]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The system's error numbers, by the names that Unix has for them.
+#[cfg(unix)]
+pub(crate) use libc as errno;
+#[cfg(windows)]
+pub(crate) mod errno {
+    pub(crate) use windows_sys::Win32::Networking::WinSock::{
+        WSA_NOT_ENOUGH_MEMORY as ENOMEM, WSAEACCES as EACCES, WSAEACCES as EPERM,
+        WSAECONNREFUSED as ECONNREFUSED, WSAEHOSTUNREACH as EHOSTUNREACH, WSAEINTR as EINTR,
+        WSAEINVAL as EINVAL, WSAEMSGSIZE as EMSGSIZE, WSAENETUNREACH as ENETUNREACH,
+        WSAENOBUFS as ENOBUFS, WSAEOPNOTSUPP as EOPNOTSUPP, WSAEPROTONOSUPPORT as EPROTO,
+        WSAEWOULDBLOCK as EAGAIN, WSASYSCALLFAILURE as ENOSYS,
+    };
+    // What Windows lacks: one of the same meaning to the library, and one without a meaning.
+    pub(crate) use windows_sys::Win32::Networking::WinSock::WSAEDISCON as EPIPE;
+    pub(crate) use windows_sys::Win32::Networking::WinSock::WSAEOPNOTSUPP as EIO;
+}
 
 /// Where the library would make a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +83,7 @@ pub(crate) fn script(fates: impl IntoIterator<Item = (Call, Fate)>) {
 
 /// Lets `decide` answer every call on this thread until the next [`script`]. It keeps its own log,
 /// and may panic where a call goes on for ever.
+#[cfg_attr(not(mmsg_calls), allow(dead_code))] // Only the model of Linux uses it.
 pub(crate) fn decide_by(decide: impl FnMut(Call, usize) -> Fate + 'static) {
     script([]);
     SCRIPT.with_borrow_mut(|script| script.decide = Some(Box::new(decide)));
@@ -92,6 +112,21 @@ pub(crate) fn set_release(text: Option<&'static str>) {
 /// The release that was set on this thread.
 pub(crate) fn release() -> Option<&'static str> {
     RELEASE.get()
+}
+
+/// Whether unit tests segment GSO batches in place of the system.
+#[cfg(windows)]
+static SEGMENTS: AtomicBool = AtomicBool::new(false);
+
+#[cfg(windows)]
+pub(super) fn segments() -> bool {
+    SEGMENTS.load(Ordering::Relaxed)
+}
+
+/// Has GSO batches segmented, for the whole process, where the system may lack that. Linux has it.
+pub(crate) fn segment_batches() {
+    #[cfg(windows)]
+    SEGMENTS.store(true, Ordering::Relaxed);
 }
 
 /// Asked by a call before it is made with `len` messages: how many it may offer the kernel, or

@@ -26,7 +26,7 @@ impl RecvFlags {
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// Windows has no such flag: there the crate makes an overlapped call and cancels it.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1 << 1);
 
@@ -104,7 +104,7 @@ impl SendFlags {
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If the socket accepts none now, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: the call returns [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// Windows has no such flag: there the crate makes an overlapped call and cancels it.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1);
 

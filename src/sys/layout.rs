@@ -97,3 +97,7 @@ pub const CONTROL_SPACE: usize = {
     }
     sum.next_multiple_of(8)
 };
+
+/// Control data of one message.
+#[repr(C, align(8))]
+pub(super) struct Control(pub(super) [u8; CONTROL_SPACE]);

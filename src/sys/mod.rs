@@ -13,7 +13,6 @@
 //!     `extend` adds buffers, `set_control`, `encode_control` and `share_control` give it control data, and
 //!     `complete` counts it. A header that is not complete is not sent;
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
-//!   - `SENDS_CONTROL` says whether a message can have control messages;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - `send_plain` sends one message of one buffer without options, which needs no header.
@@ -48,18 +47,28 @@
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
 //!
-//! On Unix, `headers` holds the memory, and one of two backends makes the calls:
-//! `mmsg` many messages at once, `msg` one by one. [`backend`] chooses. Windows is one module.
+//! What all targets share is, `headers` (the memory), `zeroed` and `addr` (addresses as bytes). They ask
+//! of a target's own folder:
+//!
+//! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `msg::memory`, which
+//!   reads what a header to be sent points to;
+//! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
+//!
+//! On Unix one of two backends makes the calls, `mmsg` many messages at once, `msg` one by one:
+//! [`backend`] chooses. Windows has the second alone.
 
+mod addr;
 mod backend;
-#[cfg_attr(single_message, allow(dead_code))] // No control messages there.
 pub(crate) mod control_message;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fault;
 mod flags;
+mod headers;
 mod layout;
 pub(crate) mod numbers;
 mod unix_addr;
+mod zeroed;
 
 pub use backend::Backend;
 pub use control_message::{ControlMessage, ControlMessages};
@@ -71,24 +80,33 @@ pub use unix_addr::UnixAddr;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub use self::unix::AsSocket;
-#[cfg(unix)]
-pub use self::unix::UnixAddrBuf;
-#[cfg(unix)]
-pub(crate) use self::unix::{
-    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage,
-    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
-    for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
-    reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes,
-    set_transmit_clock, socket_addr, socket_cookie, unix_addr,
+use self::unix as native;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+use self::windows as native;
+
+#[cfg(not(any(unix, windows)))]
+compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
+
+pub use self::addr::UnixAddrBuf;
+pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
+pub(crate) use self::headers::{
+    OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
+    Slots,
+};
+pub use self::native::AsSocket;
+pub(crate) use self::native::{
+    BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
+    conflicting_option, families, for_datagram_sockets, has_arrivals, has_error_queue,
+    has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
+    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
+    set_option, set_option_bytes, set_transmit_clock, socket_cookie,
 };
 
-#[cfg(all(unix, feature = "tokio"))]
-pub(crate) use self::unix::is_reported_once;
-#[cfg(all(windows, feature = "tokio"))]
-pub(crate) use self::windows::is_reported_once;
+#[cfg(feature = "tokio")]
+pub(crate) use self::native::is_reported_once;
 
 #[cfg(all(not(linux_like), feature = "tokio"))]
 pub(crate) use self::no_epoll::{has_error, is_shut_down};
@@ -134,26 +152,6 @@ mod no_group {
     pub(crate) fn keep_to_cpus(_: impl Fn(usize) -> bool) {}
 }
 
-#[cfg(windows)]
-mod windows;
-#[cfg(windows)]
-pub use self::windows::AsSocket;
-#[cfg(windows)]
-pub use self::windows::UnixAddrBuf;
-#[cfg(windows)]
-pub(crate) use self::windows::{
-    AddrSpace, BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OpenHeader, OwnedSocket, RawAddr,
-    RawAddrRef, RawSocket, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage,
-    SlotIter, SlotIterMut, Slots, borrow, clock_time, conflicting_option, families,
-    for_datagram_sockets, has_arrivals, has_error_queue, has_segmentation, has_transmit_times,
-    is_about_the_option, kernel_release, lend_socket, option, peer, peer_is_v4, raw, rejects_tos,
-    reports_send_times, segmentation_rejected, send_plain, set_option, set_option_bytes,
-    set_transmit_clock, socket_addr, socket_cookie, unix_addr,
-};
-
-#[cfg(not(any(unix, windows)))]
-compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
-
 use std::io;
 use std::net::SocketAddr;
 
@@ -162,12 +160,11 @@ use std::net::SocketAddr;
 pub(crate) const MAX_BATCH: usize = 1024;
 
 /// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
-/// kernel.
-pub(crate) const MAX_BUFFERS: usize = if cfg!(unix) { 1024 } else { usize::MAX };
+/// kernel. Windows names no limit.
+pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// The most segments that every kernel with `UDP_SEGMENT` takes: `UDP_MAX_SEGMENTS` in
-/// include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
-pub(crate) const MAX_SEGMENTS: usize = 64;
+/// The most segments of a GSO batch.
+pub(crate) const MAX_SEGMENTS: usize = numbers::MAX_SEGMENTS;
 
 /// A destination, if there is one.
 #[derive(Clone, Copy)]
@@ -290,7 +287,6 @@ pub(crate) struct Memory<'a, P> {
 }
 
 /// Why the kernel may reject a GSO batch whose datagrams it would send.
-#[cfg_attr(single_message, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// The route has no segmentation offload.
@@ -336,7 +332,6 @@ impl CallResult {
 
     /// Truncates the result of a receive that met the socket's shutdown at message `count`, and drops a
     /// `WouldBlock`.
-    #[cfg_attr(single_message, allow(dead_code))]
     #[cold]
     pub(crate) fn ended_at(self, count: usize) -> Self {
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
@@ -344,7 +339,6 @@ impl CallResult {
     }
 
     /// Sets the number of system calls.
-    #[cfg_attr(single_message, allow(dead_code))]
     pub(crate) const fn after(mut self, calls: usize) -> Self {
         self.calls = calls;
         self

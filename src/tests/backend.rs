@@ -7,15 +7,15 @@ const N: usize = 4;
 
 /// The two answers that mean "no multi-message calls here".
 fn without_calls() -> [Vec<(Call, Fate)>; 2] {
-    let permitted = (Call::Permitted, Fate::Fail(libc::EPERM));
+    let permitted = (Call::Permitted, Fate::Fail(errno::EPERM));
     [
         vec![
-            (Call::SendMmsg, Fate::Fail(libc::ENOSYS)),
-            (Call::RecvMmsg, Fate::Fail(libc::ENOSYS)),
+            (Call::SendMmsg, Fate::Fail(errno::ENOSYS)),
+            (Call::RecvMmsg, Fate::Fail(errno::ENOSYS)),
         ],
         vec![
-            (Call::SendMmsg, Fate::Fail(libc::EPERM)),
-            (Call::RecvMmsg, Fate::Fail(libc::EPERM)),
+            (Call::SendMmsg, Fate::Fail(errno::EPERM)),
+            (Call::RecvMmsg, Fate::Fail(errno::EPERM)),
             permitted,
         ],
     ]
@@ -93,7 +93,7 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     // A receive goes on after its first step of 16.
     wire.fill(0..20);
     Backend::Mmsg.make_process_default().unwrap();
-    fault::script([(Call::RecvMmsg, Fate::Fail(libc::ENOSYS))]);
+    fault::script([(Call::RecvMmsg, Fate::Fail(errno::ENOSYS))]);
     let received = Receiving::Batch.recv(&wire.far, 32).unwrap();
     assert_eq!(received, (0..20).collect::<Vec<_>>());
     let made = moving_calls();
@@ -110,7 +110,7 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     assert!(queue.discard_front());
     queue.push(&msgs[3]).unwrap();
     queue.push(&msgs[4]).unwrap();
-    fault::script([(Call::SendMmsg, Fate::Fail(libc::ENOSYS))]);
+    fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
     assert_eq!(wire.near.flush(&mut queue).unwrap(), 4);
     assert_eq!(wire.arrived(), [1, 2, 3, 4]);
     let made = moving_calls();
@@ -127,11 +127,11 @@ fn p2_the_fallback_meets_errors_as_any_other_call_does() {
             Backend::Mmsg.make_process_default().unwrap();
             let mut fates = without(&system, Call::SendMmsg);
             fates.extend(vec![(Call::SendMsg, Fate::Kernel); bad]);
-            fates.push((Call::SendMsg, Fate::Fail(libc::ENOBUFS)));
+            fates.push((Call::SendMsg, Fate::Fail(errno::ENOBUFS)));
             fault::script(fates);
             let result = wire.near.send_batch(&msgs);
             match bad {
-                0 => assert_eq!(errno(result), libc::ENOBUFS),
+                0 => assert_eq!(errno(result), errno::ENOBUFS),
                 _ => assert_eq!(result.unwrap(), bad),
             }
             fault::finish();
@@ -144,12 +144,12 @@ fn p2_the_fallback_meets_errors_as_any_other_call_does() {
         let mut fates = without(&system, Call::RecvMmsg);
         fates.extend([
             (Call::RecvMsg, Fate::Kernel),
-            (Call::RecvMsg, Fate::Fail(libc::ECONNREFUSED)),
+            (Call::RecvMsg, Fate::Fail(errno::ECONNREFUSED)),
         ]);
         fault::script(fates);
         assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [0]);
         fault::finish();
-        assert_eq!(errno(Receiving::Batch.recv(&wire.far, 2)), libc::ECONNREFUSED);
+        assert_eq!(errno(Receiving::Batch.recv(&wire.far, 2)), errno::ECONNREFUSED);
         assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [1]);
     }
 }
@@ -178,7 +178,7 @@ fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
-        for code in [libc::ENOSYS, libc::EPERM] {
+        for code in [errno::ENOSYS, errno::EPERM] {
             fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::RecvMsg, Fate::Fail(code))]);
             assert_eq!(errno(wire.near.send_batch(&msgs)), code);
             assert_eq!(errno(Receiving::Batch.recv(&wire.far, 1)), code);
@@ -200,12 +200,12 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
             for bad in 0..N {
                 let call = send_call(backend, N - bad);
                 if bad > 0 {
-                    fault::script(cut_send(backend, N, bad, libc::EPERM));
+                    fault::script(cut_send(backend, N, bad, errno::EPERM));
                     assert_eq!(way.send(&wire.near, &msgs).unwrap(), bad);
                     fault::finish();
                 }
-                fault::script([(call, Fate::Fail(libc::EPERM))]);
-                assert_eq!(errno(way.send(&wire.near, &msgs[bad..])), libc::EPERM);
+                fault::script([(call, Fate::Fail(errno::EPERM))]);
+                assert_eq!(errno(way.send(&wire.near, &msgs[bad..])), errno::EPERM);
                 let asked = (call == Call::SendMmsg).then_some((Call::Permitted, 1));
                 let made: Vec<_> =
                     [(call, offered(call, N - bad))].into_iter().chain(asked).collect();
@@ -227,16 +227,16 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
     Backend::Mmsg.make_process_default().unwrap();
     fault::script([
         (Call::SendMmsg, Fate::AtMost(1)),
-        (Call::SendMsg, Fate::Fail(libc::EPERM)),
-        (Call::SendMsg, Fate::Fail(libc::EPERM)),
-        (Call::SendMsg, Fate::Fail(libc::EPERM)),
+        (Call::SendMsg, Fate::Fail(errno::EPERM)),
+        (Call::SendMsg, Fate::Fail(errno::EPERM)),
+        (Call::SendMsg, Fate::Fail(errno::EPERM)),
     ]);
     let mut reported = Vec::new();
     let done = wire.near.send_each(wire.msgs(&data), |index, error| {
         reported.push((index, error.raw_os_error()));
     });
     assert_eq!(done.unwrap(), N);
-    assert_eq!(reported, [(1, Some(libc::EPERM)), (2, Some(libc::EPERM))]);
+    assert_eq!(reported, [(1, Some(errno::EPERM)), (2, Some(errno::EPERM))]);
     fault::finish();
     assert_eq!(wire.arrived(), [0, 3]);
     assert_eq!(Backend::current(), Backend::Mmsg);
@@ -255,12 +255,12 @@ fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     wire.near.send(b"one").unwrap();
     wire.settle();
 
-    fault::script([(Call::SendMmsg, Fate::Fail(libc::EPERM))]);
+    fault::script([(Call::SendMmsg, Fate::Fail(errno::EPERM))]);
     let msgs = [SendMsg::new(b"two"), SendMsg::new(b"three")];
-    assert_eq!(errno(wire.near.send_batch(&msgs)), libc::EPERM);
+    assert_eq!(errno(wire.near.send_batch(&msgs)), errno::EPERM);
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::Permitted, 1)]);
     let pending = wire.near.take_error().unwrap().expect("ECONNREFUSED is still there");
-    assert_eq!(pending.raw_os_error(), Some(libc::ECONNREFUSED));
+    assert_eq!(pending.raw_os_error(), Some(errno::ECONNREFUSED));
 }
 
 #[test]

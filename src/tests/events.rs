@@ -72,9 +72,9 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
         fault::script([(Call::SendMsg, Fate::Fail(errno))]);
     };
     assert_events(send, &[]);
-    fail(libc::EMSGSIZE);
+    fail(errno::EMSGSIZE);
     assert_events(send, &[("DEBUG", &["rejected a GSO batch", "segment_size=2"])]);
-    fail(libc::EIO);
+    fail(errno::EIO);
     assert_events(
         send,
         &[("WARN", &["GSO is off for", "segment_size=2", "os error 5", "off_for=\"destination\""])],
@@ -90,7 +90,7 @@ fn missing_calls_are_said_once() {
     let data = numbers(0..2);
     let msgs = wire.msgs(&data);
     let send = || assert_eq!(wire.near.send_batch(&msgs).unwrap(), 2);
-    fault::script([(Call::SendMmsg, Fate::Fail(libc::ENOSYS))]);
+    fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
     assert_events(send, &[("WARN", &["one message a call", "os error 38"])]);
     fault::finish();
     assert_events(send, &[]);

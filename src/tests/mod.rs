@@ -6,21 +6,11 @@
 //!
 //! A fuzzer gets the model alone.
 
-#![cfg_attr(not(test), allow(dead_code, unused_imports))]
+// Some of the kit is for multi-message calls alone, and most of it for tests alone.
+#![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
-mod backend;
-#[cfg(all(test, feature = "tracing"))]
-mod events;
-#[cfg(test)]
-mod fields;
-#[cfg(fuzzing)]
-pub(crate) mod fuzzing;
-mod model;
-#[cfg(test)]
 mod offload;
-#[cfg(test)]
-mod offload_health;
 #[cfg(test)]
 mod offload_kit;
 #[cfg(test)]
@@ -30,12 +20,26 @@ mod offload_random;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
-mod random;
-#[cfg(test)]
 mod recv;
 #[cfg(test)]
 mod send;
-#[cfg(test)]
+
+// These script multi-message calls, or model Linux.
+#[cfg(all(test, mmsg_calls))]
+mod backend;
+#[cfg(all(test, mmsg_calls, feature = "tracing"))]
+mod events;
+#[cfg(all(test, mmsg_calls))]
+mod fields;
+#[cfg(all(fuzzing, mmsg_calls))]
+pub(crate) mod fuzzing;
+#[cfg(mmsg_calls)]
+mod model;
+#[cfg(all(test, mmsg_calls))]
+mod offload_health;
+#[cfg(all(test, mmsg_calls))]
+mod random;
+#[cfg(all(test, mmsg_calls))]
 mod tos;
 
 use std::io::{self, IoSliceMut};
@@ -43,24 +47,28 @@ use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::sys::fault::{self, Call, Fate, LoggedCall};
+use crate::sys::fault::{self, Call, Fate, LoggedCall, errno};
 use crate::{
     Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
 
+/// Those that the platform has.
+#[cfg(mmsg_calls)]
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
+#[cfg(not(mmsg_calls))]
+const BACKENDS: [Backend; 1] = [Backend::Msg];
 
 /// Errors that mean nothing special to the library.
 const PLAIN: [i32; 9] = [
-    libc::EMSGSIZE,
-    libc::ENOBUFS,
-    libc::ENOMEM,
-    libc::ENETUNREACH,
-    libc::EHOSTUNREACH,
-    libc::EINVAL,
-    libc::EACCES,
-    libc::EPIPE,
-    libc::EIO,
+    errno::EMSGSIZE,
+    errno::ENOBUFS,
+    errno::ENOMEM,
+    errno::ENETUNREACH,
+    errno::EHOSTUNREACH,
+    errno::EINVAL,
+    errno::EACCES,
+    errno::EPIPE,
+    errno::EIO,
 ];
 
 /// A blocking call that waits this long was never to be made: a net, no measure.
@@ -143,7 +151,7 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
 /// Makes the thread use `backend`, or just not that one.
 fn choose(backend: Backend, not: bool) {
     let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
-    chosen.expect("there are two").make_process_default().expect("both are here");
+    chosen.unwrap_or(backend).make_process_default().expect("the platform has it");
 }
 
 /// The ways to send a batch.

@@ -46,7 +46,7 @@ impl Hosts {
     }
 }
 
-const REJECTED: [(Call, Fate); 1] = [(Call::SendMsg, Fate::Fail(libc::EIO))];
+const REJECTED: [(Call, Fate); 1] = [(Call::SendMsg, Fate::Fail(errno::EIO))];
 const BATCH: [(Call, usize); 1] = [(Call::SendMsg, 1)];
 const SINGLES: [(Call, usize); 1] = [(Call::SendMmsg, COUNT)];
 

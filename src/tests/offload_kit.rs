@@ -15,11 +15,14 @@ pub(super) struct Net {
 impl Net {
     /// `None`, with a printed reason, where the kernel has no GSO.
     pub(super) fn new() -> Option<Self> {
+        fault::segment_batches();
         let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
         if !near.gso() {
-            // Past the harness, which keeps what tests print to itself.
-            let line = b"skipped: no segmentation offload on this system\n";
-            let _ = io::stderr().lock().write_all(line);
+            // Past the harness, which keeps what tests print to itself. It names a test's thread by the test.
+            let test = std::thread::current();
+            let test = test.name().unwrap_or("a test");
+            let _ =
+                writeln!(io::stderr(), "skipped: {test}: no segmentation offload on this system");
             return None;
         }
         let far = [socket(), socket()];

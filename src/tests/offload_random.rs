@@ -9,28 +9,28 @@ use super::*;
 
 /// Error numbers that say something about GSO, and some that do not.
 const CODES: [i32; 15] = [
-    libc::ENOMEM,
-    libc::EACCES,
-    libc::ENETUNREACH,
-    libc::EHOSTUNREACH,
-    libc::EPIPE,
-    libc::EINTR,
-    libc::EAGAIN,
-    libc::ECONNREFUSED,
-    libc::EPERM,
-    libc::ENOSYS,
-    libc::ENOBUFS,
-    libc::EMSGSIZE,
-    libc::EINVAL,
-    libc::EIO,
-    libc::EOPNOTSUPP,
+    errno::ENOMEM,
+    errno::EACCES,
+    errno::ENETUNREACH,
+    errno::EHOSTUNREACH,
+    errno::EPIPE,
+    errno::EINTR,
+    errno::EAGAIN,
+    errno::ECONNREFUSED,
+    errno::EPERM,
+    errno::ENOSYS,
+    errno::ENOBUFS,
+    errno::EMSGSIZE,
+    errno::EINVAL,
+    errno::EIO,
+    errno::EOPNOTSUPP,
 ];
 
 fn fates() -> impl Strategy<Value = Vec<(Call, Fate)>> {
     let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
     let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
     let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
-    let permitted = prop_oneof![3 => Just(Fate::Kernel), 1 => Just(Fate::Fail(libc::EPERM))];
+    let permitted = prop_oneof![3 => Just(Fate::Kernel), 1 => Just(Fate::Fail(errno::EPERM))];
     prop::collection::vec(
         prop_oneof![
             4 => of_many.prop_map(|fate| (Call::SendMmsg, fate)),

@@ -1,8 +1,12 @@
 //! Flushes that the socket takes in parts, or not at all.
 
+#[cfg(has_descriptors)]
 use std::io::Read;
+#[cfg(has_descriptors)]
 use std::os::fd::AsFd;
+#[cfg(has_descriptors)]
 use std::os::unix::net::UnixStream;
+#[cfg(has_descriptors)]
 use std::thread;
 
 use super::*;
@@ -34,7 +38,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
         for k in 1..=N {
             let mut queue = queue(&wire.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
-            fault::script(cut_send(backend, N, k, libc::EAGAIN));
+            fault::script(cut_send(backend, N, k, errno::EAGAIN));
             assert_eq!(wire.near.flush(&mut queue).unwrap(), k);
             calls();
             assert_eq!(queue.len(), N - k);
@@ -57,7 +61,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     let data = numbers(0..N as u32);
     for (backend, bad) in BACKENDS.into_iter().flat_map(|b| (0..N).map(move |bad| (b, bad))) {
         backend.make_process_default().unwrap();
-        for code in PLAIN.into_iter().chain([libc::EPERM, libc::EAGAIN]) {
+        for code in PLAIN.into_iter().chain([errno::EPERM, errno::EAGAIN]) {
             let mut queue = queue(&wire.msgs(&data));
             if bad > 0 {
                 fault::script(cut_send(backend, N, bad, code));
@@ -89,7 +93,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
-        fault::script(cut_send(backend, 3, 1, libc::EAGAIN));
+        fault::script(cut_send(backend, 3, 1, errno::EAGAIN));
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 1);
         calls();
         for msg in &msgs[3..] {
@@ -100,20 +104,21 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
         let call = send_call(backend, 3);
         let first_stage = if call == Call::SendMmsg { 1 } else { 2 };
         let mut fates = vec![(call, Fate::Kernel); first_stage];
-        fates.push((call, Fate::Fail(libc::ENOBUFS)));
+        fates.push((call, Fate::Fail(errno::ENOBUFS)));
         fault::script(fates);
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 2);
         fault::finish();
         assert_eq!(left(&queue), [3, 4, 5]);
 
-        fault::script([(call, Fate::Fail(libc::ENOBUFS))]);
-        assert_eq!(errno(wire.near.flush(&mut queue)), libc::ENOBUFS);
+        fault::script([(call, Fate::Fail(errno::ENOBUFS))]);
+        assert_eq!(errno(wire.near.flush(&mut queue)), errno::ENOBUFS);
         fault::finish();
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
         assert_eq!(wire.arrived(), [0, 1, 2, 3, 4, 5]);
     }
 }
 
+#[cfg(has_descriptors)]
 #[test]
 fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
@@ -131,7 +136,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         });
         let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
-        fates.extend(cut_send(Backend::Mmsg, STEP, k, libc::EAGAIN));
+        fates.extend(cut_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
         fault::script(fates);
         assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
         assert_eq!(calls().len(), steps + 2);
@@ -150,7 +155,7 @@ fn an_interrupted_flush_goes_on() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let mut queue = queue(&wire.msgs(&data));
-        fault::script([(send_call(backend, 3), Fate::Fail(libc::EINTR)); 4]);
+        fault::script([(send_call(backend, 3), Fate::Fail(errno::EINTR)); 4]);
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
         fault::finish();
         assert_eq!(wire.arrived(), [0, 1, 2]);

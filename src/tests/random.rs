@@ -9,20 +9,20 @@ use super::*;
 
 /// Error numbers with a meaning to the library, and two without.
 const CODES: [i32; 7] = [
-    libc::EINTR,
-    libc::EAGAIN,
-    libc::ECONNREFUSED,
-    libc::EPERM,
-    libc::ENOSYS,
-    libc::ENOBUFS,
-    libc::EMSGSIZE,
+    errno::EINTR,
+    errno::EAGAIN,
+    errno::ECONNREFUSED,
+    errno::EPERM,
+    errno::ENOSYS,
+    errno::ENOBUFS,
+    errno::EMSGSIZE,
 ];
 
 fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
     let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
     let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
     let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
-    let permitted = prop_oneof![Just(Fate::Kernel), Just(Fate::Fail(libc::EPERM))];
+    let permitted = prop_oneof![Just(Fate::Kernel), Just(Fate::Fail(errno::EPERM))];
     prop::collection::vec(
         prop_oneof![
             4 => of_many.prop_map(move |fate| (many, fate)),
@@ -61,16 +61,16 @@ impl Twin {
             let refused = |made: &LoggedCall| matches!(made.fate, Fate::Fail(_));
             let sandboxed = log.get(i + 1).is_some_and(|next| questions(next) && refused(next));
             match made.fate {
-                Fate::Fail(libc::EINTR) => {}
-                Fate::Fail(libc::ENOSYS) if many => {}
-                Fate::Fail(libc::EPERM) if many && sandboxed => {}
+                Fate::Fail(errno::EINTR) => {}
+                Fate::Fail(errno::ENOSYS) if many => {}
+                Fate::Fail(errno::EPERM) if many && sandboxed => {}
                 Fate::Fail(code) => error = Some(code),
                 Fate::Kernel | Fate::AtMost(_) => {
                     let most = if let Fate::AtMost(most) = made.fate { most } else { usize::MAX };
                     let step = moves(made.offered.min(most));
                     moved += step;
                     if step == 0 {
-                        error = Some(libc::EAGAIN);
+                        error = Some(errno::EAGAIN);
                     }
                 }
             }
@@ -110,14 +110,14 @@ proptest! {
         while at < msgs.len() {
             let result = number_of_error(way.send(&wire.near, &msgs[at..]));
             let log = fault::log();
-            let expected = twin.expects(&log, |offered| offered, |code| code == libc::ECONNREFUSED);
+            let expected = twin.expects(&log, |offered| offered, |code| code == errno::ECONNREFUSED);
             prop_assert_eq!(result, expected, "{:?}", log);
             match result {
                 Ok(count) => {
                     sent.extend(at as u32..(at + count) as u32);
                     at += count;
                 }
-                Err(libc::EAGAIN) => {}
+                Err(errno::EAGAIN) => {}
                 // Given up.
                 Err(_) => at += 1,
             }
@@ -181,7 +181,7 @@ proptest! {
                 waiting -= moved;
                 moved
             };
-            let expected = twin.expects(&log, moves, |code| code != libc::EAGAIN);
+            let expected = twin.expects(&log, moves, |code| code != errno::EAGAIN);
             let count = number_of_error(result.as_ref().map(Vec::len).map_err(|error| {
                 io::Error::from_raw_os_error(error.raw_os_error().expect("the system's"))
             }));
@@ -189,7 +189,7 @@ proptest! {
             received.extend(result.unwrap_or_default());
             // Over when the kernel itself has said that there is nothing.
             let asked = log.last().is_some_and(|made| made.fate == Fate::Kernel);
-            if count == Err(libc::EAGAIN) && asked {
+            if count == Err(errno::EAGAIN) && asked {
                 break;
             }
         }

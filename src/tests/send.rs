@@ -1,9 +1,15 @@
 //! Sends that end early, are interrupted, or meet an error.
 
+#[cfg(has_descriptors)]
 use std::io::Read;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
+#[cfg(mmsg_calls)]
+use std::net::Ipv6Addr;
+#[cfg(has_descriptors)]
 use std::os::unix::net::{UnixDatagram, UnixStream};
+#[cfg(has_descriptors)]
 use std::thread;
+#[cfg(has_descriptors)]
 use std::time::Instant;
 
 use super::*;
@@ -19,7 +25,7 @@ fn any_count_leaves_the_rest_in_order() {
         for way in Sending::all(backend) {
             way.choose(backend);
             for k in 1..=N {
-                fault::script(cut_send(backend, N, k, libc::EAGAIN));
+                fault::script(cut_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
                 calls();
                 assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
@@ -32,6 +38,7 @@ fn any_count_leaves_the_rest_in_order() {
 }
 
 /// No kernel does that, and a call that went on for ever would be the worst answer.
+#[cfg(mmsg_calls)]
 #[test]
 fn a_call_that_takes_nothing_without_an_error_ends() {
     let wire = Wire::new();
@@ -48,6 +55,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 }
 
 /// The multi-message call may have waited for it as long as the socket's timeout allows.
+#[cfg(has_descriptors)]
 #[test]
 fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
@@ -65,6 +73,7 @@ fn d5_a_send_does_not_wait_for_the_message_that_stopped_sendmmsg() {
 }
 
 /// The cause may be over, or have been an error about an earlier datagram, which is reported once.
+#[cfg(mmsg_calls)]
 #[test]
 fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
@@ -84,6 +93,7 @@ fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
 }
 
 /// On a connected socket, ICMP errors are about earlier datagrams, and are reported once.
+#[cfg(mmsg_calls)]
 #[test]
 fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let wire = Wire::new();
@@ -91,7 +101,8 @@ fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
     let data = numbers(0..N as u32);
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
     for (backend, code) in BACKENDS.into_iter().flat_map(|b| {
-        [libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH, libc::EPROTO].map(|c| (b, c))
+        [errno::ECONNREFUSED, errno::EHOSTUNREACH, errno::ENETUNREACH, errno::EPROTO]
+            .map(|c| (b, c))
     }) {
         for way in Sending::all(backend) {
             way.choose(backend);
@@ -141,7 +152,7 @@ fn an_interrupted_call_is_made_again_however_often() {
     let wire = Wire::new();
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
-    let interrupted = |call| [(call, Fate::Fail(libc::EINTR)); 3];
+    let interrupted = |call| [(call, Fate::Fail(errno::EINTR)); 3];
     for backend in BACKENDS {
         for way in Sending::all(backend) {
             way.choose(backend);
@@ -153,8 +164,8 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert_eq!(wire.arrived(), [0, 1, 2]);
 
             // And then something else befalls it.
-            fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(libc::ENOMEM))]));
-            assert_eq!(errno(way.send(&wire.near, &msgs)), libc::ENOMEM);
+            fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(errno::ENOMEM))]));
+            assert_eq!(errno(way.send(&wire.near, &msgs)), errno::ENOMEM);
             assert_eq!(calls(), [(call, offered); 4]);
             assert!(wire.arrived().is_empty());
         }
@@ -177,11 +188,11 @@ fn a_socket_that_fills_up_gives_a_count_and_no_error() {
         for way in Sending::all(backend) {
             way.choose(backend);
             for k in 1..N {
-                fault::script(cut_send(backend, N, k, libc::EAGAIN));
+                fault::script(cut_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
                 calls();
                 // `WouldBlock` is not deferred: the next call meets it again.
-                fault::script([(send_call(backend, N - k), Fate::Fail(libc::EAGAIN))]);
+                fault::script([(send_call(backend, N - k), Fate::Fail(errno::EAGAIN))]);
                 let error = way.send(&wire.near, &msgs[k..]).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
                 assert_eq!(calls().len(), 1);
@@ -199,10 +210,10 @@ fn send_each_does_not_block() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for k in 0..N {
-            let mut fates = if k > 0 { cut_send(backend, N, k, libc::EAGAIN) } else { vec![] };
+            let mut fates = if k > 0 { cut_send(backend, N, k, errno::EAGAIN) } else { vec![] };
             // After a short count the next message goes alone.
             let left = if k > 0 { 1 } else { N };
-            fates.push((send_call(backend, left), Fate::Fail(libc::EAGAIN)));
+            fates.push((send_call(backend, left), Fate::Fail(errno::EAGAIN)));
             fault::script(fates);
             let result = wire.near.send_each(&msgs, |index, error| panic!("{index}: {error}"));
             match result {
@@ -215,6 +226,7 @@ fn send_each_does_not_block() {
     }
 }
 
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
     let wire = Wire::new();
@@ -224,17 +236,18 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
         way.choose(Backend::Mmsg);
         fault::script([
             (Call::SendMmsg, Fate::AtMost(1)),
-            (Call::SendMsg, Fate::Fail(libc::EMSGSIZE)),
-            (Call::SendMmsg, Fate::Fail(libc::EMSGSIZE)),
+            (Call::SendMsg, Fate::Fail(errno::EMSGSIZE)),
+            (Call::SendMmsg, Fate::Fail(errno::EMSGSIZE)),
         ]);
         assert_eq!(way.send(&wire.near, &msgs).unwrap(), 1);
-        assert_eq!(errno(way.send(&wire.near, &msgs[1..])), libc::EMSGSIZE);
+        assert_eq!(errno(way.send(&wire.near, &msgs[1..])), errno::EMSGSIZE);
         assert_eq!(calls(), [(Call::SendMmsg, 3), (Call::SendMsg, 1), (Call::SendMmsg, 2)]);
         assert_eq!(way.send(&wire.near, &msgs[2..]).unwrap(), 1);
         assert_eq!(wire.arrived(), [0, 2]);
     }
 }
 
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_send_each_names_index_and_error_of_each_that_fails() {
     let wire = Wire::new();
@@ -248,7 +261,7 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
             let mut msgs = wire.msgs(&data);
             msgs[first] = msgs[first].with_dest(broadcast);
             msgs[second] = msgs[second].with_dest(other_family);
-            let codes = [(first, libc::EACCES), (second, libc::EAFNOSUPPORT)];
+            let codes = [(first, errno::EACCES), (second, errno::EAFNOSUPPORT)];
             let mut reported = Vec::new();
             let done = wire.near.send_each(&msgs, |index, error| {
                 reported.push((index, error.raw_os_error().expect("the system's")));
@@ -273,7 +286,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
         let mut failed = 0;
         fault::script([]);
         let done = wire.near.send_each(&msgs, |index, error| {
-            assert_eq!((index, error.raw_os_error()), (failed, Some(libc::EACCES)));
+            assert_eq!((index, error.raw_os_error()), (failed, Some(errno::EACCES)));
             failed += 1;
         });
         assert_eq!((done.unwrap(), failed), (ALL, ALL));
@@ -298,6 +311,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
 
 /// Such an error is about a datagram sent before, and the kernel reports it once. Between single
 /// sends the library sees it; from within sendmmsg it comes out only at a call's first message.
+#[cfg(mmsg_calls)]
 #[test]
 fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     let wire = Wire::new();
@@ -306,7 +320,7 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     for way in Sending::all(Backend::Msg) {
         way.choose(Backend::Msg);
         for k in 1..N {
-            fault::script(cut_send(Backend::Msg, N, k, libc::ECONNREFUSED));
+            fault::script(cut_send(Backend::Msg, N, k, errno::ECONNREFUSED));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
             fault::finish();
             assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
@@ -319,7 +333,7 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
             assert_eq!(wire.near.send_batch(&[]).unwrap(), 0);
 
             fault::script([]);
-            assert_eq!(errno(way.send(&wire.near, &msgs[k..])), libc::ECONNREFUSED);
+            assert_eq!(errno(way.send(&wire.near, &msgs[k..])), errno::ECONNREFUSED);
             assert_eq!(calls(), [], "it is known without a system call");
             assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
             assert_eq!(wire.arrived(), (k as u32..N as u32).collect::<Vec<_>>());
@@ -351,14 +365,15 @@ fn is_returned_unchanged(code: i32) {
 
 #[test]
 fn s9_no_buffer_space_is_not_would_block() {
-    is_returned_unchanged(libc::ENOBUFS);
+    is_returned_unchanged(errno::ENOBUFS);
 }
 
 #[test]
 fn s11_an_unreachable_network_is_returned_and_not_fatal() {
-    is_returned_unchanged(libc::ENETUNREACH);
+    is_returned_unchanged(errno::ENETUNREACH);
 }
 
+#[cfg(has_descriptors)]
 #[test]
 fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     const MOST: usize = 1024;
@@ -377,12 +392,12 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
             let mut bytes = Vec::new();
             far.read_to_end(&mut bytes).map(|_| bytes)
         });
-        let refused = (Call::SendMmsg, Fate::Fail(libc::ENOBUFS));
+        let refused = (Call::SendMmsg, Fate::Fail(errno::ENOBUFS));
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
         fates.extend([refused, refused]);
         fault::script(fates);
         assert_eq!(way.send(&near, &msgs).unwrap(), MOST);
-        assert_eq!(errno(way.send(&near, &msgs[MOST..])), libc::ENOBUFS);
+        assert_eq!(errno(way.send(&near, &msgs[MOST..])), errno::ENOBUFS);
         assert_eq!(way.send(&near, &msgs[MOST..]).unwrap(), ALL - MOST);
         let mut expected = vec![(Call::SendMmsg, step); steps];
         expected.extend([(Call::SendMmsg, ALL - MOST); 3]);

@@ -7,7 +7,7 @@ use crate::offload::GsoStatus;
 use crate::{Ancillary, Ecn, Offload, SendMeta};
 
 /// The errors of these kernels.
-const ERRORS: [i32; 2] = [libc::EINVAL, libc::EIO];
+const ERRORS: [i32; 2] = [errno::EINVAL, errno::EIO];
 
 /// Where the messages are sent from: not where the system would.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
@@ -97,7 +97,7 @@ fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let Some(pair) = Pair::new() else { return };
-        fault::script(cut_send(backend, 6, 3, libc::EINVAL));
+        fault::script(cut_send(backend, 6, 3, errno::EINVAL));
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 6);
         fault::finish();
         let expected = [all(0..3, Ecn::Ect0), all(3..6, Ecn::NotEct)].concat();
@@ -122,8 +122,8 @@ fn n3_an_error_that_is_not_about_the_tos_is_reported() {
     }
     // Without a TOS nothing is tried again, and other errors say nothing about it.
     for (error, meta) in [
-        (libc::EINVAL, SendMeta::new().with_source(SOURCE.into())),
-        (libc::EPERM, { SendMeta::new().with_ecn(Ecn::Ect0) }),
+        (errno::EINVAL, SendMeta::new().with_source(SOURCE.into())),
+        (errno::EPERM, { SendMeta::new().with_ecn(Ecn::Ect0) }),
     ] {
         let msg = SendMsg::to(addr(&pair.far), b"once").with_meta(&meta);
         fault::script([(Call::SendMsg, Fate::Fail(error))]);

@@ -89,5 +89,12 @@ pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
 #[track_caller]
 pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     let error = result.expect_err("there is nothing to be had");
-    error.kind() == io::ErrorKind::WouldBlock
+    // Windows tells a time-out from a socket that does not wait.
+    let timed_out = cfg!(windows) && error.kind() == io::ErrorKind::TimedOut;
+    timed_out || error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Whether the system is Wine, which the script that uses it says.
+pub fn is_wine() -> bool {
+    std::env::var_os("CROSS_RUN").is_some_and(|run| run == "wine")
 }

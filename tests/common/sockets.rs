@@ -1,7 +1,9 @@
 //! Sockets on loopback, bound, with space for large batches and a net below blocking receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+#[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
+#[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 
 use socket2::{Domain, SockRef, Socket, Type};
@@ -49,6 +51,7 @@ pub fn connected() -> (UdpSocket, UdpSocket) {
 }
 
 /// Two Unix datagram sockets without names, connected to each other.
+#[cfg(unix)]
 pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     choose_backend();
     let (a, b) = UnixDatagram::pair().expect("a pair of Unix sockets");
@@ -118,6 +121,7 @@ pub fn settle() {
 
 /// Waits until the system has an error for what was sent by this socket, in which nothing
 /// else waits. (Linux reports POLLERR, others POLLIN.)
+#[cfg(unix)]
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsFd) {
     let fd = socket.as_fd().as_raw_fd();

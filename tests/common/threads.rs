@@ -1,5 +1,6 @@
 //! Calls that block, in threads of their own.
 
+#[cfg(unix)]
 use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
@@ -43,6 +44,7 @@ impl<R: Send + 'static> Call<R> {
     }
 
     /// For a signal to the thread.
+    #[cfg(unix)]
     pub fn pthread(&self) -> RawPthread {
         self.thread.as_pthread_t()
     }

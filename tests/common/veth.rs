@@ -17,6 +17,8 @@ use crate::common::{NET, skip};
 
 /// The near end's device and its address.
 pub const DEVICE: &str = "near0";
+/// The far end's device.
+pub const FAR_DEVICE: &str = "far0";
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The far end's address.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -114,6 +116,16 @@ pub fn without_checksum_offload(device: &str) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::other("the device does not do without")),
     }
+}
+
+/// Has the device receive by NAPI: what `ethtool -K DEVICE gro on tso off` does at each end. With TSO on,
+/// a veth hands over UDP without NAPI (`veth_skb_is_eligible_for_gro` in drivers/net/veth.c).
+pub fn with_napi(device: &str) -> io::Result<()> {
+    /// ETHTOOL_SGRO and ETHTOOL_STSO (include/uapi/linux/ethtool.h).
+    const GRO: u32 = 0x2c;
+    const TSO: u32 = 0x1f;
+    ethtool(device, [GRO, 1])?;
+    ethtool(device, [TSO, 0]).map(drop)
 }
 
 /// Makes a request of a `struct ethtool_value`, a command and its value, and gives the value.

@@ -2,18 +2,22 @@
 
 #[cfg(target_os = "linux")]
 mod cpu;
+#[cfg(unix)]
 mod errors;
 mod fair;
+#[cfg(unix)]
 mod kinds;
 mod receive;
 #[cfg(target_os = "linux")]
 mod reports;
+#[cfg(unix)]
 mod send;
 #[cfg(target_os = "linux")]
 mod stuck;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+#[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::Poll;
@@ -43,6 +47,7 @@ fn adopted(socket: std::net::UdpSocket) -> UdpSocket {
 
 /// Two ends whose sender meets a full buffer, which a UDP socket on loopback hardly ever does. As
 /// far as tokio goes, a pair of Unix sockets is as good.
+#[cfg(unix)]
 fn narrow() -> (UdpSocket, UdpSocket) {
     let (a, b) = sockets::unix_pair();
     (adopted(OwnedFd::from(a).into()), adopted(OwnedFd::from(b).into()))

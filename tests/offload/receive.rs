@@ -272,3 +272,26 @@ fn segments_are_changed_in_place() {
     }
     assert!(batch.iter().enumerate().all(|(i, d)| d.data() == [i as u8; 1_200]));
 }
+
+#[test]
+fn n8_a_datagram_that_cannot_be_one_turns_gro_off() {
+    let test = "n8_a_datagram_that_cannot_be_one_turns_gro_off";
+    let Some((sender, receiver, to)) = pair(test) else { return };
+    let receiver = Offload::builder()
+        .gro(true)
+        .longest_datagram(1_500)
+        .build(receiver.into_inner())
+        .expect("a UDP socket");
+    // Segments are judged by their own length.
+    let short = numbered(5, 1_000);
+    send(&sender, to, &short);
+    check_received(&receiver, &mut RecvBatch::for_gro(8), &short);
+    assert!(receiver.gro());
+    let long = numbered(1, 3_000);
+    send(&sender, to, &long);
+    check_received(&receiver, &mut RecvBatch::for_gro(8), &long);
+    assert!(!receiver.gro());
+    // Short buffers will do again.
+    send(&sender, to, &short);
+    check_received(&receiver, &mut RecvBatch::new(8, 1_500), &short);
+}

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod buffers;
+mod busy_poll;
 #[path = "../common/mod.rs"]
 mod common;
 mod constant;

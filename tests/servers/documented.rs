@@ -30,13 +30,14 @@ fn loops(text: &str) -> Vec<String> {
     found
 }
 
-/// The code in a page of documentation, without what rustdoc hides.
+/// The code in a page of documentation, without what rustdoc hides, and without diffs: these show what changes in
+/// a program of the reader's own, which ends on an error as it did before.
 fn code_in(page: &str) -> String {
-    let (mut code, mut inside) = (String::new(), false);
+    let (mut code, mut inside, mut is_diff) = (String::new(), false, false);
     for line in page.lines() {
-        if line.trim_start().starts_with("```") {
-            inside = !inside;
-        } else if inside && !line.starts_with("# ") && line != "#" {
+        if let Some(fence) = line.trim_start().strip_prefix("```") {
+            (inside, is_diff) = (!inside, fence == "diff");
+        } else if inside && !is_diff && !line.starts_with("# ") && line != "#" {
             code += line;
             code.push('\n');
         }

@@ -6,7 +6,9 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::numbered;
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
 use crate::common::threads::Call;
 
 /// One, the most of one system call, and more.
@@ -17,6 +19,7 @@ fn messages<'a>(data: &'a [Vec<u8>], to: &UdpSocket) -> Vec<SendMsg<'a>> {
     data.iter().map(|data| SendMsg::to(to, data)).collect()
 }
 
+#[cfg(unix)]
 #[test]
 fn no_messages_are_no_call() {
     let gone = refusing();
@@ -148,6 +151,7 @@ fn every_count_is_sent_from_an_iterator_and_from_a_queue() {
 
 /// A Unix socket's queue holds a few datagrams, and a sender waits for space: nothing can be lost,
 /// and a blocking batch of any length gets through.
+#[cfg(unix)]
 #[test]
 fn a_blocking_batch_waits_for_a_reader_and_loses_nothing() {
     let (a, b) = unix_pair();

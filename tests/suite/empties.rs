@@ -6,7 +6,9 @@ use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 use socket2::SockRef;
 
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, connected, settle, udp4, udp6, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::threads::Call;
 
 /// No more will be received. Linux does it for an unconnected UDP socket, too, but says that it
@@ -51,6 +53,7 @@ fn r8_one_empty_datagram_is_a_message() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn r8_empty_unix_datagrams_are_messages_without_an_address() {
     let (a, b) = unix_pair();

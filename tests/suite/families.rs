@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use mmsg::{BatchSocket, SendMsg};
 
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
-use crate::common::sockets::{
-    addr, connected, dual_stack, refusing, settle, udp4, udp6, unix_pair,
-};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, connected, dual_stack, refusing, settle, udp4, udp6};
 use crate::common::{code, numbered, would_block};
 
 /// There and back again: the received source is where an answer goes.
@@ -118,6 +118,7 @@ fn a_destination_overrides_the_connected_peer() {
     assert_eq!(payloads(&b, 1), [b"to peer"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn without_a_connection_a_destination_is_asked_for() {
     let (socket, other) = (udp4(), udp4());
@@ -129,6 +130,7 @@ fn without_a_connection_a_destination_is_asked_for() {
     assert_eq!(payloads(&other, 1), [b"there"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn unix_datagrams_have_no_internet_address() {
     let (a, b) = unix_pair();

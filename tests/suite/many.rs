@@ -1,7 +1,9 @@
 //! Far more messages than one system call carries, all of them there at once.
 
 use std::io::{Read, Write};
+#[cfg(unix)]
 use std::os::fd::AsFd;
+#[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -21,6 +23,7 @@ fn many() -> usize {
 
 /// A pair of stream sockets: one byte is one message, so that a hundred thousand wait in a socket
 /// buffer of ordinary size.
+#[cfg(unix)]
 fn streams() -> (UnixStream, UnixStream) {
     choose_backend();
     let (a, b) = UnixStream::pair().expect("a pair of Unix sockets");
@@ -36,6 +39,7 @@ fn bytes() -> Vec<u8> {
     (0..many()).map(|i| (i % 251) as u8).collect()
 }
 
+#[cfg(unix)]
 #[test]
 fn d1_a_hundred_thousand_waiting_messages_are_received_by_one_call() {
     let (mut near, far) = streams();
@@ -63,6 +67,7 @@ fn d1_a_hundred_thousand_waiting_messages_are_received_by_one_call() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn d1_a_receive_of_a_hundred_thousand_does_not_wait_for_them() {
     let (mut near, far) = streams();
@@ -79,6 +84,7 @@ fn d1_a_receive_of_a_hundred_thousand_does_not_wait_for_them() {
     assert!(crate::common::would_block(nothing));
 }
 
+#[cfg(unix)]
 #[test]
 fn d1_a_hundred_thousand_messages_are_sent_by_one_call() {
     let sent = bytes();

@@ -3,9 +3,12 @@
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, payload};
 
+#[cfg(unix)]
 #[test]
 fn m1_an_address_that_was_not_written_is_none() {
     let (a, b) = unix_pair();

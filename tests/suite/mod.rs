@@ -1,8 +1,12 @@
 //! The tests that every backend must pass, by real sockets and the public interface.
 
+// What is imported for tests of Unix alone.
+#![cfg_attr(not(unix), allow(unused_imports))]
+
 mod batches;
 mod doubles;
 mod empties;
+#[cfg(unix)]
 mod errors;
 mod families;
 mod in_place;
@@ -10,14 +14,17 @@ mod many;
 mod memory;
 mod own_sockets;
 mod panics;
+#[cfg(unix)]
 mod queue;
 mod replies;
 mod send_flags;
+#[cfg(unix)]
 mod signals;
 mod sizes;
 mod slices;
 mod threads;
 mod truncation;
+#[cfg(unix)]
 mod unix_sources;
 mod waiting;
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg};
 
 use crate::common::recv::{collect, payloads};
-use crate::common::sockets::{addr, udp4, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, udp4};
 use crate::common::{code, numbered, would_block};
 
 /// The reply to a datagram from `source`.
@@ -114,6 +116,7 @@ fn d3_every_form_of_a_socket_sends_every_form_of_an_iterator() {
     assert!(received.chunks(3).all(|three| three == [b"a", b"b", b"c"]));
 }
 
+#[cfg(unix)]
 #[test]
 fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     let (from, to) = (udp4(), udp4());
@@ -140,6 +143,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
 
 /// What was taken from the iterator and not sent can be had from its source again: the count says
 /// from where on.
+#[cfg(unix)]
 #[test]
 fn d3_a_full_socket_ends_an_iterator_at_the_count() {
     let (a, b) = unix_pair();

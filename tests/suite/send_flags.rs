@@ -5,8 +5,11 @@ use std::io;
 use mmsg::{BatchSocket, MmsgBuf, Offload, RecvMsg, SendFlags, SendMsg};
 
 use crate::BACKEND;
-use crate::common::sockets::{addr, udp4, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, udp4};
 
+#[cfg(unix)]
 #[test]
 fn a_send_that_does_not_wait_fills_a_blocking_socket_and_returns() {
     let (a, b) = unix_pair();

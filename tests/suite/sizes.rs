@@ -6,7 +6,9 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::recv::{collect, payloads, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{code, payload};
 
 /// Nothing, one byte, what an Ethernet frame holds, the most that IPv4 allows.
@@ -152,6 +154,7 @@ fn a_buffer_of_no_bytes_truncates_every_datagram() {
     assert_eq!(payloads(&to, 1), [b"four"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn more_buffers_than_the_kernel_takes_are_its_error() {
     let (a, b) = unix_pair();
@@ -168,6 +171,7 @@ fn more_buffers_than_the_kernel_takes_are_its_error() {
     assert_eq!(payloads(&b, 1), [b"still there"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use mmsg::{BatchSocket, BatchSocketExt, RecvFlags, RecvMeta, RecvMsg, SendMsg};
 
 use crate::common::recv::memory;
-use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
 /// What a closure saw: buffer, payload, source, whether it is truncated, full length.
@@ -117,6 +119,7 @@ fn the_closure_may_call_the_socket() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_unix_socket_is_received_from_as_well() {
     let (a, b) = unix_pair();

@@ -4,7 +4,9 @@ use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::payload;
 use crate::common::recv::{collect, data_of, memory, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, settle, udp4};
 
 #[test]
 fn r7_only_the_truncated_message_says_so() {
@@ -38,6 +40,7 @@ fn r7_only_the_truncated_message_says_so() {
     assert!(batch.iter().map(|datagram| datagram.truncated()).eq(lens.map(|len| len > 8)));
 }
 
+#[cfg(unix)]
 #[test]
 fn r7_a_unix_datagram_is_truncated_like_any_other() {
     let (a, b) = unix_pair();

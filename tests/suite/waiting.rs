@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg};
 
 use crate::common::recv::{data_of, memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::would_block;
 
@@ -167,6 +169,7 @@ fn a_receive_of_one_message_waits_as_any_other() {
     assert_eq!(receiver.result().expect("one is there"), [b"one"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn unix_sockets_wait_as_udp_sockets_do() {
     let (a, b) = unix_pair();

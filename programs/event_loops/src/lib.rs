@@ -3,10 +3,10 @@
 //! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that asks for. How it
 //! waits is all that differs between event loops.
 
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::io;
 
 use mmsg::{BatchSocket, RecvBatch, SendQueue};
 

@@ -1,9 +1,12 @@
-//! What the forwarder is about, before and after: who asked what.
+//! What the programs are about, before and after.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::net::SocketAddr;
 
 use hickory_proto::op::Message;
+use quinn::ServerConfig;
+use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// The questions without an answer, by the ID that the upstream server knows them by.
 #[derive(Default)]
@@ -29,4 +32,11 @@ impl Pending {
         message.set_id(id);
         Some((client, message.to_vec().ok()?))
     }
+}
+
+/// The configuration of a QUIC server with a certificate of its own.
+pub fn quic() -> Result<ServerConfig, Box<dyn Error>> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    Ok(ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into())?)
 }

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
+use mmsg::quinn::Socket;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
-
-use crate::outbox::Outbox;
 
 /// What went one way.
 #[derive(Debug, Default)]
@@ -33,14 +32,14 @@ pub struct Counters {
     sent: Direction,
     received: Direction,
     /// Those of this crate's sockets, which have counters of their own.
-    outboxes: Mutex<Vec<Weak<Outbox>>>,
+    sockets: Mutex<Vec<Weak<Socket>>>,
 }
 
 impl Counters {
     /// Counts the messages that this socket hands to the kernel, too, while it exists.
-    pub fn include(&self, outbox: &Arc<Outbox>) {
-        let mut outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        outboxes.push(Arc::downgrade(outbox));
+    pub fn include(&self, socket: &Arc<Socket>) {
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.push(Arc::downgrade(socket));
     }
 }
 
@@ -79,9 +78,9 @@ impl fmt::Display for Direction {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sent: {}\nreceived: {}", self.sent, self.received)?;
-        let outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        for outbox in outboxes.iter().filter_map(Weak::upgrade) {
-            let counted = outbox.socket().counters();
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        for socket in sockets.iter().filter_map(Weak::upgrade) {
+            let counted = socket.offload().counters();
             write!(
                 f,
                 "\nto the kernel: datagrams {}, of these in GSO batches {}, GSO batches {}, rejected {}, \

@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mmsg::quinn::Socket;
+use mmsg::{Offload, options};
 use quinn::{
     AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime, TransportConfig,
 };
-use socket2::SockRef;
 
 use crate::certificate;
 use crate::cli::{Common, SocketKind};
 use crate::counted::{Counted, Counters};
-use crate::mmsg_socket::MmsgSocket;
 use crate::{Failure, say};
 
 /// Space in a socket for bursts; the system gives what it allows.
@@ -43,13 +43,13 @@ impl Runtime for WithSockets {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
-        let _ = SockRef::from(&socket).set_send_buffer_size(BUFFER_BYTES);
-        let socket = match self.kind {
+        options::set_recv_buffer(&socket, BUFFER_BYTES)?;
+        options::set_send_buffer(&socket, BUFFER_BYTES)?;
+        let socket: Arc<dyn AsyncUdpSocket> = match self.kind {
             SocketKind::Mmsg => {
-                let socket = MmsgSocket::new(socket)?;
-                self.counters.include(socket.outbox());
-                Arc::new(socket)
+                let socket = Arc::new(Socket::new(socket, Offload::builder())?);
+                self.counters.include(&socket);
+                socket
             }
             SocketKind::Quinn => TokioRuntime.wrap_udp_socket(socket)?,
         };

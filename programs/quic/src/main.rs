@@ -10,8 +10,7 @@
 //! the client reads it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
 //! `--stats` it says how datagrams were moved. `compare.sh` measures one against the other.
 //!
-//! What is of interest here is `mmsg_socket.rs`, a quinn socket on this crate, and
-//! `outbox.rs`, by which what it sends goes together.
+//! `endpoint.rs` has what it takes to use this crate's sockets: its feature `quinn`, and another runtime.
 
 mod certificate;
 mod cli;
@@ -20,8 +19,6 @@ mod endpoint;
 mod files;
 mod get;
 mod load;
-mod mmsg_socket;
-mod outbox;
 mod protocol;
 mod serve;
 

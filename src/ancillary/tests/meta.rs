@@ -81,12 +81,12 @@ fn payload(ty: Option<CmsgType>, len: usize, seed: u32) -> Vec<u8> {
 fn sockaddr(addr: SocketAddr) -> Vec<u8> {
     let (addr, mut bytes) = (socket2::SockAddr::from(addr), Vec::new());
     if let Some(v4) = addr.as_socket_ipv4() {
-        bytes.extend(u16::try_from(libc::AF_INET).expect("a small number").to_ne_bytes());
+        bytes.extend(u16::try_from(numbers::AF_INET).expect("a small number").to_ne_bytes());
         bytes.extend(v4.port().to_be_bytes());
         bytes.extend(v4.ip().octets());
         bytes.extend([0; 8]);
     } else if let Some(v6) = addr.as_socket_ipv6() {
-        bytes.extend(u16::try_from(libc::AF_INET6).expect("a small number").to_ne_bytes());
+        bytes.extend(u16::try_from(numbers::AF_INET6).expect("a small number").to_ne_bytes());
         bytes.extend(v6.port().to_be_bytes());
         bytes.extend([0; 4]);
         bytes.extend(v6.ip().octets());

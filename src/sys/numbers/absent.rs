@@ -12,6 +12,9 @@ pub(crate) const DSTADDR_V4: Option<CmsgType> = None;
 pub(crate) const PKTINFO_V6: Option<CmsgType> = None;
 pub(crate) const TOS: Option<CmsgType> = None;
 pub(crate) const TCLASS: Option<CmsgType> = None;
+/// The ECN bits of the TOS byte or traffic class alone.
+pub(crate) const ECN_V4: Option<CmsgType> = None;
+pub(crate) const ECN_V6: Option<CmsgType> = None;
 pub(crate) const TTL: Option<CmsgType> = None;
 pub(crate) const HOP_LIMIT: Option<CmsgType> = None;
 /// `struct timespec`.
@@ -47,13 +50,24 @@ pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = None;
 pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = None;
 /// `struct in_addr`: source of an IPv4 datagram.
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = None;
-/// Segment size of a GSO batch, a `u16`; also the option that shows whether the kernel has GSO.
+/// Segment size of a GSO batch; also the option that shows whether the kernel has GSO.
 pub(crate) const SEGMENT: Option<CmsgType> = None;
+/// Bytes of the segment size.
+pub(crate) const SEGMENT_LEN: usize = 2;
+/// The most segments that every system with `SEGMENT` takes.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+/// Whether a segment size of 0 overrides the socket's own.
+pub(crate) const SEGMENT_MAY_BE_ZERO: bool = false;
 /// Holds messages back to be joined, an option.
 pub(crate) const CORK: Option<OptionName> = None;
 /// The number that a datagram's timestamp is to have.
 pub(crate) const STAMP_NUMBER: Option<CmsgType> = None;
 pub(crate) const TXTIME: Option<CmsgType> = None;
+/// The ECN bits alone, where a message without other bits of the TOS byte is better sent so.
+pub(crate) const SEND_ECN_V4: Option<CmsgType> = None;
+pub(crate) const SEND_ECN_V6: Option<CmsgType> = None;
+/// Whether `SEND_PKTINFO_V4` is an address and an interface, and not the three fields of Linux.
+pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = false;
 /// Whether `SEND_TOS` is one byte and not an `int`.
 pub(crate) const SEND_TOS_IS_A_BYTE: bool = false;
 
@@ -64,9 +78,16 @@ pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = None;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = None;
 pub(crate) const RECV_TOS: Option<OptionName> = None;
 pub(crate) const RECV_TCLASS: Option<OptionName> = None;
+/// In place of `RECV_TOS` and `RECV_TCLASS`, on versions of the system that do not have them.
+pub(crate) const RECV_ECN_V4: Option<OptionName> = None;
+pub(crate) const RECV_ECN_V6: Option<OptionName> = None;
 pub(crate) const RECV_TTL: Option<OptionName> = None;
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = None;
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
+/// The unit and the clock of `RECV_TIMESTAMP`, where there is a choice.
+pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = None;
+/// The value of `TIMESTAMP_CLOCK` for nanoseconds of the time of day.
+pub(crate) const NANOSECONDS: i32 = 1;
 pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = None;
 pub(crate) const RECV_GRO: Option<OptionName> = None;
 pub(crate) const RECV_DROPPED: Option<OptionName> = None;
@@ -76,6 +97,10 @@ pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
 pub(crate) const RECV_MARK: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
+/// Whether an `Offload` turns `RECV_GRO` on by itself.
+pub(crate) const GRO_BY_DEFAULT: bool = true;
+/// The value that turns `RECV_GRO` on.
+pub(crate) const RECV_GRO_ON: i32 = 1;
 /// Bits of `RECV_TIMESTAMPING` for the device's stamps of received messages.
 pub(crate) const HARDWARE_STAMPS: i32 = 0;
 /// Bits of `RECV_TIMESTAMPING` for stamps of sending, in the error queue.
@@ -114,6 +139,10 @@ pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = None;
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
 /// Bytes a second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
+/// Microseconds; whether to; packets.
+pub(crate) const BUSY_POLL: Option<OptionName> = None;
+pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = None;
+pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;
 
 /// Lets sockets share an address, over which the system spreads the datagrams.
 pub(crate) const REUSE_PORT: Option<OptionName> = None;

@@ -13,6 +13,9 @@ pub(crate) const TCLASS: Option<CmsgType> = Some((IPV6, libc::IPV6_TCLASS));
 pub(crate) const TTL: Option<CmsgType> = Some((IP, libc::IP_RECVTTL));
 /// `IPV6_HOPLIMIT` of RFC 3542, sys/netinet6/in6.h
 pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, 47));
+/// sys/sys/socket.h, FreeBSD 12; DragonFly has none.
+#[cfg(target_os = "freebsd")]
+pub(crate) const TIMESTAMP_NS: Option<CmsgType> = Some((SOCKET, libc::SCM_REALTIME));
 pub(crate) const TIMESTAMP_US: Option<CmsgType> = Some((SOCKET, libc::SCM_TIMESTAMP as i32));
 /// `IP_ORIGDSTADDR`, sys/netinet/in.h
 pub(crate) const ORIGINAL_DEST_V4: Option<CmsgType> = Some((IP, 27));
@@ -34,6 +37,11 @@ pub(crate) const RECV_TCLASS: Option<OptionName> = Some((IPV6, libc::IPV6_RECVTC
 pub(crate) const RECV_TTL: Option<OptionName> = TTL;
 /// `IPV6_RECVHOPLIMIT` of RFC 3542, sys/netinet6/in6.h
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = Some((IPV6, 37));
+/// sys/sys/socket.h, FreeBSD 12; DragonFly has none.
+#[cfg(target_os = "freebsd")]
+pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = Some((SOCKET, libc::SO_TS_CLOCK));
+#[cfg(target_os = "freebsd")]
+pub(crate) const NANOSECONDS: i32 = libc::SO_TS_REALTIME;
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = Some((SOCKET, libc::SO_TIMESTAMP as i32));
 pub(crate) const RECV_ORIGINAL_DEST_V4: Option<OptionName> = ORIGINAL_DEST_V4;
 pub(crate) const RECV_ORIGINAL_DEST_V6: Option<OptionName> = ORIGINAL_DEST_V6;

@@ -34,6 +34,9 @@ pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
 pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 /// `UDP_SEGMENT`, include/uapi/linux/udp.h
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
+/// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
 pub(crate) const CORK: Option<OptionName> = Some((UDP, 1));
 /// `SCM_TS_OPT_ID`, include/uapi/asm-generic/socket.h
@@ -113,6 +116,10 @@ pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = Some((IP, 51));
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = Some((IP, 24));
 /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
+/// `SO_BUSY_POLL`, include/uapi/asm-generic/socket.h, and the next two
+pub(crate) const BUSY_POLL: Option<OptionName> = Some((SOCKET, 46));
+pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = Some((SOCKET, 69));
+pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = Some((SOCKET, 70));
 
 pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
 pub(crate) const REUSE_PORT_WHEN_BOUND: bool = true;

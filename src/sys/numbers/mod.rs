@@ -2,7 +2,7 @@
 //!
 //! [`absent`] names every number that the crate knows, each as `None`. A platform's file takes all
 //! of them from there and defines those that it has: what it lacks is not listed. The numbers are
-//! the C library's; the few that it does not name are the kernel's, from the header that stands
+//! the C library's (Windows: of windows-sys); the few that it does not name are the kernel's, from the header that stands
 //! beside them.
 
 // The C library's constants have other types elsewhere, and no platform uses every number.
@@ -25,7 +25,11 @@ mod platform;
 #[cfg(target_os = "openbsd")]
 #[path = "openbsd.rs"]
 mod platform;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod platform;
 #[cfg(not(any(
+    windows,
     linux_like,
     target_vendor = "apple",
     target_os = "freebsd",
@@ -37,6 +41,21 @@ mod platform;
 mod platform;
 
 pub(crate) use platform::*;
+
+/// Address families. Windows: ws2def.h.
+#[cfg(unix)]
+pub(crate) use libc::{AF_INET, AF_INET6, AF_UNIX};
+#[cfg(windows)]
+pub(crate) const AF_INET: i32 = windows_sys::Win32::Networking::WinSock::AF_INET as i32;
+#[cfg(windows)]
+pub(crate) const AF_INET6: i32 = windows_sys::Win32::Networking::WinSock::AF_INET6 as i32;
+#[cfg(windows)]
+pub(crate) const AF_UNIX: i32 = windows_sys::Win32::Networking::WinSock::AF_UNIX as i32;
+/// Bytes of a `sockaddr_un`. Windows: afunix.h.
+#[cfg(unix)]
+pub(crate) const UNIX_ADDR_LEN: usize = size_of::<libc::sockaddr_un>();
+#[cfg(windows)]
+pub(crate) const UNIX_ADDR_LEN: usize = 110;
 
 /// A control message's originating protocol and type (`cmsg_level`, `cmsg_type`).
 pub(crate) type CmsgType = (i32, i32);

@@ -1,8 +1,6 @@
-//! Platforms without control messages here: Windows.
+//! Other Unix systems: no control messages.
 
 pub(crate) use super::absent::*;
 
-/// `WSAEMSGSIZE` (winsock2.h)
-pub(crate) const EMSGSIZE: i32 = 10040;
-/// `WSAENOBUFS` (winsock2.h)
-pub(crate) const ENOBUFS: i32 = 10055;
+pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
+pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -4,8 +4,6 @@ use std::io;
 
 use libc::c_int;
 
-use super::addr::{self, NAME_LEN};
-use super::headers::{RecvHeaders, WiredSends};
 #[cfg(mmsg_calls)]
 use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
@@ -15,13 +13,15 @@ use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(mmsg_calls)]
 use crate::events;
+use crate::sys::addr::{self, NAME_LEN};
 #[cfg(mmsg_calls)]
 use crate::sys::backend;
+use crate::sys::headers::{RecvHeaders, WiredSends};
 use crate::sys::{Backend, CallResult, DestRef, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
 #[inline]
-pub(super) fn recv(
+pub(crate) fn recv(
     backend: Backend,
     socket: BorrowedSocket<'_>,
     wired: &mut RecvHeaders<'_>,
@@ -53,7 +53,7 @@ pub(super) fn recv(
 /// After a partial `sendmmsg` the kernel has dropped the error that ended it. The rest is sent one by
 /// one: a message that cannot be sent meets its error, and one that an ICMP error stopped is sent.
 #[inline]
-pub(super) fn send(
+pub(crate) fn send(
     backend: Backend,
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,

@@ -6,8 +6,6 @@
 //! other code, can leak one or close one twice.
 
 #![allow(unsafe_code)]
-// The lengths in C's structs are narrower elsewhere.
-#![allow(clippy::unnecessary_cast)]
 
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -29,35 +27,35 @@ pub(crate) struct ReceivedFds {
 }
 
 impl ReceivedFds {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { list: Vec::new(), first: 0 }
     }
 
     /// Prepares for a receive whose first header is message `first`.
-    pub(super) fn begin(&mut self, first: usize) -> &mut Self {
+    pub(crate) fn begin(&mut self, first: usize) -> &mut Self {
         self.first = first;
         self
     }
 
     /// Closes all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.list.clear();
     }
 
     /// Adds what came with message `i`; the messages come in order.
-    pub(super) fn extend(&mut self, i: usize, fds: impl Iterator<Item = OwnedFd>) {
+    pub(crate) fn extend(&mut self, i: usize, fds: impl Iterator<Item = OwnedFd>) {
         self.list.extend(fds.map(|fd| (i, fd)));
     }
 
     /// Takes what came with message `i`.
-    pub(super) fn take(&mut self, i: usize) -> impl Iterator<Item = OwnedFd> {
+    pub(crate) fn take(&mut self, i: usize) -> impl Iterator<Item = OwnedFd> {
         let start = self.list.partition_point(|(of, _)| *of < i);
         let end = self.list.partition_point(|(of, _)| *of <= i);
         self.list.drain(start..end).map(|(_, fd)| fd)
     }
 
     /// Takes all of them.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, OwnedFd)> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, OwnedFd)> {
         self.list.drain(..)
     }
 }
@@ -68,14 +66,15 @@ impl ReceivedFds {
 /// # Safety
 ///
 /// A receive has just filled the header, of which the invariant of
-/// [`RecvHeaders`](super::headers::RecvHeaders) holds, and its control data was not looked at since.
+/// [`RecvHeaders`](crate::sys::headers::RecvHeaders) holds, and its control data was not looked at since.
 #[inline]
 pub(super) unsafe fn own(header: &Header, i: usize, keep: Option<&mut ReceivedFds>) {
-    let len = (header.msg_hdr.msg_controllen as usize).min(CONTROL_SPACE);
+    let (control, len) = header.control();
+    let len = len.min(CONTROL_SPACE);
     if len > 0 {
         // SAFETY: the caller's: memory for control data, of which the kernel has written the first
         // `len` bytes, and which nobody else uses.
-        let control = unsafe { slice::from_raw_parts_mut(header.msg_hdr.msg_control.cast(), len) };
+        let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len) };
         // SAFETY: the caller's.
         unsafe { own_all(control, i, keep) };
     }

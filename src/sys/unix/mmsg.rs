@@ -12,12 +12,12 @@ use std::{mem, ptr};
 use libc::c_int;
 
 use super::fds;
-use super::header::Header;
-use super::headers::{RecvHeaders, WiredSends};
+use super::header::Raw;
 use super::retry::retry;
 use crate::sys::Direction;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
+use crate::sys::headers::{RecvHeaders, WiredSends};
 
 #[cfg(not(mmsg_extern))]
 mod calls {
@@ -27,18 +27,18 @@ mod calls {
 /// NetBSD 7 and later, sys/socket.h; the libc crate has the flags but not the functions.
 #[cfg(mmsg_extern)]
 mod calls {
-    use super::Header;
+    use super::Raw;
     use libc::{c_int, c_uint, timespec};
 
     unsafe extern "C" {
         pub(super) fn recvmmsg(
             s: c_int,
-            mmsg: *mut Header,
+            mmsg: *mut Raw,
             vlen: c_uint,
             flags: c_uint,
             timeout: *mut timespec,
         ) -> c_int;
-        pub(super) fn sendmmsg(s: c_int, mmsg: *mut Header, vlen: c_uint, flags: c_uint) -> c_int;
+        pub(super) fn sendmmsg(s: c_int, mmsg: *mut Raw, vlen: c_uint, flags: c_uint) -> c_int;
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn recvmmsg(
         let n = unsafe {
             calls::recvmmsg(
                 socket.as_raw_fd(),
-                headers.as_mut_ptr(),
+                headers.as_mut_ptr().cast::<Raw>(),
                 len as _,
                 flags as _,
                 ptr::null_mut(),
@@ -88,7 +88,12 @@ pub(super) fn sendmmsg(
         let len = fault::next(Call::SendMmsg, len)?;
         // SAFETY: the invariant of WiredSends; `len` is at most their number.
         let n = unsafe {
-            calls::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), len as _, flags as _)
+            calls::sendmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr().cast::<Raw>(),
+                len as _,
+                flags as _,
+            )
         };
         count(n as isize)
     })
@@ -103,7 +108,7 @@ pub(super) fn permitted() -> bool {
     }
     const NOBODYS: c_int = -1;
     // SAFETY: a C struct of raw pointers, lengths and flags: zero is a value of it.
-    let mut header: Header = unsafe { mem::zeroed() };
+    let mut header: Raw = unsafe { mem::zeroed() };
     // SAFETY: one header, of no address, no buffers and no control data.
     let sent = count(unsafe { calls::sendmmsg(NOBODYS, &mut header, 1, 0) } as isize);
     let none = ptr::null_mut();

@@ -1,18 +1,17 @@
 //! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
 
-mod addr;
-mod call;
+pub(super) mod call;
 mod clock;
 mod cmsg;
 #[cfg(all(linux_like, feature = "tokio"))]
 mod epoll;
-mod fds;
-mod header;
-mod headers;
+pub(super) mod fds;
+pub(super) mod header;
 mod icmp;
 #[cfg(mmsg_calls)]
 mod mmsg;
-mod msg;
+pub(super) mod msg;
+mod path;
 mod poll;
 mod release;
 mod retry;
@@ -20,10 +19,7 @@ mod retry;
 mod reuseport;
 mod socket;
 mod tos;
-mod zeroed;
 
-pub use addr::UnixAddrBuf;
-pub(crate) use addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
@@ -32,17 +28,15 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use headers::{
-    OpenHeader, RecvHeaders, RecvStorage, Row, SENDS_CONTROL, SendHeaders, SendStorage, SlotIter,
-    SlotIterMut, Slots,
-};
 pub(crate) use icmp::has_arrivals;
 #[cfg(feature = "tokio")]
 pub(crate) use icmp::is_reported_once;
+pub(super) use path::{bytes_path, path_bytes};
 pub(crate) use release::kernel_release;
 #[cfg(linux_like)]
 pub(crate) use reuseport::{keep_to_cpus, leave_port, spread_by, wait_for_deliveries};
 pub use socket::AsSocket;
+pub(super) use socket::is_inet;
 pub(crate) use socket::{
     BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,

@@ -8,16 +8,16 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::{ptr, slice};
 
-use libc::{c_int, c_void};
+use libc::c_int;
 
 use super::fds;
-use super::header::Control;
-use super::headers::{RecvHeaders, WiredSend, WiredSends};
 use super::icmp::send_stopped;
 use super::retry::{Tried, retry, retry_unrelated_icmp_error};
 use super::tos;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
+use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
+use crate::sys::layout::Control;
 use crate::sys::{CONTROL_SPACE, CallResult, Direction};
 
 /// Receives message by message until one is not there; only the first is waited for.
@@ -90,10 +90,10 @@ pub(super) fn recv_one(
         #[cfg(any(test, fuzzing))]
         fault::next(Call::RecvMsg, 1)?;
         // SAFETY: the invariant of RecvHeaders.
-        let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
+        let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.0.msg_hdr, flags) };
         usize::try_from(len).map_err(|_| io::Error::last_os_error())
     })?;
-    header.msg_len = len as _;
+    header.0.msg_len = len as _;
     // SAFETY: the call has just filled it.
     unsafe { fds::own(header, i, fds) };
     Ok(())
@@ -131,7 +131,7 @@ fn send_one(
     if is_without_tos(socket, wired, i) {
         return send_without_tos(socket, wired, i, flags);
     }
-    let hdr = wired.get(i).header();
+    let hdr = &wired.get(i).header().0.msg_hdr;
     let result = retry(socket, Direction::Send, flags, |flags| {
         #[cfg(any(test, fuzzing))]
         fault::next(Call::SendMsg, 1)?;
@@ -152,7 +152,7 @@ fn send_one(
 /// Whether header `i` is to be sent without its TOS, because the socket's kernel has rejected one.
 #[inline]
 pub(super) fn is_without_tos(socket: BorrowedFd<'_>, wired: &WiredSends<'_>, i: usize) -> bool {
-    wired.get(i).header().msg_controllen > 0
+    wired.get(i).header().control().1 > 0
         && tos::rejects_tos(socket)
         && tos::has_tos(memory(wired.get(i)).1)
 }
@@ -172,7 +172,7 @@ fn send_without_tos(
     flags: c_int,
 ) -> io::Result<()> {
     let mut space = Control([0; CONTROL_SPACE]);
-    let mut hdr = *wired.get(i).header();
+    let mut hdr = wired.get(i).header().0.msg_hdr;
     let Some(len) = tos::copy_without_tos(memory(wired.get(i)).1, &mut space.0) else {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };
@@ -210,18 +210,15 @@ unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
 }
 
 /// What a header points to: the address, the control data and the payload, buffer by buffer.
-pub(super) fn memory(wired: WiredSend<'_>) -> (&[u8], &[u8], impl Iterator<Item = &[u8]> + Clone) {
-    let hdr = wired.header();
+pub(crate) fn memory(wired: WiredSend<'_>) -> (&[u8], &[u8], impl Iterator<Item = &[u8]> + Clone) {
+    let header = wired.header();
+    let (first, count) = header.buffers();
     // SAFETY: the invariant of WiredSend, for all three; a null pointer has the length 0.
     let (name, control, buffers) = unsafe {
-        (
-            bytes(hdr.msg_name, hdr.msg_namelen as usize),
-            bytes(hdr.msg_control, hdr.msg_controllen as usize),
-            slice::from_raw_parts(hdr.msg_iov, hdr.msg_iovlen as usize),
-        )
+        (bytes(header.name()), bytes(header.control()), slice::from_raw_parts(first, count))
     };
     // SAFETY: the invariant of WiredSend.
-    let payload = buffers.iter().map(|buffer| unsafe { bytes(buffer.iov_base, buffer.iov_len) });
+    let payload = buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) });
     (name, control, payload)
 }
 
@@ -230,10 +227,10 @@ pub(super) fn memory(wired: WiredSend<'_>) -> (&[u8], &[u8], impl Iterator<Item 
 /// # Safety
 ///
 /// They are readable for `'a`.
-unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
+unsafe fn bytes<'a>((start, len): (*const u8, usize)) -> &'a [u8] {
     if len == 0 {
         return &[];
     }
     // SAFETY: the caller's.
-    unsafe { slice::from_raw_parts(start.cast(), len) }
+    unsafe { slice::from_raw_parts(start, len) }
 }

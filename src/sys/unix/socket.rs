@@ -92,7 +92,7 @@ pub(crate) use lend_socket;
 
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
-pub(super) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
 }
 

@@ -7,7 +7,7 @@ use super::super::*;
 use crate::Offload;
 
 const KERNEL: (Call, Fate) = (Call::SendMsg, Fate::Kernel);
-const REFUSED: (Call, Fate) = (Call::SendMsg, Fate::Fail(libc::ECONNREFUSED));
+const REFUSED: (Call, Fate) = (Call::SendMsg, Fate::Fail(errno::ECONNREFUSED));
 
 /// A socket that segments in user space, and 40 bytes that are four datagrams.
 fn without_gso() -> Option<(Net, Vec<u8>)> {
@@ -40,7 +40,7 @@ fn every_icmp_error_within_a_segmented_message_is_returned() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.make_process_default().unwrap();
     fault::script([KERNEL, REFUSED, KERNEL, REFUSED]);
-    assert_eq!(heard(&net.near, four(&net, &data)), [libc::ECONNREFUSED; 2]);
+    assert_eq!(heard(&net.near, four(&net, &data)), [errno::ECONNREFUSED; 2]);
     fault::finish();
 }
 
@@ -48,10 +48,10 @@ fn every_icmp_error_within_a_segmented_message_is_returned() {
 fn an_icmp_error_within_a_segmented_message_that_fails_is_returned() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.make_process_default().unwrap();
-    fault::script([KERNEL, REFUSED, KERNEL, (Call::SendMsg, Fate::Fail(libc::ENOBUFS))]);
+    fault::script([KERNEL, REFUSED, KERNEL, (Call::SendMsg, Fate::Fail(errno::ENOBUFS))]);
     let heard = heard(&net.near, four(&net, &data));
     fault::finish();
-    assert!(heard.contains(&libc::ECONNREFUSED), "{heard:?}");
+    assert!(heard.contains(&errno::ECONNREFUSED), "{heard:?}");
 }
 
 /// As the trait says of a call for no messages.
@@ -64,7 +64,7 @@ fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
     fault::finish();
     assert_eq!(socket.send_iter(&[] as &[SendMsg<'_>]).unwrap(), 0);
     let next = socket.send_iter(msgs[1..].iter().copied());
-    assert_eq!(errno(next), libc::ECONNREFUSED);
+    assert_eq!(errno(next), errno::ECONNREFUSED);
     assert_eq!(socket.send_iter(msgs[1..].iter().copied()).unwrap(), 1);
 }
 
@@ -86,8 +86,8 @@ fn an_empty_iterator_leaves_the_deferred_error_of_offload() {
 fn a_message_equal_to_a_failed_one_is_sent_whole() {
     let Some((net, data)) = without_gso() else { return };
     Backend::Msg.make_process_default().unwrap();
-    fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(libc::EPERM))]);
-    assert_eq!(errno(net.near.send_batch(&[four(&net, &data)])), libc::EPERM);
+    fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(errno::EPERM))]);
+    assert_eq!(errno(net.near.send_batch(&[four(&net, &data)])), errno::EPERM);
     fault::finish();
     assert_eq!(net.arrived()[0].len(), 2);
     assert_eq!(net.near.send_batch(&[four(&net, &data)]).unwrap(), 1);
@@ -95,6 +95,7 @@ fn a_message_equal_to_a_failed_one_is_sent_whole() {
 }
 
 /// The second message of the first call cannot be sent, and its caller gives up on it.
+#[cfg(has_descriptors)]
 #[test]
 fn an_error_is_not_returned_for_another_message() {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");

@@ -5,6 +5,7 @@ use std::io;
 use super::kernel::Answer;
 use super::messages::{Msg, NO_ERRNO};
 use super::world::{End, Owed, Partial, Served, World};
+use crate::sys::fault::errno;
 use crate::sys::numbers;
 use crate::tests::addr;
 
@@ -34,7 +35,7 @@ pub(super) fn errno(error: &io::Error) -> i32 {
 impl Said {
     /// The errors that the caller got, in order, except `WouldBlock`.
     fn returned(&self) -> Vec<i32> {
-        let error = self.result.as_ref().err().map(errno).filter(|errno| *errno != libc::EAGAIN);
+        let error = self.result.as_ref().err().map(errno).filter(|errno| *errno != errno::EAGAIN);
         self.failed.iter().map(|(_, errno)| *errno).chain(error).collect()
     }
 
@@ -60,7 +61,7 @@ impl Context {
     /// The errors that the kernel gave, except those that only mean "later".
     fn errors(&self) -> impl Iterator<Item = i32> {
         self.log.iter().filter_map(|answer| match answer {
-            Answer::Failed(libc::EAGAIN) => None,
+            Answer::Failed(errno::EAGAIN) => None,
             Answer::Failed(errno) => Some(*errno),
             _ => None,
         })
@@ -98,7 +99,7 @@ impl World {
             is_of_a_datagram(&returned, context, &what);
         }
         let blocked = said.is_blocked();
-        assert!(!blocked || context.said(libc::EAGAIN), "nobody said it would block: {what}");
+        assert!(!blocked || context.said(errno::EAGAIN), "nobody said it would block: {what}");
         let stopped = context.log.iter().any(|answer| *answer != Answer::Passed);
         let known = owed.is_some() || !returned.is_empty();
         let known = known || first_left.is_none_or(|i| msgs[i].bad.is_some());
@@ -106,7 +107,7 @@ impl World {
 
         self.returned_errors_were_given(socket, msgs, &returned, context, &what);
         // A message whose TOS is rejected is sent without it.
-        let about_tos = |errno| [libc::EINVAL, libc::EIO].contains(&errno);
+        let about_tos = |errno| [errno::EINVAL, errno::EIO].contains(&errno);
         let without_tos = msgs.iter().any(|msg| msg.ecn) && context.errors().any(about_tos);
         let left = first_left.is_some() || without_tos;
         let unreturned =
@@ -179,7 +180,7 @@ impl World {
         let any_returned = !returned.is_empty();
         let mut unreturned = None;
         for errno in context.errors() {
-            let refused = errno == libc::ECONNREFUSED;
+            let refused = errno == errno::ECONNREFUSED;
             if let Some(at) = returned.iter().position(|returned| *returned == errno) {
                 if refused {
                     returned.remove(at);
@@ -291,7 +292,7 @@ fn is_one_batch(msgs: &[Msg]) -> bool {
 /// The error that a GSO batch met is no datagram's until that has met it by itself.
 fn is_of_a_datagram(returned: &[i32], context: &Context, what: &str) {
     // D4: any error but "connection refused", in place of these four.
-    let of_batch = [libc::EIO, libc::EOPNOTSUPP, libc::EINVAL, libc::EMSGSIZE];
+    let of_batch = [errno::EIO, errno::EOPNOTSUPP, errno::EINVAL, errno::EMSGSIZE];
     let Some(first) = returned.first().filter(|errno| of_batch.contains(errno)) else { return };
     // The batch met the first error that was not about an earlier datagram.
     let mut met = context.errors().filter(|errno| *errno != libc::ECONNREFUSED).skip(1);
@@ -311,7 +312,7 @@ fn statuses(msgs: &[Msg], said: &Said, owed: Option<Owed>) -> Vec<Status> {
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         // About a datagram sent before.
-        Err(error) if errno(error) == libc::ECONNREFUSED => {}
+        Err(error) if errno(error) == errno::ECONNREFUSED => {}
         Err(_) if owed.is_some() => {}
         Err(error) => statuses[0] = Status::Failed(errno(error)),
     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sys::fault::{Call, Fate};
+use crate::sys::fault::{Call, Fate, errno};
 
 /// What meets the next header of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Kernel {
         let (fate, answer) = match call {
             Call::Permitted if self.forbidden => {
                 self.forbidden = false;
-                (Fate::Fail(libc::EPERM), Answer::Asked)
+                (Fate::Fail(errno::EPERM), Answer::Asked)
             }
             Call::Permitted => (Fate::Kernel, Answer::Asked),
             Call::RecvMmsg | Call::RecvMsg => self.receive(call == Call::RecvMmsg, offered),
@@ -174,15 +174,15 @@ impl Kernel {
     fn first(&mut self, event: Event) -> (Fate, Answer) {
         match event {
             Event::Pass => (Fate::Kernel, Answer::Passed),
-            Event::Fail { errno: libc::EINTR, .. } => {
-                (Fate::Fail(libc::EINTR), Answer::Interrupted)
+            Event::Fail { errno: errno::EINTR, .. } => {
+                (Fate::Fail(errno::EINTR), Answer::Interrupted)
             }
             Event::Fail { errno, .. } => failed(errno),
             Event::Short => (Fate::AtMost(0), Answer::Short),
-            Event::Missing => (Fate::Fail(libc::ENOSYS), Answer::NotTheCall),
+            Event::Missing => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
             Event::Forbidden => {
                 self.forbidden = true;
-                (Fate::Fail(libc::EPERM), Answer::NotTheCall)
+                (Fate::Fail(errno::EPERM), Answer::NotTheCall)
             }
         }
     }
@@ -208,7 +208,7 @@ impl Kernel {
 }
 
 /// Errors that the next system call does not meet again, and that no caller needs.
-pub(super) const TRANSIENT: [i32; 2] = [libc::EINTR, libc::EAGAIN];
+pub(super) const TRANSIENT: [i32; 2] = [errno::EINTR, errno::EAGAIN];
 
 fn failed(errno: i32) -> (Fate, Answer) {
     (Fate::Fail(errno), Answer::Failed(errno))

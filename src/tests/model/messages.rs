@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use super::ops::{Batch, Shape};
+use crate::sys::fault::errno;
 use crate::{Ecn, SendMeta, SendMsg};
 
 const IMPOSSIBLE: SendMeta = SendMeta::new().with_source(IpAddr::V6(Ipv6Addr::LOCALHOST));
@@ -39,7 +40,7 @@ pub(super) const NO_ERRNO: i32 = -1;
 impl Bad {
     pub(super) fn errno(self) -> i32 {
         match self {
-            Self::TooLong => libc::EMSGSIZE,
+            Self::TooLong => errno::EMSGSIZE,
             // As the standard library meets it here: EINVAL on Linux.
             Self::Nowhere => UdpSocket::bind("127.0.0.1:0")
                 .and_then(|socket| socket.send_to(b"nowhere", "127.0.0.1:0"))

@@ -5,6 +5,7 @@
 
 use super::kernel::{Direction, Event};
 use crate::Backend;
+use crate::sys::fault::errno;
 
 /// The bytes of one operation.
 pub(super) type Record = [u8; 8];
@@ -136,38 +137,38 @@ const COUNTS: [usize; 32] = [
 /// Errors of sends and of receives: sendmmsg(2), recvmmsg(2), udp(7), ip(7), and what firewalls,
 /// devices and tunnels add.
 const ERRNOS: [i32; 32] = [
-    libc::EINTR,
-    libc::EINTR,
-    libc::EAGAIN,
-    libc::EAGAIN,
-    libc::ECONNREFUSED,
-    libc::ECONNREFUSED,
-    libc::EPERM,
-    libc::EPERM,
-    libc::EMSGSIZE,
-    libc::EINVAL,
-    libc::EIO,
-    libc::EOPNOTSUPP,
-    libc::ENOBUFS,
-    libc::ENOMEM,
-    libc::ENETUNREACH,
-    libc::EHOSTUNREACH,
-    libc::EACCES,
-    libc::EPIPE,
-    libc::ENOTCONN,
-    libc::EDESTADDRREQ,
-    libc::EISCONN,
-    libc::ECONNRESET,
-    libc::EAFNOSUPPORT,
-    libc::EADDRNOTAVAIL,
-    libc::ENETDOWN,
-    libc::EHOSTDOWN,
-    libc::ENOPROTOOPT,
-    libc::EFAULT,
-    libc::EPROTO,
-    libc::ETIMEDOUT,
-    libc::ENODEV,
-    libc::EBADF,
+    errno::EINTR,
+    errno::EINTR,
+    errno::EAGAIN,
+    errno::EAGAIN,
+    errno::ECONNREFUSED,
+    errno::ECONNREFUSED,
+    errno::EPERM,
+    errno::EPERM,
+    errno::EMSGSIZE,
+    errno::EINVAL,
+    errno::EIO,
+    errno::EOPNOTSUPP,
+    errno::ENOBUFS,
+    errno::ENOMEM,
+    errno::ENETUNREACH,
+    errno::EHOSTUNREACH,
+    errno::EACCES,
+    errno::EPIPE,
+    errno::ENOTCONN,
+    errno::EDESTADDRREQ,
+    errno::EISCONN,
+    errno::ECONNRESET,
+    errno::EAFNOSUPPORT,
+    errno::EADDRNOTAVAIL,
+    errno::ENETDOWN,
+    errno::EHOSTDOWN,
+    errno::ENOPROTOOPT,
+    errno::EFAULT,
+    errno::EPROTO,
+    errno::ETIMEDOUT,
+    errno::ENODEV,
+    errno::EBADF,
 ];
 
 fn backend(byte: u8) -> Backend {
@@ -227,7 +228,7 @@ fn decode_event(byte: u8) -> Event {
         0..64 => {
             let errno = ERRNOS[usize::from(byte % 32)];
             // What is about the socket, and not about the message, does not stay with that.
-            let of_the_socket = [libc::EINTR, libc::EAGAIN, libc::ECONNREFUSED].contains(&errno);
+            let of_the_socket = [errno::EINTR, errno::EAGAIN, errno::ECONNREFUSED].contains(&errno);
             Event::Fail { errno, stays: byte & 32 > 0 && !of_the_socket }
         }
         64..72 => Event::Short,

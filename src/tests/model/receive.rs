@@ -7,6 +7,7 @@ use super::kernel::Answer;
 use super::messages::{lend, make};
 use super::ops::{Batch, Receiving, RecvSpace};
 use super::world::{End, Owed, World, under};
+use crate::sys::fault::errno;
 use crate::sys::numbers;
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
 
@@ -122,7 +123,7 @@ impl World {
         }
         let failed = |errno| log.contains(&Answer::Failed(errno));
         match reported {
-            Some(libc::EAGAIN) => assert!(waiting == 0 || failed(libc::EAGAIN), "{what}"),
+            Some(errno::EAGAIN) => assert!(waiting == 0 || failed(errno::EAGAIN), "{what}"),
             Some(errno) if owed.is_some() || failed(errno) => {}
             Some(errno) => {
                 let at = served.tolerated.iter().position(|tolerated| *tolerated == errno);
@@ -145,7 +146,7 @@ impl World {
                 let Answer::Failed(errno) = *answer else { continue };
                 let owed = Owed { errno, clone };
                 match errno {
-                    libc::EAGAIN => {}
+                    errno::EAGAIN => {}
                     // D34: it is in the error queue, and the receive may pass over it.
                     _ if errors && numbers::ICMP_ERRORS.contains(&errno) => {
                         served.tolerated.push(errno)

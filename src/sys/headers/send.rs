@@ -1,7 +1,7 @@
 //! The headers of a batch to be sent: storage, and a builder that fills it from bytes.
 //!
 //! ```text
-//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovecs, control: pointers
+//! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
 //! names    [ name 0    ][ name 1    ] ...   copies of the destinations; those of Unix sockets are longer
 //!                                           and have a row of their own, once there is one
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
@@ -15,23 +15,20 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use super::buffers::{BufferRow, BufferStorage, Tail};
 use super::split::Split;
 use super::{WiredSend, WiredSends};
-use crate::sys::unix::addr::{self, Name, UnixName};
-use crate::sys::unix::header::{Control, Header};
-use crate::sys::unix::zeroed::Zeroed;
-use crate::sys::unix::{call, msg};
+use crate::sys::addr::{self, Name, UnixName};
+use crate::sys::layout::Control;
+use crate::sys::native::header::Header;
+use crate::sys::native::{call, msg};
+use crate::sys::zeroed::Zeroed;
 use crate::sys::{
-    Backend, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory, SendFlags,
-    UnixAddr,
+    Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory,
+    SendFlags, UnixAddr, numbers,
 };
-
-/// Whether a message can have control messages.
-pub(crate) const SENDS_CONTROL: bool = true;
 
 /// Storage for the headers of a batch to be sent.
 pub(crate) struct SendStorage {
@@ -182,10 +179,8 @@ impl<'a> SendHeaders<'a> {
         }
         // The kernel rejects it, with the error that is the message's own.
         let opened = self.open(dest, start);
-        let hdr = &mut opened.headers.headers[opened.i].msg_hdr;
-        // IoSlice is an iovec by its documentation.
-        hdr.msg_iov = data.as_ptr().cast_mut().cast();
-        hdr.msg_iovlen = data.len() as _;
+        // IoSlice is a Buffer by its documentation.
+        opened.headers.headers[opened.i].set_buffers(data.as_ptr().cast(), data.len());
         opened
     }
 
@@ -193,16 +188,13 @@ impl<'a> SendHeaders<'a> {
     #[inline]
     fn open(&mut self, dest: DestRef<'_, '_>, start: usize) -> OpenHeader<'_, 'a> {
         let i = self.len();
-        let hdr = &mut self.headers[i].msg_hdr;
+        let header = &mut self.headers[i];
         let name = &mut self.names[i];
         let name_len = addr::encode_dest(dest, name);
-        hdr.msg_name = if name_len == 0 { ptr::null_mut() } else { ptr::from_mut(name).cast() };
-        hdr.msg_namelen = name_len as _;
-        hdr.msg_iov = self.buffers.pointer(start);
-        hdr.msg_iovlen = (self.buffers.used() - start) as _;
-        hdr.msg_control = ptr::null_mut();
-        hdr.msg_controllen = 0;
-        hdr.msg_flags = 0;
+        header.set_name(name.as_ptr(), name_len);
+        header.set_buffers(self.buffers.pointer(start), self.buffers.used() - start);
+        header.set_control(ptr::null(), 0);
+        header.clear_flags();
         OpenHeader { headers: self, i, start }
     }
 
@@ -217,7 +209,7 @@ impl<'a> SendHeaders<'a> {
     pub(crate) fn send(
         &mut self,
         backend: Backend,
-        socket: BorrowedFd<'_>,
+        socket: BorrowedSocket<'_>,
         range: Range<usize>,
         flags: SendFlags,
     ) -> CallResult {
@@ -241,22 +233,22 @@ impl<'a> SendHeaders<'a> {
     pub(crate) fn send_segments(
         &mut self,
         backend: Backend,
-        socket: BorrowedFd<'_>,
+        socket: BorrowedSocket<'_>,
         i: usize,
         first: usize,
         flags: SendFlags,
     ) -> (usize, CallResult) {
         let Complete { batch, iovecs, segment_control } = &self.complete[i];
-        let hdr = &self.headers[i].msg_hdr;
+        let header = &self.headers[i];
         let buffers = self.buffers.get(iovecs.clone());
-        let mut wired = self.split.wire(hdr, *segment_control, buffers, batch, first);
+        let mut wired = self.split.wire(header, *segment_control, buffers, batch, first);
         (wired.len(), call::send(backend, socket, &mut wired, flags))
     }
 
     /// The address, control data without the segment size, and payload of header `i`.
     pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
         let segment_control = self.complete[i].segment_control;
-        let (name, control, payload) = msg::memory(WiredSend { hdr: &self.headers[i].msg_hdr });
+        let (name, control, payload) = msg::memory(WiredSend { header: &self.headers[i] });
         Memory { name, control: &control[segment_control..], payload }
     }
 
@@ -266,12 +258,12 @@ impl<'a> SendHeaders<'a> {
         if cfg!(debug_assertions) {
             for (header, complete) in self.headers[range.clone()].iter().zip(&self.complete[range])
             {
-                let hdr = &header.msg_hdr;
-                debug_assert_eq!(hdr.msg_name.is_null(), hdr.msg_namelen == 0);
-                debug_assert_eq!(hdr.msg_control.is_null(), hdr.msg_controllen as usize == 0);
-                debug_assert!(complete.segment_control <= hdr.msg_controllen as usize);
+                let ((name, name_len), (control, control_len)) = (header.name(), header.control());
+                debug_assert_eq!(name.is_null(), name_len == 0);
+                debug_assert_eq!(control.is_null(), control_len == 0);
+                debug_assert!(complete.segment_control <= control_len);
                 let iovecs = complete.iovecs.len();
-                debug_assert!(iovecs == 0 || iovecs == hdr.msg_iovlen as usize);
+                debug_assert!(iovecs == 0 || iovecs == header.buffers().1);
                 debug_assert!(complete.iovecs.end <= self.buffers.used());
             }
         }
@@ -289,8 +281,8 @@ pub(crate) struct OpenHeader<'h, 'a> {
 }
 
 impl<'a> OpenHeader<'_, 'a> {
-    fn hdr(&mut self) -> &mut libc::msghdr {
-        &mut self.headers.headers[self.i].msg_hdr
+    fn header(&mut self) -> &mut Header {
+        &mut self.headers.headers[self.i]
     }
 
     /// Its number.
@@ -325,7 +317,8 @@ impl<'a> OpenHeader<'_, 'a> {
         let tail = extension.tail;
         self.headers.buffers.close(tail);
         let used = self.headers.buffers.used() - self.start;
-        self.hdr().msg_iovlen = used as _;
+        let (first, _) = self.header().buffers();
+        self.header().set_buffers(first, used);
         result
     }
 
@@ -343,15 +336,14 @@ impl<'a> OpenHeader<'_, 'a> {
         }
         let name = &mut self.headers.unix_names[i];
         let Some(len) = addr::encode_unix(dest, name) else { return Ok(false) };
-        let start = ptr::from_mut(name).cast();
-        let hdr = self.hdr();
-        (hdr.msg_name, hdr.msg_namelen) = (start, len as _);
+        let start = name.as_ptr();
+        self.header().set_name(start, len);
         Ok(true)
     }
 
     /// Points the header at encoded control messages.
     pub(crate) fn set_control(&mut self, control: &'a [u8]) {
-        self.point_at(control.as_ptr().cast_mut(), control.len());
+        self.header().set_control(control.as_ptr(), control.len());
     }
 
     /// Encodes control messages into the header's own space: `encode` returns how many bytes it wrote.
@@ -366,25 +358,16 @@ impl<'a> OpenHeader<'_, 'a> {
     ) -> Result<(), E> {
         let space = &mut self.headers.controls[self.i].0;
         let len = encode(space)?.min(space.len());
-        let start = space.as_mut_ptr();
-        self.point_at(start, len);
+        let start = space.as_ptr();
+        self.header().set_control(start, len);
         Ok(())
     }
 
     /// Points the header at the control data of complete header `other`: the kernel only reads it.
     #[inline]
     pub(crate) fn share_control(&mut self, other: usize) {
-        let other = &self.headers.headers[..self.i][other].msg_hdr;
-        let (control, len) = (other.msg_control, other.msg_controllen);
-        let hdr = self.hdr();
-        (hdr.msg_control, hdr.msg_controllen) = (control, len);
-    }
-
-    fn point_at(&mut self, start: *mut u8, len: usize) {
-        let hdr = self.hdr();
-        // Some systems check the pointer alone, and an empty slice's pointer is arbitrary.
-        hdr.msg_control = if len == 0 { ptr::null_mut() } else { start.cast() };
-        hdr.msg_controllen = len as _;
+        let (control, len) = self.headers.headers[..self.i][other].control();
+        self.header().set_control(control, len);
     }
 
     /// Completes the header: `batch` is what it carries, and `asks` whether its control data begins with
@@ -392,8 +375,8 @@ impl<'a> OpenHeader<'_, 'a> {
     #[inline]
     pub(crate) fn complete(mut self, batch: GsoBatch, asks: bool) {
         let iovecs = self.start..self.headers.buffers.used();
-        let segment = if asks { Layout::NATIVE.space(size_of::<u16>()) } else { 0 };
-        let segment_control = segment.min(self.hdr().msg_controllen as usize);
+        let segment = if asks { Layout::NATIVE.space(numbers::SEGMENT_LEN) } else { 0 };
+        let segment_control = segment.min(self.header().control().1);
         self.headers.complete.push(Complete { batch, iovecs, segment_control });
     }
 }

@@ -11,13 +11,11 @@
 //! A `sockaddr_un` is the family and a path, which a zero byte may end. In Linux's abstract namespace
 //! a zero byte comes first, and the address's length says where the name ends (unix(7)).
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
-use crate::sys::{DestRef, UnixAddr};
+use crate::sys::native::{bytes_path, path_bytes};
+use crate::sys::{DestRef, UnixAddr, numbers};
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
 const V4_LEN: usize = 16;
@@ -38,7 +36,7 @@ pub(super) const UNIX_NAME_LEN: usize = 112;
 /// Where the path begins: after the family.
 const PATH: usize = 2;
 /// The longest path, and the longest abstract name: a byte is left for the zero.
-const MAX_PATH: usize = size_of::<libc::sockaddr_un>() - PATH - 1;
+const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH - 1;
 
 /// An address in the system's form, or none; decoded on request.
 ///
@@ -75,6 +73,7 @@ pub(crate) struct RawAddrRef<'a> {
 /// [`with_unix_addr`](crate::RecvMsg::with_unix_addr). A [`RecvBatch`](crate::RecvBatch) has its own.
 ///
 /// ```
+/// # #[cfg(unix)] {
 /// use mmsg::{BatchSocket, RecvMsg, UnixAddrBuf};
 /// let (a, b) = std::os::unix::net::UnixDatagram::pair()?;
 /// a.send(b"hello")?;
@@ -82,6 +81,7 @@ pub(crate) struct RawAddrRef<'a> {
 /// let mut msgs = [RecvMsg::new(&mut buffer).with_unix_addr(&mut source)];
 /// b.recv_batch(&mut msgs)?;
 /// println!("{:?} from {:?}", msgs[0].data(), msgs[0].unix_addr());
+/// # }
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias = "sockaddr_un")]
@@ -287,13 +287,13 @@ pub(super) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     out[2..4].copy_from_slice(&addr.port().to_be_bytes());
     match addr {
         SocketAddr::V4(v4) => {
-            out[..2].copy_from_slice(&family_bytes(libc::AF_INET, V4_LEN));
+            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
             out[4..8].copy_from_slice(&v4.ip().octets());
             out[8..16].fill(0);
             V4_LEN
         }
         SocketAddr::V6(v6) => {
-            out[..2].copy_from_slice(&family_bytes(libc::AF_INET6, V6_LEN));
+            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET6, V6_LEN));
             out[4..8].copy_from_slice(&v6.flowinfo().to_ne_bytes());
             out[8..24].copy_from_slice(&v6.ip().octets());
             out[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
@@ -309,11 +309,11 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     let [f0, f1, p0, p1, ..] = *bytes;
     let port = u16::from_be_bytes([p0, p1]);
     match family_of([f0, f1]) {
-        libc::AF_INET if len >= V4_LEN => {
+        numbers::AF_INET if len >= V4_LEN => {
             let ip = Ipv4Addr::from([bytes[4], bytes[5], bytes[6], bytes[7]]);
             Some(SocketAddr::V4(SocketAddrV4::new(ip, port)))
         }
-        libc::AF_INET6 if len >= V6_LEN => {
+        numbers::AF_INET6 if len >= V6_LEN => {
             let ip: [u8; 16] = *bytes[8..].first_chunk().expect("24 bytes are left");
             let word =
                 |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("within 32"));
@@ -328,7 +328,8 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
 /// where there are none.
 pub(super) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usize> {
     let (lead, name) = match addr {
-        UnixAddr::Path(path) => (&[][..], path.as_os_str().as_bytes()),
+        // No datagram socket of Windows has such an address.
+        UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
         UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
         _ => return None,
     };
@@ -338,7 +339,7 @@ pub(super) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usiz
     }
     let end = PATH + lead.len() + name.len();
     let len = end + usize::from(is_path);
-    out[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, len));
+    out[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len));
     out[PATH..end - name.len()].copy_from_slice(lead);
     out[end - name.len()..end].copy_from_slice(name);
     out[end..].fill(0);
@@ -350,7 +351,7 @@ pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
         return bytes.is_empty().then_some(UnixAddr::Unnamed);
     };
-    if family_of(*family) != libc::AF_UNIX {
+    if family_of(*family) != numbers::AF_UNIX {
         return None;
     }
     if let (true, Some((0, name @ [_, ..]))) = (cfg!(linux_like), path.split_first()) {
@@ -359,7 +360,7 @@ pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
     Some(match &path[..end] {
         [] => UnixAddr::Unnamed,
-        path => UnixAddr::Path(Path::new(OsStr::from_bytes(path))),
+        path => UnixAddr::Path(bytes_path(path)?),
     })
 }
 
@@ -373,6 +374,9 @@ pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(has_descriptors)]
+    use std::path::Path;
+
     use super::*;
     use proptest::prelude::*;
     use socket2::SockAddr;
@@ -401,15 +405,16 @@ mod tests {
         fn any_bytes_are_survived(bytes in any::<Name>(), len in 0usize..200) {
             let _ = decode(&bytes, len);
             let mut unix = bytes;
-            unix[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, len % 100));
+            unix[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len % 100));
             let _ = RawAddrRef::new(&unix, len).unix();
         }
     }
 
+    #[cfg(has_descriptors)]
     #[test]
     fn a_unix_address_survives_whatever_was_there_before() {
         let longest = [b'x'; MAX_PATH];
-        let (short, long) = (Path::new("a"), Path::new(OsStr::from_bytes(&longest)));
+        let (short, long) = (Path::new("a"), bytes_path(&longest).expect("ASCII"));
         let mut addrs = vec![UnixAddr::Path(short), UnixAddr::Path(long)];
         if cfg!(linux_like) {
             addrs.extend([&b"a"[..], b"\0\0", &longest].map(UnixAddr::Abstract));
@@ -429,7 +434,7 @@ mod tests {
     #[test]
     fn what_is_no_unix_address_has_no_bytes() {
         let too_long = [b'x'; MAX_PATH + 1];
-        let path = |bytes| UnixAddr::Path(Path::new(OsStr::from_bytes(bytes)));
+        let path = |bytes| UnixAddr::Path(bytes_path(bytes).expect("ASCII"));
         let none = [path(&too_long), path(b""), path(b"a\0"), UnixAddr::Abstract(&too_long)];
         for addr in none.into_iter().chain([UnixAddr::Unnamed]) {
             assert_eq!(encode_unix(addr, &mut [0; UNIX_NAME_LEN]), None, "{addr:?}");
@@ -440,20 +445,20 @@ mod tests {
     fn an_unnamed_unix_address_takes_several_forms() {
         let mut name = [0; UNIX_NAME_LEN];
         assert_eq!(RawAddrRef::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
-        name[..PATH].copy_from_slice(&family_bytes(libc::AF_UNIX, PATH));
+        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, PATH));
         assert_eq!(RawAddrRef::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
         // A path that fills all the memory has no zero byte.
         name[PATH..].fill(b'x');
-        let all = Path::new(OsStr::from_bytes(&name[PATH..]));
+        let all = bytes_path(&name[PATH..]).expect("ASCII");
         assert_eq!(RawAddrRef::new(&name, UNIX_NAME_LEN).unix(), Some(UnixAddr::Path(all)));
-        name[..PATH].copy_from_slice(&family_bytes(libc::AF_INET, V4_LEN));
+        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
         assert_eq!(RawAddrRef::new(&name, V4_LEN).unix(), None);
     }
 
     #[test]
     fn another_family_is_no_address() {
         let mut name = [0; NAME_LEN];
-        name[..2].copy_from_slice(&family_bytes(libc::AF_UNIX, 110));
+        name[..2].copy_from_slice(&family_bytes(numbers::AF_UNIX, 110));
         assert_eq!(decode(&name, 110), None);
     }
 }

@@ -4,33 +4,33 @@ use std::fmt;
 use std::io;
 use std::iter::Zip;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::slice;
-
-use libc::iovec;
 
 use super::recv::reset;
 use super::recv_storage::{RecvStorage, Row};
-use crate::sys::unix::addr::{UnixAddrBuf, UnixName};
-use crate::sys::unix::header::{Control, Header};
-use crate::sys::unix::zeroed::{Zeroed, ZipSlots};
-use crate::sys::{Backend, CallResult, RecvFlags, RecvResult};
+use crate::sys::addr::{UNIX_NAME_LEN, UnixAddrBuf, UnixName};
+use crate::sys::layout::Control;
+use crate::sys::native::header::{Buffer, Header};
+use crate::sys::zeroed::{Zeroed, ZipSlots};
+use crate::sys::{
+    Backend, BorrowedSocket, CONTROL_SPACE, CallResult, OwnedSocket, RecvFlags, RecvResult,
+};
 
 /// Memory for messages of one length each, and a header for each, wired once.
 ///
 /// ```text
 /// rows     the headers, and memory for a source address and for control data each
-/// iovecs   [ iovec 0   ][ iovec 1   ] ...
+/// buffers  [ buffer 0  ][ buffer 1  ] ...
 /// payload  [ slot 0    ][ slot 1    ] ...   the caller's slot length each
 /// ```
 ///
-/// Invariant: header `i` points at name `i`, at iovec `i` and at control `i`, and iovec `i` at slot
+/// Invariant: header `i` points at name `i`, at buffer `i` and at control `i`, and buffer `i` at slot
 /// `i`, and nothing else points there. All of them are [`Zeroed`], so they stay where they are when this
 /// moves; `rows` is neither resized nor wired anew.
 pub(crate) struct Slots {
     rows: RecvStorage,
     /// Read by the kernel alone.
-    iovecs: Zeroed<iovec>,
+    buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
     slot_len: usize,
     /// Whether received descriptors are stored.
@@ -48,7 +48,7 @@ impl Slots {
     pub(crate) fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
         let mut new = Self {
             rows: RecvStorage::new(),
-            iovecs: Zeroed::try_new(slots)?,
+            buffers: Zeroed::try_new(slots)?,
             payload: Zeroed::try_new(slots * slot_len)?,
             slot_len,
             accepts_fds: false,
@@ -57,18 +57,15 @@ impl Slots {
         new.rows.resize(slots)?;
         // Addresses of the arrays, not of borrows of their elements: they outlive this call.
         let payload = new.payload.as_mut_ptr();
-        let iovecs = new.iovecs.as_mut_ptr();
+        let buffers = new.buffers.as_mut_ptr();
         let RecvStorage { headers, names, controls, .. } = &mut new.rows;
         let (names, controls) = (names.as_mut_ptr(), controls.as_mut_ptr());
-        for (i, (header, iovec)) in headers.iter_mut().zip(&mut *new.iovecs).enumerate() {
+        for (i, (header, buffer)) in headers.iter_mut().zip(&mut *new.buffers).enumerate() {
             // Within the arrays, since `i < slots`.
-            iovec.iov_base = payload.wrapping_add(i * slot_len).cast();
-            iovec.iov_len = slot_len;
-            let hdr = &mut header.msg_hdr;
-            hdr.msg_name = names.wrapping_add(i).cast();
-            hdr.msg_iov = iovecs.wrapping_add(i);
-            hdr.msg_iovlen = 1;
-            hdr.msg_control = controls.wrapping_add(i).cast();
+            *buffer = Buffer::new(payload.wrapping_add(i * slot_len), slot_len);
+            header.set_buffers(buffers.wrapping_add(i), 1);
+            header.set_name(names.wrapping_add(i).cast(), UNIX_NAME_LEN);
+            header.set_control(controls.wrapping_add(i).cast(), CONTROL_SPACE);
         }
         Ok(new)
     }
@@ -79,7 +76,7 @@ impl Slots {
     pub(crate) fn recv(
         &mut self,
         backend: Backend,
-        socket: BorrowedFd<'_>,
+        socket: BorrowedSocket<'_>,
         range: Range<usize>,
         flags: RecvFlags,
     ) -> CallResult {
@@ -106,13 +103,7 @@ impl Slots {
         let (name, len) = source.name();
         self.rows.names[i] = *name;
         let header = &mut self.rows.headers[i];
-        header.msg_len = result.len.min(u32::MAX as usize) as _;
-        let flags =
-            [(result.truncated, libc::MSG_TRUNC), (result.control_truncated, libc::MSG_CTRUNC)];
-        let set = flags.iter().filter(|(is_set, _)| *is_set);
-        header.msg_hdr.msg_flags = set.fold(0, |flags, (_, flag)| flags | flag);
-        header.msg_hdr.msg_namelen = len as _;
-        header.msg_hdr.msg_controllen = 0;
+        header.set_result(RecvResult { source_len: len as usize, ..result });
         self.touched = self.touched.max(i + 1);
     }
 
@@ -170,12 +161,12 @@ impl Slots {
     }
 
     /// Takes the descriptors that came with message `i`.
-    pub(crate) fn take_fds(&mut self, i: usize) -> impl Iterator<Item = OwnedFd> {
+    pub(crate) fn take_fds(&mut self, i: usize) -> impl Iterator<Item = OwnedSocket> {
         self.rows.fds.take(i)
     }
 
     /// Adds descriptors that came with message `i`, if they were asked for.
-    pub(crate) fn add_fds(&mut self, i: usize, add: impl Iterator<Item = OwnedFd>) {
+    pub(crate) fn add_fds(&mut self, i: usize, add: impl Iterator<Item = OwnedSocket>) {
         if self.accepts_fds {
             self.rows.fds.extend(i, add);
         }

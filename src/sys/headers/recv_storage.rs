@@ -15,16 +15,18 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::recv::{self, RecvHeaders};
-use crate::sys::unix::addr::{RawAddrRef, UnixName};
-use crate::sys::unix::call;
-use crate::sys::unix::fds::ReceivedFds;
-use crate::sys::unix::header::{Control, Header};
-use crate::sys::unix::socket::is_inet;
-use crate::sys::unix::zeroed::Zeroed;
-use crate::sys::{Backend, CallResult, MAX_BATCH, RecvFlags, RecvResult};
+use super::recv::RecvHeaders;
+use crate::sys::addr::{RawAddrRef, UnixName};
+use crate::sys::layout::Control;
+use crate::sys::native::call;
+use crate::sys::native::fds::ReceivedFds;
+use crate::sys::native::header::Header;
+use crate::sys::native::is_inet;
+use crate::sys::zeroed::Zeroed;
+use crate::sys::{
+    Backend, BorrowedSocket, CallResult, MAX_BATCH, OwnedSocket, RecvFlags, RecvResult,
+};
 
 /// Storage for the headers of a batch to be received.
 pub(crate) struct RecvStorage {
@@ -111,7 +113,7 @@ impl RecvStorage {
     /// What the last call reported about the messages of `range`.
     #[inline]
     pub(super) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
-        self.headers[range].iter().map(recv::result)
+        self.headers[range].iter().map(Header::result)
     }
 
     /// What the last call reported about message `i`, and the storage's own memory for it.
@@ -121,7 +123,7 @@ impl RecvStorage {
     }
 
     /// Takes the descriptors that came, each with the number of its message.
-    pub(crate) fn drain_fds(&mut self) -> impl Iterator<Item = (usize, OwnedFd)> {
+    pub(crate) fn drain_fds(&mut self) -> impl Iterator<Item = (usize, OwnedSocket)> {
         self.fds.drain()
     }
 }
@@ -132,7 +134,7 @@ impl RecvHeaders<'_> {
     pub(crate) fn recv(
         mut self,
         backend: Backend,
-        socket: BorrowedFd<'_>,
+        socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> CallResult {
         let mut result = call::recv(backend, socket, &mut self, flags);
@@ -149,7 +151,7 @@ impl RecvHeaders<'_> {
 
 /// The number of messages that came before the end, if the socket was shut down.
 #[inline]
-fn end(socket: BorrowedFd<'_>, headers: &[Header]) -> Option<usize> {
+fn end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
     // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
     // so also as the last one.
     let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
@@ -157,7 +159,7 @@ fn end(socket: BorrowedFd<'_>, headers: &[Header]) -> Option<usize> {
 }
 
 #[cold]
-fn inet_end(socket: BorrowedFd<'_>, headers: &[Header]) -> Option<usize> {
+fn inet_end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
     if is_inet(socket) { headers.iter().position(is_end) } else { None }
 }
 
@@ -165,7 +167,7 @@ fn inet_end(socket: BorrowedFd<'_>, headers: &[Header]) -> Option<usize> {
 /// down: even its empty datagrams have a source.
 #[inline]
 fn is_end(header: &Header) -> bool {
-    header.msg_len == 0 && header.msg_hdr.msg_namelen == 0
+    header.len() == 0 && header.name_len() == 0
 }
 
 /// What a receive left in one header and in the storage's memory for it.
@@ -184,13 +186,13 @@ impl<'a> Row<'a> {
 
     #[inline(always)]
     pub(crate) fn result(self) -> RecvResult {
-        recv::result(self.header)
+        self.header.result()
     }
 
     /// The source address, if it was received into the storage.
     #[inline(always)]
     pub(crate) fn source(self) -> RawAddrRef<'a> {
-        RawAddrRef::new(self.name, self.header.msg_hdr.msg_namelen as usize)
+        RawAddrRef::new(self.name, self.header.name_len())
     }
 
     /// The control data, if it was received into the storage.

@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 use std::slice;
 
 use super::addr::{Name, UnixName};
-use super::header::{Control, Header};
+use super::layout::Control;
+use super::native::header::{Buffer, Header};
 
 /// Types whose every value, all-zero bytes included, may be anything at all.
 ///
@@ -26,7 +27,7 @@ unsafe impl Plain for UnixName {}
 // SAFETY: an array of bytes.
 unsafe impl Plain for Control {}
 // SAFETY: a C struct of a raw pointer and a length.
-unsafe impl Plain for libc::iovec {}
+unsafe impl Plain for Buffer {}
 // SAFETY: an array of bytes.
 unsafe impl Plain for Name {}
 // SAFETY: a C struct of raw pointers, lengths and flags; a null pointer is a valid raw pointer.

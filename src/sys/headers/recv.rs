@@ -4,10 +4,11 @@ use std::io::IoSliceMut;
 use std::marker::PhantomData;
 use std::slice;
 
-use crate::sys::unix::addr::{AddrSpace, UNIX_NAME_LEN, UnixName};
-use crate::sys::unix::fds::ReceivedFds;
-use crate::sys::unix::header::{Control, Header};
-use crate::sys::{CONTROL_SPACE, RecvResult};
+use crate::sys::CONTROL_SPACE;
+use crate::sys::addr::{AddrSpace, UNIX_NAME_LEN, UnixName};
+use crate::sys::layout::Control;
+use crate::sys::native::fds::ReceivedFds;
+use crate::sys::native::header::Header;
 
 /// Headers wired for a receive, and memory for more.
 ///
@@ -53,13 +54,13 @@ impl<'a> RecvHeaders<'a> {
     }
 
     #[inline]
-    pub(in crate::sys::unix) fn len(&self) -> usize {
+    pub(in crate::sys) fn len(&self) -> usize {
         self.count
     }
 
     /// For the system call, after which the descriptors that came are to be owned.
     #[inline]
-    pub(in crate::sys::unix) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
+    pub(in crate::sys) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
         let fds = self.accept_fds.then_some(&mut *self.fds);
         (&mut self.headers[..self.count], fds)
     }
@@ -78,36 +79,18 @@ impl<'a> RecvHeaders<'a> {
 /// Points a header at all of this memory, and sets every field that the kernel reads or writes.
 #[inline]
 fn wire(header: &mut Header, buffers: &mut [IoSliceMut<'_>], name: &mut [u8], control: &mut [u8]) {
-    let hdr = &mut header.msg_hdr;
-    // IoSliceMut is an iovec by its documentation.
-    hdr.msg_iov = buffers.as_mut_ptr().cast();
-    hdr.msg_iovlen = buffers.len() as _;
-    hdr.msg_name = name.as_mut_ptr().cast();
-    hdr.msg_namelen = name.len() as _;
-    hdr.msg_control = control.as_mut_ptr().cast();
-    hdr.msg_controllen = control.len() as _;
-    hdr.msg_flags = 0;
+    header.set_buffers(buffers.as_mut_ptr().cast(), buffers.len());
+    header.set_name(name.as_mut_ptr(), name.len());
+    header.set_control(control.as_mut_ptr(), control.len());
+    header.clear_flags();
 }
 
 /// Sets the fields that a receive overwrites, of a header whose name is a [`UnixName`] and whose
 /// control data a [`Control`].
 #[inline]
 pub(super) fn reset(header: &mut Header) {
-    let hdr = &mut header.msg_hdr;
-    hdr.msg_namelen = UNIX_NAME_LEN as _;
-    hdr.msg_controllen = CONTROL_SPACE as _;
-    hdr.msg_flags = 0;
-}
-
-/// What the kernel reported in a header. Systems may leave other bits in the flags.
-#[inline]
-pub(super) fn result(header: &Header) -> RecvResult {
-    let hdr = &header.msg_hdr;
-    RecvResult {
-        len: header.msg_len as usize,
-        truncated: hdr.msg_flags & libc::MSG_TRUNC != 0,
-        control_truncated: hdr.msg_flags & libc::MSG_CTRUNC != 0,
-        source_len: hdr.msg_namelen as usize,
-        control_len: (hdr.msg_controllen as usize).min(CONTROL_SPACE),
-    }
+    let ((name, _), (control, _)) = (header.name(), header.control());
+    header.set_name(name, UNIX_NAME_LEN);
+    header.set_control(control, CONTROL_SPACE);
+    header.clear_flags();
 }

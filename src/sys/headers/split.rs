@@ -1,20 +1,17 @@
 //! The datagrams of a GSO batch, wired one by one from its header.
 
 use std::io;
-use std::ptr;
-
-use libc::iovec;
 
 use super::WiredSends;
-use crate::sys::unix::header::Header;
-use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::native::header::{Buffer, Header};
+use crate::sys::zeroed::Zeroed;
 use crate::sys::{GsoBatch, MAX_BUFFERS, MAX_SEGMENTS};
 
 /// Memory for the datagrams of one batch of up to [`MAX_SEGMENTS`], allocated when the first is
 /// rejected. A message with a segment size may have more, and takes several calls.
 pub(super) struct Split {
     headers: Zeroed<Header>,
-    iovecs: Zeroed<iovec>,
+    iovecs: Zeroed<Buffer>,
 }
 
 impl Split {
@@ -43,9 +40,9 @@ impl Split {
     /// the segmentation; `buffers` are those that it points to.
     pub(super) fn wire<'a>(
         &'a mut self,
-        whole: &libc::msghdr,
+        whole: &Header,
         segment_control: usize,
-        buffers: &[iovec],
+        buffers: &[Buffer],
         batch: &GsoBatch,
         first: usize,
     ) -> WiredSends<'a> {
@@ -55,17 +52,13 @@ impl Split {
         for (header, i) in self.headers.iter_mut().zip(first..batch.datagrams()) {
             let len = batch.offset(i + 1) - batch.offset(i);
             let Some(iovecs) = rest.split_to(len, &mut self.iovecs[used..]) else { break };
-            let hdr = &mut header.msg_hdr;
-            hdr.msg_name = whole.msg_name;
-            hdr.msg_namelen = whole.msg_namelen;
-            hdr.msg_iov = row.wrapping_add(used);
-            hdr.msg_iovlen = iovecs as _;
-            let control_len = whole.msg_controllen as usize - segment_control;
-            let control = whole.msg_control.cast::<u8>().wrapping_add(segment_control);
-            // Some systems check the pointer alone.
-            hdr.msg_control = if control_len == 0 { ptr::null_mut() } else { control.cast() };
-            hdr.msg_controllen = control_len as _;
-            hdr.msg_flags = 0;
+            let (name, name_len) = whole.name();
+            header.set_name(name, name_len);
+            header.set_buffers(row.wrapping_add(used), iovecs);
+            let (control, control_len) = whole.control();
+            header
+                .set_control(control.wrapping_add(segment_control), control_len - segment_control);
+            header.clear_flags();
             count += 1;
             used += iovecs;
         }
@@ -75,17 +68,16 @@ impl Split {
 
 /// What is left of a row of buffers.
 struct Rest<'b> {
-    buffers: &'b [iovec],
+    buffers: &'b [Buffer],
     /// Bytes of the first that are gone.
     gone: usize,
 }
 
 impl<'b> Rest<'b> {
     /// All but the first `skip` bytes.
-    fn new(mut buffers: &'b [iovec], mut skip: usize) -> Self {
-        while let Some((_, rest)) = buffers.split_first().filter(|(first, _)| first.iov_len <= skip)
-        {
-            skip -= buffers[0].iov_len;
+    fn new(mut buffers: &'b [Buffer], mut skip: usize) -> Self {
+        while let Some((_, rest)) = buffers.split_first().filter(|(first, _)| first.len() <= skip) {
+            skip -= buffers[0].len();
             buffers = rest;
         }
         Self { buffers, gone: skip }
@@ -93,19 +85,18 @@ impl<'b> Rest<'b> {
 
     /// Takes the next `len` bytes and writes where they are into `row`. Gives the number of buffers
     /// that they lie in; `None` if `row` is too short.
-    fn split_to(&mut self, mut len: usize, row: &mut [iovec]) -> Option<usize> {
+    fn split_to(&mut self, mut len: usize, row: &mut [Buffer]) -> Option<usize> {
         let mut used = 0;
         while let (1.., Some((first, rest))) = (len, self.buffers.split_first()) {
-            let taken = len.min(first.iov_len - self.gone);
+            let taken = len.min(first.len() - self.gone);
             if taken > 0 {
                 let part = row.get_mut(used)?;
-                part.iov_base = first.iov_base.cast::<u8>().wrapping_add(self.gone).cast();
-                part.iov_len = taken;
+                *part = Buffer::new(first.start().wrapping_add(self.gone), taken);
                 used += 1;
             }
             len -= taken;
             self.gone += taken;
-            if self.gone == first.iov_len {
+            if self.gone == first.len() {
                 (self.buffers, self.gone) = (rest, 0);
             }
         }

@@ -6,10 +6,9 @@
 use std::io;
 use std::ops::Range;
 
-use libc::iovec;
-
 use crate::sys::MAX_BUFFERS;
-use crate::sys::unix::zeroed::Zeroed;
+use crate::sys::native::header::Buffer;
+use crate::sys::zeroed::Zeroed;
 
 /// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
 const COPY_MAX: usize = 512;
@@ -18,7 +17,7 @@ const IOVECS: usize = 4;
 
 /// Memory for the row and for copies.
 pub(super) struct BufferStorage {
-    iovecs: Zeroed<iovec>,
+    iovecs: Zeroed<Buffer>,
     copies: Zeroed<u8>,
 }
 
@@ -66,8 +65,8 @@ impl BufferStorage {
 pub(super) struct BufferRow<'a> {
     /// The address of the row, and not of a borrow of it: headers keep it while the row is
     /// written to.
-    first: *mut iovec,
-    row: &'a mut [iovec],
+    first: *mut Buffer,
+    row: &'a mut [Buffer],
     used: usize,
     /// The same of the copies.
     copies_start: *mut u8,
@@ -89,21 +88,19 @@ impl BufferRow<'_> {
 
     /// The address of iovec `i`.
     #[inline(always)]
-    pub(super) fn pointer(&self, i: usize) -> *mut iovec {
+    pub(super) fn pointer(&self, i: usize) -> *mut Buffer {
         self.first.wrapping_add(i)
     }
 
     /// Iovecs in use.
-    pub(super) fn get(&self, range: Range<usize>) -> &[iovec] {
+    pub(super) fn get(&self, range: Range<usize>) -> &[Buffer] {
         &self.row[..self.used][range]
     }
 
     /// Adds a buffer.
     #[inline(always)]
     pub(super) fn add(&mut self, data: &[u8]) {
-        let iovec = &mut self.row[self.used];
-        iovec.iov_base = data.as_ptr().cast_mut().cast();
-        iovec.iov_len = data.len();
+        self.row[self.used] = Buffer::new(data.as_ptr(), data.len());
         self.used += 1;
     }
 
@@ -111,20 +108,20 @@ impl BufferRow<'_> {
     #[inline(always)]
     pub(super) fn tail(&self) -> Tail {
         let last = &self.row[self.used - 1];
-        let (start, len) = (last.iov_base.cast(), last.iov_len);
+        let (start, len) = (last.start(), last.len());
         Tail { used: self.used, start, len, copied: self.copied }
     }
 
     /// Adds a buffer after the last one, or to it.
     #[inline(always)]
     pub(super) fn push(&mut self, tail: &mut Tail, data: &[u8]) {
-        let mut start = data.as_ptr().cast_mut();
+        let mut start = data.as_ptr();
         let end = tail.start.wrapping_add(tail.len);
         if start != end && data.len() <= COPY_MAX {
             // A gathered message may have more small buffers than there is memory for copies.
             if let Some(copy) = self.copies.get_mut(tail.copied..tail.copied + data.len()) {
                 copy.copy_from_slice(data);
-                start = self.copies_start.wrapping_add(tail.copied);
+                start = self.copies_start.wrapping_add(tail.copied).cast_const();
                 tail.copied += data.len();
             }
         }
@@ -139,9 +136,7 @@ impl BufferRow<'_> {
     /// Writes the last buffer into the row.
     #[inline(always)]
     pub(super) fn close(&mut self, tail: Tail) {
-        let last = &mut self.row[tail.used - 1];
-        last.iov_base = tail.start.cast();
-        last.iov_len = tail.len;
+        self.row[tail.used - 1] = Buffer::new(tail.start, tail.len);
         (self.used, self.copied) = (tail.used, tail.copied);
     }
 }
@@ -151,7 +146,7 @@ impl BufferRow<'_> {
 pub(super) struct Tail {
     /// Buffers in the row, this one included.
     used: usize,
-    start: *mut u8,
+    start: *const u8,
     len: usize,
     copied: usize,
 }

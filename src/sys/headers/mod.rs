@@ -4,9 +4,6 @@
 //! the datagrams of a GSO batch; [`recv_storage`] wires a receive's for one call, and [`slots`]
 //! once and for all.
 
-// The lengths in C's structs are wider here and narrower there.
-#![allow(clippy::unnecessary_cast)]
-
 mod buffers;
 mod recv;
 mod recv_storage;
@@ -18,10 +15,10 @@ mod tests;
 
 pub(crate) use recv::RecvHeaders;
 pub(crate) use recv_storage::{RecvStorage, Row};
-pub(crate) use send::{OpenHeader, SENDS_CONTROL, SendHeaders, SendStorage};
+pub(crate) use send::{OpenHeader, SendHeaders, SendStorage};
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
-use super::header::Header;
+use super::native::header::Header;
 
 /// Complete headers, for the system calls.
 ///
@@ -38,15 +35,15 @@ impl WiredSends<'_> {
 
     /// Whether message `i` has a destination of its own.
     pub(super) fn has_dest(&self, i: usize) -> bool {
-        self.headers[i].msg_hdr.msg_namelen > 0
+        self.headers[i].name_len() > 0
     }
 
     /// Header `i`.
     pub(super) fn get(&self, i: usize) -> WiredSend<'_> {
-        WiredSend { hdr: &self.headers[i].msg_hdr }
+        WiredSend { header: &self.headers[i] }
     }
 
-    /// For the system call; only its `msg_len` may be written to.
+    /// For the system call; only the length that it reports may be written to.
     #[cfg(mmsg_calls)]
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers
@@ -56,12 +53,13 @@ impl WiredSends<'_> {
 /// One complete header.
 ///
 /// Invariant: that of [`WiredSends`].
+#[derive(Clone, Copy)]
 pub(super) struct WiredSend<'h> {
-    hdr: &'h libc::msghdr,
+    header: &'h Header,
 }
 
 impl<'h> WiredSend<'h> {
-    pub(super) fn header(self) -> &'h libc::msghdr {
-        self.hdr
+    pub(super) fn header(self) -> &'h Header {
+        self.header
     }
 }

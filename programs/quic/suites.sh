@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# programs/quic/suites.sh [FOLDER]
+#
+# Runs the tests of quinn-udp and of quinn, in the versions of Cargo.lock and from cargo's own copy of their
+# sources, on this crate:
+#   1. quinn-udp's tests on examples/quinn_udp.rs, which has quinn-udp's API;
+#   2. quinn's tests on a quinn that is built with that file in the place of quinn-udp;
+#   3. quinn's tests on the feature `quinn`: another runtime, and nothing else is changed.
+# FOLDER (target/suites) gets the sources and what is built of them. It may be deleted at any time.
+set -eu -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD folder=${1:-target/suites}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+# source_of PACKAGE MINOR: the folder of a package that Cargo.lock names.
+source_of() {
+    cargo metadata --locked --format-version 1 | python3 -c '
+import json, os, sys
+name, minor = sys.argv[1:]
+for package in json.load(sys.stdin)["packages"]:
+    if package["name"] == name and package["version"].startswith(minor + "."):
+        print(os.path.dirname(package["manifest_path"]), package["version"])' "$@"
+}
+read -r quinn quinn_version < <(source_of quinn 0.11)
+read -r udp udp_version < <(source_of quinn-udp 0.5)
+
+rm -rf "$folder"/{udp,adopted}
+mkdir -p "$folder"/udp/{quinn-udp,mmsg} "$folder/adopted/tests"
+cp -r "$quinn" "$folder/udp/quinn"
+cp -r "$udp/tests" "$folder/udp/quinn-udp/tests"
+chmod -R u+w "$folder/udp"
+cp Cargo.lock "$folder/udp/"
+cp Cargo.lock "$folder/adopted/"
+
+cat >"$folder/udp/Cargo.toml" <<END
+[workspace]
+members = ["quinn", "quinn-udp", "mmsg"]
+resolver = "2"
+
+[patch.crates-io]
+quinn-udp = { path = "quinn-udp" }
+END
+# The library without its feature \`quinn\`: by that it depends on quinn-udp, which here depends on it.
+cat >"$folder/udp/mmsg/Cargo.toml" <<END
+[package]
+name = "mmsg"
+version = "0.0.0"
+edition = "2024"
+build = "$root/build.rs"
+
+[features]
+mio = []
+quinn = []
+tokio = []
+tracing = []
+
+[lib]
+path = "$root/src/lib.rs"
+
+[dependencies]
+libc = "0.2.170"
+socket2 = { version = "0.6", features = ["all"] }
+END
+cat >"$folder/udp/quinn-udp/Cargo.toml" <<END
+[package]
+name = "quinn-udp"
+version = "$udp_version"
+edition = "2024"
+
+[features]
+tracing = []
+log = []
+
+[lib]
+path = "$root/examples/quinn_udp.rs"
+
+[dependencies]
+mmsg = { path = "../mmsg" }
+socket2 = { version = "0.6", features = ["all"] }
+END
+
+# What quinn's tests use: its dev-dependencies, and what it depends on itself.
+{
+    cat <<END
+[workspace]
+
+[package]
+name = "adopted"
+version = "0.0.0"
+edition = "2021"
+
+[features]
+default = ["rustls-ring"]
+rustls-ring = []
+rustls-aws-lc-rs = []
+
+[lib]
+path = "/dev/null"
+
+[dependencies]
+bytes = "1"
+mmsg = { path = "$root", features = ["quinn"] }
+proto = { package = "quinn-proto", version = "0.11" }
+quinn = "$quinn_version"
+rustls = { version = "0.23", default-features = false, features = ["ring", "std"] }
+tracing = "0.1"
+
+END
+    sed -n '/^\[dev-dependencies/,/^\[build-dependencies/p' "$quinn/Cargo.toml" | sed '$d'
+} >"$folder/adopted/Cargo.toml"
+adopt() {
+    sed -e 's/use crate::runtime::TokioRuntime/use mmsg::quinn::TokioRuntime/' \
+        -e 's/use crate::{Duration, Instant}/use std::time::{Duration, Instant}/' \
+        -e 's/Arc::new(TokioRuntime)/Arc::new(TokioRuntime::default())/' \
+        -e 's/use super::{/use quinn::{/' -e 's/crate::/quinn::/g' \
+        -e 's/\(quinn::\)\?Endpoint::server(/adopted_server(/' -e 's/\(quinn::\)\?Endpoint::client(/adopted_client(/' "$1"
+    cat <<'END'
+
+fn adopted(config: Option<quinn::ServerConfig>, addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
+    let runtime = std::sync::Arc::new(mmsg::quinn::TokioRuntime::default());
+    quinn::Endpoint::new(Default::default(), config, std::net::UdpSocket::bind(addr)?, runtime)
+}
+#[allow(dead_code)]
+fn adopted_server(config: quinn::ServerConfig, addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
+    adopted(Some(config), addr)
+}
+#[allow(dead_code)]
+fn adopted_client(addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
+    adopted(None, addr)
+}
+END
+}
+adopt "$quinn/src/tests.rs" >"$folder/adopted/tests/quinn.rs"
+adopt "$quinn/tests/many_connections.rs" >"$folder/adopted/tests/many_connections.rs"
+
+echo "quinn-udp $udp_version, quinn $quinn_version"
+export CARGO_TARGET_DIR=$folder/target
+status=0
+cd "$folder/udp"
+cargo test -p quinn-udp --test tests || status=1
+# Two of quinn's tests give themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
+cargo test --no-fail-fast -p quinn --lib --test many_connections -- --include-ignored || status=1
+cd "$folder/adopted"
+cargo test --no-fail-fast --tests -- --include-ignored || status=1
+exit $status

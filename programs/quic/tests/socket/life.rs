@@ -1,0 +1,126 @@
+//! Connections that are idle, and endpoints that end.
+
+use std::io;
+use std::net::UdpSocket;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use quinn::{ConnectionError, TransportConfig, VarInt};
+
+use crate::kit::{Pair, content, run, run_threaded, transfer};
+
+#[test]
+fn an_idle_connection_is_kept_alive() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    run(async {
+        let mut transport = TransportConfig::default();
+        transport.max_idle_timeout(Some(TIMEOUT.try_into().expect("a short time")));
+        transport.keep_alive_interval(Some(TIMEOUT / 16));
+        let pair = Pair::with_transport(transport);
+        let (client, server) = pair.connect().await;
+        // Longer than the connection would last without anything from the other end.
+        tokio::time::sleep(TIMEOUT * 5 / 4).await;
+        transfer(&server, &client, 1 << 20, 1).await;
+    });
+}
+
+#[test]
+fn an_idle_connection_without_it_ends() {
+    run(async {
+        let mut transport = TransportConfig::default();
+        transport.max_idle_timeout(Some(VarInt::from_u32(300).into()));
+        let (client, server) = Pair::with_transport(transport).connect().await;
+        let ends = tokio::join!(client.closed(), server.closed());
+        assert_eq!(ends, (ConnectionError::TimedOut, ConnectionError::TimedOut));
+    });
+}
+
+/// Waits until a socket is gone, its task and its descriptor included: then its address is free.
+async fn assert_freed<T>(socket: &Weak<T>, addr: std::net::SocketAddr) {
+    while socket.strong_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    loop {
+        match UdpSocket::bind(addr) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::task::yield_now().await;
+            }
+            bound => return drop(bound.expect("a free address")),
+        }
+    }
+}
+
+#[test]
+fn an_end_in_mid_flight_reaches_the_peer_and_frees_the_socket() {
+    run_threaded(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut from_server = server.open_uni().await.expect("a stream");
+        let sending = tokio::spawn(async move {
+            let data = content(1 << 20, 1);
+            while from_server.write_all(&data).await.is_ok() {}
+        });
+        let mut stream = client.accept_uni().await.expect("a stream");
+        let mut received = 0;
+        while received < 4 << 20 {
+            let chunk = stream.read_chunk(usize::MAX, true).await.expect("bytes");
+            received += chunk.expect("no end").bytes.len();
+        }
+
+        pair.server.close(7u32.into(), b"over");
+        match client.closed().await {
+            ConnectionError::ApplicationClosed(close) => assert_eq!(close.reason, &b"over"[..]),
+            // The word of the end was lost, with a receive buffer that was full of data.
+            ConnectionError::Reset => {}
+            other => panic!("{other}"),
+        }
+        sending.await.expect("no panic");
+        pair.server.wait_idle().await;
+        pair.client.wait_idle().await;
+
+        let addr = pair.addr();
+        let socket = Arc::downgrade(&pair.server_socket);
+        drop((client, server, stream, pair));
+        assert_freed(&socket, addr).await;
+    });
+}
+
+#[test]
+fn a_socket_that_was_replaced_is_freed() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let Pair { server: server_endpoint, client: client_endpoint, client_socket, .. } = pair;
+        let addr = client_endpoint.local_addr().expect("a bound socket");
+        let socket = Arc::downgrade(&client_socket);
+        drop(client_socket);
+        client_endpoint.rebind(crate::kit::bind()).expect("another socket");
+        // quinn listens on the old one until a datagram comes to the new one.
+        transfer(&client, &server, 1 << 20, 1).await;
+        transfer(&server, &client, 1 << 20, 2).await;
+        assert_freed(&socket, addr).await;
+        drop(server_endpoint);
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_in_mid_flight_ends() {
+    for threads in [false, true] {
+        let test = async {
+            let pair = Pair::new();
+            let (client, server) = pair.connect().await;
+            tokio::spawn(async move {
+                let mut stream = server.open_uni().await.expect("a stream");
+                let data = content(1 << 20, 1);
+                while stream.write_all(&data).await.is_ok() {}
+            });
+            let mut stream = client.accept_uni().await.expect("a stream");
+            assert!(stream.read_chunk(usize::MAX, true).await.expect("bytes").is_some());
+            pair
+        };
+        // The endpoints outlive their runtime.
+        let pair = if threads { run_threaded(test) } else { run(test) };
+        pair.server.close(0u32.into(), b"");
+        drop(pair);
+    }
+}

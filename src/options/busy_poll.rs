@@ -1,0 +1,80 @@
+//! Receives that ask the device themselves in place of waiting for its interrupt.
+
+use std::io;
+use std::time::Duration;
+
+use crate::sys::numbers;
+use crate::sys::{self, AsSocket};
+
+/// How long a receive on this socket, when nothing is there, asks the device for packets before it sleeps
+/// (`SO_BUSY_POLL`, Linux 3.11). In whole microseconds; zero turns it off.
+///
+/// It saves the interrupt and the wake-up of the thread, and takes a whole CPU meanwhile. It has an effect only
+/// where the device's packets come by NAPI, after the first one has been received: not on loopback, and on a veth
+/// only with GRO on. `poll` and `epoll` ask the device as well where the system says so (`net.core.busy_poll`). The
+/// [guide](crate::guide::real_networks) has a measurement and says when not to use it.
+///
+/// ```
+/// use std::time::Duration;
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// if let Err(error) = mmsg::options::set_busy_poll(&socket, Duration::from_micros(50)) {
+///     eprintln!("receives sleep at once: {error}");
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `PermissionDenied` if the time is longer than before, without the capability `CAP_NET_ADMIN`; `InvalidInput` for
+/// more than 2³¹ − 1 microseconds; `Unsupported` on other platforms than Linux and Android; else the system's error.
+#[doc(alias = "SO_BUSY_POLL")]
+pub fn set_busy_poll(socket: &impl AsSocket, time: Duration) -> io::Result<()> {
+    let time = i32::try_from(time.as_micros()).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("busy polling for {time:?}"))
+    })?;
+    sys::set_option(sys::borrow(socket), numbers::BUSY_POLL, time)
+}
+
+/// Has the kernel leave the device to the program's busy polling as long as the program keeps asking
+/// (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+///
+/// Otherwise a busy device is also served by interrupts, which take the packets away from the thread that polls. It needs
+/// two settings of the device, of which the second limits how long packets wait for a program that asks no more:
+/// `/sys/class/net/DEV/napi_defer_hard_irqs` and `gro_flush_timeout`.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// if let Err(error) = mmsg::options::set_prefer_busy_poll(&socket, true) {
+///     eprintln!("interrupts as usual: {error}");
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `PermissionDenied` for `true` without the capability `CAP_NET_ADMIN`; `Unsupported` on other platforms than
+/// Linux and Android; else the system's error.
+#[doc(alias = "SO_PREFER_BUSY_POLL")]
+pub fn set_prefer_busy_poll(socket: &impl AsSocket, on: bool) -> io::Result<()> {
+    sys::set_option(sys::borrow(socket), numbers::PREFER_BUSY_POLL, on.into())
+}
+
+/// How many packets one round of busy polling takes from the device at most (`SO_BUSY_POLL_BUDGET`, Linux 5.11). The
+/// default is 8.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// if let Err(error) = mmsg::options::set_busy_poll_budget(&socket, 64) {
+///     eprintln!("8 packets a round: {error}");
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `PermissionDenied` for more than before, without the capability `CAP_NET_ADMIN`; `Unsupported` on other
+/// platforms than Linux and Android; else the system's error.
+#[doc(alias = "SO_BUSY_POLL_BUDGET")]
+pub fn set_busy_poll_budget(socket: &impl AsSocket, packets: u16) -> io::Result<()> {
+    sys::set_option(sys::borrow(socket), numbers::BUSY_POLL_BUDGET, packets.into())
+}

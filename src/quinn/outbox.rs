@@ -1,0 +1,163 @@
+//! Datagrams of all connections on their way out, sent together by a task of the socket's own.
+
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use ::tokio::net::UdpSocket;
+use ::tokio::runtime::Handle;
+use ::tokio::sync::Notify;
+
+use super::batches::Batches;
+use crate::ancillary::SendMeta;
+use crate::offload::Offload;
+use crate::sys::MAX_SEGMENTS;
+use crate::tokio::AsyncBatchSocket;
+
+/// Bytes that may wait while the socket accepts no more.
+const BOUND: usize = 1 << 20;
+/// Bytes that leave at once. Fewer wait for a turn of the connections, as long as these add to them.
+const ENOUGH: usize = 48 << 10;
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    socket: Offload<UdpSocket>,
+    /// The task takes it as a whole, so that nobody waits for a system call.
+    waiting: Mutex<Batches>,
+    /// Something waits, or the outbox is closed.
+    filled: Notify,
+    /// A push did not fit. Changed under the queue's lock.
+    full: AtomicBool,
+    /// There is space again.
+    emptied: Notify,
+    closed: AtomicBool,
+    failed: AtomicU64,
+}
+
+impl Outbox {
+    /// An outbox whose task sends until it is closed.
+    pub(super) fn new(socket: Offload<UdpSocket>, runtime: &Handle) -> Arc<Self> {
+        let outbox = Arc::new(Self {
+            socket,
+            waiting: Mutex::new(Batches::default()),
+            filled: Notify::new(),
+            full: AtomicBool::new(false),
+            emptied: Notify::new(),
+            closed: AtomicBool::new(false),
+            failed: AtomicU64::new(0),
+        });
+        runtime.spawn(Arc::clone(&outbox).send());
+        outbox
+    }
+
+    pub(super) fn socket(&self) -> &Offload<UdpSocket> {
+        &self.socket
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Takes the datagrams of `data`, each of the segment size in `meta` but the last: all of them, or none and
+    /// `WouldBlock`.
+    pub(super) fn push(&self, dest: SocketAddr, meta: SendMeta, data: &[u8]) -> io::Result<()> {
+        // With GSO off they are sent one by one, and any number of them may be described as one batch.
+        let most = match self.socket.max_segments() {
+            1 => MAX_SEGMENTS,
+            most => most,
+        };
+        let mut waiting = self.waiting();
+        let was_empty = waiting.is_empty();
+        if !was_empty && waiting.bytes() + data.len() > BOUND {
+            self.full.store(true, Ordering::Release);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        waiting.push(dest, meta, data, most);
+        drop(waiting);
+        if was_empty {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is space.
+    pub(super) async fn wait_for_space(&self) {
+        let mut emptied = std::pin::pin!(self.emptied.notified());
+        // From here on it is woken: a look before could miss the moment.
+        emptied.as_mut().enable();
+        if self.is_full() {
+            emptied.await;
+        }
+    }
+
+    /// Ends the task once it has sent what waits.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.filled.notify_one();
+    }
+
+    /// The task.
+    async fn send(self: Arc<Self>) {
+        let mut leaving = Batches::default();
+        while self.take(&mut leaving).await {
+            let failed = |batch| {
+                self.failed.fetch_add(leaving.datagrams(batch) as u64, Ordering::Relaxed);
+            };
+            // An error here is that there is no waiting for the socket, for lack of a descriptor for example:
+            // the rest is lost, as by a full buffer on the way.
+            let _ = self.socket.send_each(leaving.msgs(), |batch, _| failed(batch)).await;
+            leaving.clear();
+        }
+    }
+
+    /// Exchanges the empty batches for what waits. False if the outbox is closed and nothing does.
+    async fn take(&self, empty: &mut Batches) -> bool {
+        let mut seen = 0;
+        loop {
+            let closed = self.closed.load(Ordering::Acquire);
+            {
+                let mut waiting = self.waiting();
+                let bytes = waiting.bytes();
+                if bytes > 0 && (bytes >= ENOUGH || bytes == seen || closed) {
+                    mem::swap(&mut *waiting, empty);
+                    if self.full.swap(false, Ordering::AcqRel) {
+                        self.emptied.notify_waiters();
+                    }
+                    return true;
+                }
+                seen = bytes;
+            }
+            match seen {
+                0 if closed => return false,
+                0 => self.filled.notified().await,
+                _ => others_turn().await,
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Batches> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the tasks that are ready have their turn. Unlike tokio's `yield_now`, it does not look for events of
+/// sockets in between, which is a system call.
+async fn others_turn() {
+    let mut given = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,116 @@
+//! The C structs of a message: its header, and the buffers that it points to.
+
+use std::ptr;
+
+use windows_sys::Win32::Networking::WinSock::{MSG_CTRUNC, MSG_TRUNC, WSABUF, WSAMSG};
+
+use crate::sys::{CONTROL_SPACE, RecvResult};
+
+/// `WSABUF`, and so `IoSlice` and `IoSliceMut` by their documentation.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Buffer(WSABUF);
+
+impl Buffer {
+    /// `len` bytes at `start`. A message of 4 GiB is rejected by the system, and so is one byte less.
+    #[inline]
+    pub(crate) fn new(start: *const u8, len: usize) -> Self {
+        Self(WSABUF { len: len.try_into().unwrap_or(u32::MAX), buf: start.cast_mut() })
+    }
+
+    #[inline]
+    pub(crate) fn start(&self) -> *const u8 {
+        self.0.buf
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len as usize
+    }
+}
+
+/// `WSAMSG`, and the bytes that a receive brought.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(super) msg: WSAMSG,
+    pub(super) received: u32,
+}
+
+impl Header {
+    /// Points at an address, or nowhere if `len` is 0.
+    #[inline]
+    pub(crate) fn set_name(&mut self, name: *const u8, len: usize) {
+        self.msg.name = if len == 0 { ptr::null_mut() } else { name.cast_mut().cast() };
+        // The length of a `Name`.
+        self.msg.namelen = len as i32;
+    }
+
+    #[inline]
+    pub(crate) fn name(&self) -> (*const u8, usize) {
+        (self.msg.name.cast_const().cast(), self.name_len())
+    }
+
+    #[inline]
+    pub(crate) fn name_len(&self) -> usize {
+        usize::try_from(self.msg.namelen).unwrap_or(0)
+    }
+
+    /// Points at buffers.
+    #[inline]
+    pub(crate) fn set_buffers(&mut self, first: *const Buffer, count: usize) {
+        self.msg.lpBuffers = first.cast_mut().cast();
+        // More than 4 billion buffers would take 64 GiB.
+        self.msg.dwBufferCount = count as u32;
+    }
+
+    #[inline]
+    pub(crate) fn buffers(&self) -> (*const Buffer, usize) {
+        (self.msg.lpBuffers.cast_const().cast(), self.msg.dwBufferCount as usize)
+    }
+
+    /// Points at control data, or nowhere if `len` is 0.
+    #[inline]
+    pub(crate) fn set_control(&mut self, control: *const u8, len: usize) {
+        let start = if len == 0 { ptr::null_mut() } else { control.cast_mut() };
+        // A control buffer is a few hundred bytes.
+        self.msg.Control = WSABUF { len: len as u32, buf: start };
+    }
+
+    #[inline]
+    pub(crate) fn control(&self) -> (*const u8, usize) {
+        (self.msg.Control.buf, self.msg.Control.len as usize)
+    }
+
+    #[inline]
+    pub(crate) fn clear_flags(&mut self) {
+        self.msg.dwFlags = 0;
+    }
+
+    /// Bytes of the message that was received.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.received as usize
+    }
+
+    /// What the system reported about a received message.
+    #[inline]
+    pub(crate) fn result(&self) -> RecvResult {
+        RecvResult {
+            len: self.len(),
+            truncated: self.msg.dwFlags & MSG_TRUNC != 0,
+            control_truncated: self.msg.dwFlags & MSG_CTRUNC != 0,
+            source_len: self.name_len(),
+            control_len: (self.msg.Control.len as usize).min(CONTROL_SPACE),
+        }
+    }
+
+    /// Sets what [`result`](Self::result) returns, without control data.
+    pub(crate) fn set_result(&mut self, result: RecvResult) {
+        self.received = result.len.try_into().unwrap_or(u32::MAX);
+        let truncated = if result.truncated { MSG_TRUNC } else { 0 };
+        let control_truncated = if result.control_truncated { MSG_CTRUNC } else { 0 };
+        self.msg.dwFlags = truncated | control_truncated;
+        self.msg.namelen = result.source_len as i32;
+        self.msg.Control.len = 0;
+    }
+}

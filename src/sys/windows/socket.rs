@@ -1,0 +1,124 @@
+//! What a socket is, and what the system does for it.
+
+use std::io;
+use std::os::windows::io::AsRawSocket;
+pub use std::os::windows::io::AsSocket;
+pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
+
+use socket2::{SockAddr, SockRef};
+use windows_sys::Win32::Networking::WinSock::{
+    AF_INET, AF_INET6, SOCK_RAW, WSAEINVAL, WSAEMSGSIZE, WSAEOPNOTSUPP,
+};
+
+use super::options::{option, protocol};
+use crate::sys::{Families, Rejection, numbers};
+
+/// Calls a macro for each type that is a datagram socket and owns it.
+macro_rules! for_datagram_sockets {
+    ($each:ident) => {
+        $each!([] std::net::UdpSocket);
+        $each!([] std::os::windows::io::OwnedSocket);
+        $each!([] socket2::Socket);
+        #[cfg(feature = "mio")]
+        $each!([] mio::net::UdpSocket);
+    };
+}
+pub(crate) use for_datagram_sockets;
+
+/// Implements `AsSocket` for a type that has a socket.
+macro_rules! lend_socket {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> std::os::windows::io::AsSocket for $type {
+            fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
+                let $this = self;
+                $socket
+            }
+        }
+    };
+}
+pub(crate) use lend_socket;
+
+/// Borrows the socket.
+pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
+    socket.as_socket()
+}
+
+pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
+    socket.as_raw_socket()
+}
+
+/// There is none.
+pub(crate) fn socket_cookie(_: BorrowedSocket<'_>) -> Option<u64> {
+    None
+}
+
+/// Which Internet families the socket carries.
+#[cold]
+pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
+    let info = protocol(socket)?;
+    let is_v6 = info.iAddressFamily == i32::from(AF_INET6);
+    // A raw IPv6 socket receives IPv6 alone, whatever IPV6_V6ONLY says.
+    let both = is_v6 && info.iSocketType != SOCK_RAW && !SockRef::from(&socket).only_v6()?;
+    Ok(Families { v4: info.iAddressFamily == i32::from(AF_INET) || both, v6: is_v6 })
+}
+
+/// Whether the socket is an Internet socket, of either family.
+#[cold]
+pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
+    families(socket).is_ok_and(|families| families.v4 || families.v6)
+}
+
+/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
+#[cold]
+pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
+    let peer = peer(socket).and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
+}
+
+/// The address that the socket is connected to, if it is.
+#[cold]
+pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SockAddr> {
+    SockRef::from(&socket).peer_addr().ok()
+}
+
+pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(crate) fn has_transmit_times(_: BorrowedSocket<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(crate) fn set_transmit_clock(_: BorrowedSocket<'_>, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
+    false
+}
+
+/// Whether the system segments this socket's sends (`UDP_SEND_MSG_SIZE`, Windows 10 2004), and no segment
+/// size is set on it. Only looks, so that there is nothing to reset.
+pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
+    #[cfg(test)]
+    if crate::sys::fault::segments() {
+        return true;
+    }
+    option(socket, numbers::SEGMENT).is_ok_and(|size| size == 0)
+}
+
+/// The name and value of an option that is set on the socket and splits messages.
+pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
+    let size = option(socket, numbers::SEGMENT).ok().filter(|size| *size != 0)?;
+    Some(("UDP_SEND_MSG_SIZE", size))
+}
+
+/// Why the system rejects a segmented message by this error, where it might take the datagrams one by
+/// one. Whether it does must be tried: each of these has other causes, too.
+pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
+    match error.raw_os_error()? {
+        WSAEOPNOTSUPP => Some(Rejection::Unsupported),
+        WSAEINVAL | WSAEMSGSIZE => Some(Rejection::Size),
+        _ => None,
+    }
+}

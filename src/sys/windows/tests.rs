@@ -1,0 +1,149 @@
+//! Control data as the headers of Windows document it, since Wine carries little of it; and the errors that
+//! ICMP messages become.
+
+use std::net::UdpSocket;
+
+use windows_sys::Win32::Networking::WinSock::{WSAECONNRESET, WSAENETRESET};
+
+use crate::sys::fault::{self, Call, Fate};
+use crate::sys::numbers;
+use crate::{BatchSocket, Ecn, RecvBatch, RecvMeta, SendMeta, SendMsg};
+
+/// A control message of a 64-bit program: `WSACMSGHDR`, the payload, and padding to 8 bytes.
+fn message(level: i32, ty: i32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (16 + payload.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(level.to_le_bytes());
+    bytes.extend(ty.to_le_bytes());
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+fn encoded(v4: bool, meta: SendMeta) -> Vec<u8> {
+    let mut space = [0xEE; crate::control::CONTROL_SPACE];
+    let len = meta.encode(v4, &[], &mut space).expect("Windows has it");
+    space[..len].to_vec()
+}
+
+fn int(value: i32) -> [u8; 4] {
+    value.to_le_bytes()
+}
+
+#[test]
+fn options_are_written_as_documented() {
+    let new = SendMeta::new;
+    for (v4, meta, expected) in [
+        (true, new().with_ecn(Ecn::Ect0), message(0, 50, &int(2))),
+        (false, new().with_ecn(Ecn::Ce), message(41, 50, &int(3))),
+        // What has more bits than those of ECN goes as a whole.
+        (true, new().with_tos(0xB9), message(0, 3, &int(0xB9))),
+        (false, new().with_tos(0xB9), message(41, 39, &int(0xB9))),
+        (true, new().with_hop_limit(7), message(0, 4, &int(7))),
+        (false, new().with_hop_limit(7), message(41, 21, &int(7))),
+        (
+            true,
+            new().with_source([192, 0, 2, 1].into()).with_interface(5),
+            message(0, 19, &[192, 0, 2, 1, 5, 0, 0, 0]),
+        ),
+        (true, new().with_interface(5), message(0, 19, &[0, 0, 0, 0, 5, 0, 0, 0])),
+        (
+            false,
+            new().with_source([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()).with_interface(5),
+            message(41, 19, &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0]),
+        ),
+        (true, new().with_segment_size(1200), message(17, 2, &int(1200))),
+        (true, new().with_segment_size(0), Vec::new()),
+    ] {
+        assert_eq!(encoded(v4, meta), expected, "{meta:?}");
+    }
+}
+
+#[test]
+fn the_segment_size_comes_first() {
+    let meta = SendMeta::new().with_segment_size(9).with_ecn(Ecn::Ect1);
+    assert_eq!(encoded(true, meta), [message(17, 2, &int(9)), message(0, 50, &int(1))].concat());
+}
+
+#[test]
+fn metadata_is_read_as_documented() {
+    let control = [
+        message(0, 19, &[192, 0, 2, 1, 5, 0, 0, 0]),
+        message(0, 3, &int(0xB9)),
+        message(0, 4, &int(63)),
+        message(17, 3, &int(1200)),
+    ]
+    .concat();
+    let meta = RecvMeta::decode(&control);
+    assert_eq!(meta.destination, Some([192, 0, 2, 1].into()));
+    assert_eq!((meta.interface, meta.tos, meta.hop_limit), (Some(5), Some(0xB9), Some(63)));
+    assert_eq!((meta.segment_size, meta.local), (Some(1200), None));
+    let control = [
+        message(41, 19, &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0]),
+        message(41, 39, &int(0xB9)),
+        message(41, 21, &int(63)),
+    ]
+    .concat();
+    let meta = RecvMeta::decode(&control);
+    assert_eq!(meta.destination, Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()));
+    assert_eq!((meta.interface, meta.tos, meta.hop_limit), (Some(5), Some(0xB9), Some(63)));
+}
+
+#[test]
+fn ecn_alone_is_a_part_of_the_tos() {
+    let (tos, ecn) = (message(0, 3, &int(0xB8)), message(0, 50, &int(2)));
+    assert_eq!(RecvMeta::decode(&ecn).ecn(), Some(Ecn::Ect0));
+    // Whichever comes first, the whole byte counts.
+    for control in [[&tos[..], &ecn].concat(), [&ecn[..], &tos].concat()] {
+        assert_eq!(RecvMeta::decode(&control).tos, Some(0xB8));
+    }
+}
+
+#[test]
+fn the_numbers_are_those_of_the_headers() {
+    assert_eq!(numbers::RECV_TTL, Some((0, 21)));
+    assert_eq!(numbers::RECV_TOS, Some((0, 40)));
+    assert_eq!(numbers::RECV_TCLASS, Some((41, 40)));
+    assert_eq!(numbers::RECV_GRO, Some((17, 3)));
+    assert_eq!(numbers::SEGMENT, Some((17, 2)));
+}
+
+fn socket() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+}
+
+#[test]
+fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() {
+    let socket = socket();
+    let to = socket.local_addr().expect("it is bound");
+    let mut batch = RecvBatch::new(8, 64);
+    for code in [WSAECONNRESET, WSAENETRESET] {
+        fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::SendMsg, Fate::Kernel)]);
+        assert_eq!(socket.send_batch(&[SendMsg::to(to, b"one")]).expect("it is sent"), 1);
+        fault::finish();
+        fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
+        let two = [SendMsg::to(to, b"two").with_ecn(Ecn::Ect0), SendMsg::to(to, b"three")];
+        assert_eq!(socket.send_batch(&two).expect("both are sent"), 2);
+        fault::finish();
+        let mut received = 0;
+        fault::script([(Call::RecvMsg, Fate::Fail(code))]);
+        while received < 3 {
+            received += socket.recv_into(&mut batch).expect("they are there");
+        }
+        fault::finish();
+    }
+}
+
+#[test]
+fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
+    let (near, far) = (socket(), socket());
+    near.connect(far.local_addr().expect("it is bound")).expect("it only remembers");
+    let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two"), SendMsg::new(b"three")];
+    for code in [WSAECONNRESET, WSAENETRESET] {
+        fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
+        assert_eq!(near.send_batch(&msgs).expect("the first is sent"), 1);
+        fault::finish();
+        let error = near.send_batch(&msgs[1..]).expect_err("the error of the call before");
+        assert_eq!(error.raw_os_error(), Some(code));
+        assert_eq!(near.send_batch(&msgs[1..]).expect("both are sent"), 2);
+    }
+}

@@ -1,0 +1,304 @@
+//! The conditions: what is wrong with the network, and what must become of the datagrams.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mmsg::options::Fragmentation;
+
+use crate::common::firewall;
+use crate::link::Rules;
+use crate::run::Outcome;
+use crate::tun::Device;
+use crate::world::World;
+
+/// A row of the table.
+pub struct Condition {
+    pub name: &'static str,
+    /// What the socket sees, and what the crate does.
+    pub sees: &'static str,
+    pub does: &'static str,
+    pub device: Device,
+    pub rules: Rules,
+    /// The length of the datagram of this number.
+    pub len: fn(usize) -> usize,
+    pub connected: bool,
+    /// Whether `Ancillary::ERRORS` is on.
+    pub errors: bool,
+    pub fragmentation: Option<Fragmentation>,
+    /// The path MTU that the client's kernel learns by the first batch.
+    pub learned: Option<usize>,
+    pub prepare: fn(&World) -> io::Result<()>,
+    /// What happens when half of the datagrams are sent, and what ends it after a further quarter.
+    pub midway: Option<[fn(&World, SocketAddr); 2]>,
+    /// Whether the client's own queue loses datagrams that no call reports.
+    pub lossy_queue: bool,
+    /// What else must hold, for each way to send.
+    pub holds: fn(&Outcome),
+}
+
+const QUIET: Condition = Condition {
+    name: "nothing",
+    sees: "",
+    does: "",
+    device: Device::Checksums,
+    rules: Rules { lose: 0, double: 0, delay: 0, reject: (0, 0), longest: None, down: false },
+    len: |_| 1_000,
+    connected: false,
+    errors: false,
+    fragmentation: None,
+    learned: None,
+    prepare: |_| Ok(()),
+    midway: None,
+    lossy_queue: false,
+    holds: |_| {},
+};
+
+/// ICMP codes (RFC 792, RFC 1812).
+const PORT: u8 = 3;
+const PROHIBITED: u8 = 13;
+
+pub const CONDITIONS: [Condition; 21] = [
+    Condition {
+        sees: "nothing",
+        does: "GSO batches, segmented by the client's kernel",
+        holds: |outcome| {
+            outcome.all_arrive();
+            outcome.batches(true);
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "device that segments (a cloud's network)",
+        device: Device::Segmentation,
+        sees: "nothing",
+        does: "GSO batches, which pass the link whole",
+        holds: |outcome| {
+            outcome.all_arrive();
+            outcome.batches(true);
+            assert!(!outcome.offload || outcome.whole_batches > 0, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "device without checksum offload",
+        device: Device::Plain,
+        sees: "before Linux 6.11 `EIO` for a GSO batch; later nothing",
+        does: "its datagrams one by one, then no GSO to this destination for a minute",
+        holds: |outcome| {
+            outcome.all_arrive();
+            assert!(outcome.counters.rejected_unsupported <= 1, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "5 % loss",
+        rules: Rules { lose: 50, ..QUIET.rules },
+        sees: "nothing",
+        does: "nothing",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "5 % duplication",
+        rules: Rules { double: 50, ..QUIET.rules },
+        sees: "datagrams that come twice",
+        does: "delivers both",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "10 % reordered",
+        rules: Rules { delay: 100, ..QUIET.rules },
+        sees: "datagrams up to 8 places late",
+        does: "delivers them as they come",
+        holds: Outcome::all_arrive,
+        ..QUIET
+    },
+    Condition {
+        name: "loss, duplication, reordering, batches whole on the link",
+        device: Device::Segmentation,
+        rules: Rules { lose: 50, double: 50, delay: 100, ..QUIET.rules },
+        sees: "whole batches lost, doubled, late",
+        does: "delivers what comes",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "MTU 1280 behind a router, default setting",
+        len: |_| 1_300,
+        learned: Some(1_280),
+        sees: "nothing: the kernel fragments once it knows the path MTU",
+        does: "GSO batches leave without the don't-fragment bit, and the router fragments",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "MTU 1280 behind a router, `Fragmentation::Never`",
+        len: |_| 1_300,
+        learned: Some(1_280),
+        fragmentation: Some(Fragmentation::Never),
+        sees: "`EMSGSIZE` once the path MTU is known",
+        does: "reports it for each datagram",
+        holds: |outcome| {
+            outcome.errors(&[libc::EMSGSIZE]);
+            assert!(outcome.received == 0 && outcome.sent <= 64, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "MTU 1280 behind a router, `Fragmentation::Probe`",
+        len: |_| 1_300,
+        learned: Some(1_280),
+        fragmentation: Some(Fragmentation::Probe),
+        errors: true,
+        sees: "`TooBig` with the MTU in the error queue, and calls that fail",
+        does: "makes the calls that fail again, up to three times; sends all the same",
+        holds: |outcome| {
+            outcome.errors_among(&[libc::EMSGSIZE]);
+            assert_eq!(outcome.received, 0, "{outcome:?}");
+            assert!(outcome.reports > 0, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "router that drops over 1,200 bytes without a report",
+        rules: Rules { longest: Some(1_200), ..QUIET.rules },
+        len: |number| if number % 4 == 3 { 1_250 } else { 1_100 },
+        fragmentation: Some(Fragmentation::Probe),
+        sees: "nothing",
+        does: "nothing: only the protocol can find out (RFC 8899)",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "tiny queue",
+        prepare: World::tiny_queue,
+        lossy_queue: true,
+        sees: "nothing: Linux hides `ENOBUFS` (`nstat UdpSndbufErrors`)",
+        does: "nothing",
+        holds: |outcome| {
+            outcome.no_errors();
+            assert!(outcome.lost_by_network > 0, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "tiny queue, `Ancillary::ERRORS`",
+        prepare: World::tiny_queue,
+        errors: true,
+        sees: "`ENOBUFS`",
+        does: "a GSO batch again one by one; each datagram's own error",
+        holds: |outcome| {
+            outcome.errors(&[libc::ENOBUFS]);
+            assert_eq!(outcome.lost_by_network, 0, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "firewall that drops 1 in 10",
+        rules: Rules { lose: 100, ..QUIET.rules },
+        connected: true,
+        sees: "nothing",
+        does: "nothing",
+        holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "firewall that rejects 1 in 10 (port unreachable), connected",
+        rules: Rules { reject: (100, PORT), ..QUIET.rules },
+        connected: true,
+        sees: "\"connection refused\" about an earlier datagram",
+        does: "reports it by the next call; the caller offers the same datagrams again",
+        holds: |outcome| {
+            // `send_each` reports the error and goes on. The kernel drops one that comes amid a `sendmmsg`.
+            outcome.errors_among(if outcome.is_each { &[libc::ECONNREFUSED] } else { &[] });
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "firewall that rejects 1 in 10 (prohibited), connected",
+        rules: Rules { reject: (100, PROHIBITED), ..QUIET.rules },
+        connected: true,
+        sees: "\"no route to host\" about an earlier datagram",
+        does: "reports it for the datagram at hand, which is not sent",
+        holds: |outcome| outcome.errors_among(&[libc::EHOSTUNREACH]),
+        ..QUIET
+    },
+    Condition {
+        name: "firewall that rejects 1 in 10, `Ancillary::ERRORS`",
+        rules: Rules { reject: (100, PORT), ..QUIET.rules },
+        errors: true,
+        sees: "reports in the error queue, and calls that fail",
+        does: "makes the calls that fail again, up to three times",
+        holds: |outcome| {
+            outcome.errors_among(&[libc::ECONNREFUSED]);
+            assert!(outcome.reports > 0, "{outcome:?}");
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "the host's own firewall, by length",
+        len: |number| if number % 4 == 3 { 1_000 } else { 500 },
+        prepare: |world| world.client.within(|| firewall::reject_longer(608)),
+        sees: "`EPERM` for long datagrams and for GSO batches",
+        does: "a batch's datagrams one by one; each long one's own error",
+        holds: |outcome| {
+            outcome.errors(&[libc::EPERM]);
+            assert_eq!(outcome.received, outcome.sent);
+            assert_eq!(outcome.reported * 4, outcome.sent + outcome.reported);
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "link that goes down and comes back",
+        midway: Some([
+            |world, _| world.link.set_rules(|rules| rules.down = true),
+            |world, _| world.link.set_rules(|rules| rules.down = false),
+        ]),
+        sees: "nothing",
+        does: "nothing",
+        holds: |outcome| {
+            outcome.no_errors();
+            assert_eq!(outcome.lost_by_network, outcome.sent / 4);
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "the host's device goes down and comes back",
+        midway: Some([
+            |world, _| world.client.ip(&["link set tun0 down"]),
+            |world, _| world.client.ip(&["link set tun0 up", "route add default via 10.9.1.254"]),
+        ]),
+        sees: "`ENETUNREACH`",
+        does: "reports it for each datagram; GSO stays on",
+        holds: |outcome| {
+            outcome.errors(&[libc::ENETUNREACH]);
+            outcome.quarter_reported();
+        },
+        ..QUIET
+    },
+    Condition {
+        name: "the host's address goes away and comes back",
+        midway: Some([
+            |world, _| {
+                world
+                    .client
+                    .ip(&["addr add 10.9.1.7/23 dev tun0", "addr del 10.9.1.1/24 dev tun0"]);
+                world.client.ip(&["route replace default via 10.9.1.254"]);
+            },
+            |world, _| {
+                world
+                    .client
+                    .ip(&["addr add 10.9.1.1/24 dev tun0", "addr del 10.9.1.7/23 dev tun0"]);
+                world.client.ip(&["route replace default via 10.9.1.254"]);
+            },
+        ]),
+        sees: "`EINVAL` or `ENETUNREACH`",
+        does: "reports it for each datagram; GSO stays on",
+        holds: |outcome| {
+            outcome.errors(&[libc::EINVAL, libc::ENETUNREACH]);
+            outcome.quarter_reported();
+        },
+        ..QUIET
+    },
+];

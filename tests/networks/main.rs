@@ -1,0 +1,120 @@
+//! A network with faults, and every way to send and to receive over it: nothing is lost or doubled but by the
+//! network, and every error is reported.
+//!
+//! The tables of the guide's page on real networks, from a run on this machine (needs root, `/dev/net/tun`, `ip` and `tc`):
+//!
+//! ```text
+//! cargo build --workspace --all-features --bins --examples &&
+//! cargo test --all-features --test networks -- --nocapture --test-threads 1 table
+//! ```
+#![cfg(target_os = "linux")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod conditions;
+mod latency;
+mod link;
+#[allow(dead_code)] // Its network is another one.
+#[path = "../ancillary/kit/net.rs"]
+mod net;
+mod packet;
+mod programs;
+#[allow(dead_code)] // Its client looks at the number alone.
+#[path = "../servers/requests.rs"]
+mod requests;
+mod run;
+#[path = "../common/program.rs"]
+mod running;
+mod spacing;
+mod tun;
+#[path = "../common/veth.rs"]
+mod veth;
+mod ways;
+mod world;
+
+use std::net::{SocketAddr, UdpSocket};
+
+use common::{NET, skip};
+
+/// Whichever the process has.
+const BACKEND: Option<mmsg::Backend> = None;
+
+/// A blocking socket with the net below it.
+fn bind(addr: impl Into<SocketAddr>) -> UdpSocket {
+    let socket = UdpSocket::bind(addr.into()).expect("an address of this host");
+    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket
+}
+
+fn addr(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+/// Whether the condition has the words of `NETWORKS_ONLY` in its name, if there are any: for a slow machine.
+fn is_chosen(condition: &str) -> bool {
+    condition.contains(&std::env::var("NETWORKS_ONLY").unwrap_or_default())
+}
+
+#[test]
+fn table_of_programs() {
+    println!(
+        "| program | condition | requests | answers | lost by the network | doubled by the network | lost by the program | doubled by the program |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for program in &programs::PROGRAMS {
+        for (condition, device, rules) in &programs::CONDITIONS {
+            if !is_chosen(condition) {
+                continue;
+            }
+            let Some(outcome) = programs::run(program, condition, *device, *rules) else { break };
+            println!(
+                "| {} | {condition} | {} | {} | {} | {} | {} | {} |",
+                program.name,
+                outcome.requests,
+                outcome.answers,
+                outcome.lost_by_network,
+                outcome.doubled_by_network,
+                outcome.lost,
+                outcome.doubled,
+            );
+        }
+    }
+}
+
+#[test]
+fn table_of_quic() {
+    println!(
+        "| condition | bytes of the file | datagrams | lost by the network | doubled by the network |"
+    );
+    println!("|---|---|---|---|---|");
+    for (condition, device, rules) in programs::CONDITIONS {
+        let Some([bytes, datagrams, lost, doubled]) = programs::fetch(condition, device, rules)
+        else {
+            break;
+        };
+        println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
+    }
+}
+
+#[test]
+fn table_of_sockets() {
+    println!(
+        "| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for condition in conditions::CONDITIONS.iter().filter(|one| is_chosen(one.name)) {
+        let Some(outcome) = run::run(condition) else { continue };
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            condition.name,
+            condition.sees,
+            condition.does,
+            outcome.sent,
+            outcome.reported,
+            outcome.lost_by_network,
+            outcome.doubled_by_network,
+            outcome.lost_by_crate,
+            outcome.doubled_by_crate,
+        );
+    }
+}

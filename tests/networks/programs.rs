@@ -1,0 +1,206 @@
+//! The programs behind the network: each request that reaches one is answered, and answered once.
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::common::NET;
+use crate::link::{Rules, Tally, Way};
+use crate::requests::{DNS, Request};
+use crate::running::{Program, find};
+use crate::tun::Device;
+use crate::world::{SERVER, World};
+
+pub struct Case {
+    pub name: &'static str,
+    program: &'static str,
+    /// Its command line, to listen on an address, with an upstream.
+    args: fn(SocketAddr, SocketAddr) -> Vec<String>,
+    request: fn(u16) -> Vec<u8>,
+}
+
+pub const PROGRAMS: [Case; 4] = [
+    Case {
+        name: "`echo`",
+        program: "echo",
+        args: |at, _| words(&["serve", &at.to_string()]),
+        request: |number| crate::ways::numbered(number.into(), 900),
+    },
+    Case {
+        name: "`echo --mode offload`",
+        program: "echo",
+        args: |at, _| words(&["serve", &at.to_string(), "--mode", "offload"]),
+        request: |number| crate::ways::numbered(number.into(), 900),
+    },
+    Case {
+        name: "`forward` to `echo`",
+        program: "forward",
+        args: |at, upstream| words(&[&at.to_string(), &upstream.to_string()]),
+        request: |number| crate::ways::numbered(number.into(), 900),
+    },
+    Case {
+        name: "`dns`",
+        program: "dns",
+        args: |at, _| words(&["--listen", &at.to_string(), "--zone", ZONE]),
+        request: |number| (REQUEST.make)(number.into()),
+    },
+];
+
+const ZONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/dns/example.zone");
+const REQUEST: Request = DNS;
+
+const QUIET: Rules =
+    Rules { lose: 0, double: 0, delay: 0, reject: (0, 0), longest: None, down: false };
+const ALL: Rules = Rules { lose: 50, double: 50, delay: 100, ..QUIET };
+
+pub const CONDITIONS: [(&str, Device, Rules); 7] = [
+    ("none", Device::Checksums, QUIET),
+    ("device without checksum offload", Device::Plain, QUIET),
+    ("5 % loss", Device::Checksums, Rules { lose: 50, ..QUIET }),
+    ("5 % duplication", Device::Checksums, Rules { double: 50, ..QUIET }),
+    ("10 % reordered", Device::Checksums, Rules { delay: 100, ..QUIET }),
+    ("all three, batches whole on the link", Device::Segmentation, ALL),
+    ("firewall that rejects 1 in 10", Device::Checksums, Rules { reject: (100, 3), ..QUIET }),
+];
+
+/// Requests for each condition, and how many are sent before answers are waited for.
+const COUNT: u16 = 2_048;
+const WINDOW: usize = 64;
+
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub requests: u64,
+    pub answers: u64,
+    pub lost_by_network: u64,
+    pub doubled_by_network: u64,
+    pub lost: u64,
+    pub doubled: u64,
+}
+
+/// `None`, and a printed reason, where the network or the program is missing.
+pub fn run(case: &Case, condition: &str, device: Device, rules: Rules) -> Option<Outcome> {
+    let name = format!("{} over {condition}", case.name);
+    let program = find(case.program)?;
+    let world = World::new(&name, device)?;
+    let (_behind, upstream) =
+        start(&world, find("echo")?, |at| words(&["serve", &at.to_string()]), 0);
+    let (running, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
+    let client = world.client_socket(Some(addr));
+    client.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    world.link.begin(rules, addr.port(), 0x0dd_5eed);
+
+    let mut answered = vec![0u8; 1 << 16];
+    for first in (0..COUNT).step_by(WINDOW) {
+        for number in first..first + WINDOW as u16 {
+            ask(&client, &(case.request)(number));
+        }
+        answers(&world, &client, u64::from(first) + WINDOW as u64, &mut answered);
+    }
+    // Answers beyond the expected ones would leave before that to a last request.
+    world.link.set_rules(|rules| *rules = QUIET);
+    ask(&client, &(case.request)(COUNT));
+    answers(&world, &client, u64::from(COUNT) + 1, &mut answered);
+
+    drop(running);
+    let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
+    let outcome = account(&tallies, &answered);
+    assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{name}: {outcome:?}");
+    Some(outcome)
+}
+
+fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.lost_by_network = there.lost + back.lost;
+    outcome.doubled_by_network = there.doubled + back.doubled;
+    for number in 0..usize::from(COUNT) {
+        outcome.requests += u64::from(there.seen[number]);
+        outcome.answers += u64::from(answered[number]);
+        // Between the program and the link, and between the link and the client.
+        let pairs =
+            [(there.passed[number], back.seen[number]), (back.passed[number], answered[number])];
+        for (expected, came) in pairs {
+            outcome.lost += u64::from(expected.saturating_sub(came));
+            outcome.doubled += u64::from(came.saturating_sub(expected));
+        }
+    }
+    outcome
+}
+
+/// Starts a program on the server.
+fn start(
+    world: &World,
+    path: PathBuf,
+    args: impl Fn(SocketAddr) -> Vec<String> + Send + Sync,
+    port: u16,
+) -> (Program, SocketAddr) {
+    let at = SocketAddr::from((SERVER, port));
+    let program = world.server.within(|| Program::start(&path, args(at)));
+    let line = program.line();
+    let said = line.strip_prefix("listening on ").expect("the first line says where");
+    (program, said.parse().expect("an address and a port"))
+}
+
+/// Sends a request; an ICMP error about an earlier one is no reason not to.
+fn ask(client: &UdpSocket, request: &[u8]) {
+    while let Err(error) = client.send(request) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{error}");
+    }
+}
+
+/// Receives until `asked` requests have come to the link, each that passed it is answered and each answer that passed it is here, or for
+/// so long that somebody has lost one.
+fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
+    let (mut buffer, begin) = (vec![0; 65_535], Instant::now());
+    let mut received: u64 = answered.iter().map(|count| u64::from(*count)).sum();
+    loop {
+        if let Ok(2..) = client.recv(&mut buffer) {
+            answered[usize::from(u16::from_be_bytes([buffer[0], buffer[1]]))] += 1;
+            received += 1;
+            continue;
+        }
+        let is_complete = world.link.wait_for(Duration::from_millis(20), |[there, back]| {
+            let is_answered = |(asked, seen): (&u8, &u8)| asked <= seen;
+            let all = there.passed.iter().zip(&back.seen).all(is_answered);
+            there.datagrams >= asked && all && received >= back.all_passed()
+        });
+        if is_complete || begin.elapsed() > NET / 6 {
+            return;
+        }
+    }
+}
+
+/// A file over QUIC, by the program's server and client: whole under every condition.
+pub fn fetch(condition: &str, device: Device, rules: Rules) -> Option<[u64; 4]> {
+    let program = find("quic")?;
+    let world = World::new(condition, device)?;
+    let folder = std::env::temp_dir().join(format!("mmsg-networks-{}", std::process::id()));
+    fs::create_dir_all(folder.join("root")).expect("a new folder");
+    let data = crate::common::payload(7, 1 << 20);
+    fs::write(folder.join("root/file"), &data).expect("a new file");
+    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let serve = |at: SocketAddr| {
+        words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
+    };
+    let (_server, addr) = start(&world, program.clone(), serve, 7_000);
+    world.link.begin(rules, addr.port(), 0x0dd_5eed);
+    let args =
+        words(&["get", &addr.to_string(), "file", "-o", &path("got"), "--cert", &path("cert.pem")]);
+    let ended = world.client.within(|| Program::start(&program, args)).wait();
+    let got = fs::read(folder.join("got"));
+    let _ = fs::remove_dir_all(&folder);
+    assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
+    assert!(got.expect("it was written") == data, "{condition}: the file has changed");
+    let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
+    let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
+    Some([
+        data.len() as u64,
+        sum(|tally| tally.datagrams),
+        sum(|tally| tally.lost),
+        sum(|tally| tally.doubled),
+    ])
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

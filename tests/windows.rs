@@ -1,0 +1,274 @@
+//! Windows' own: metadata, options, batches and errors, by real sockets.
+//!
+//! Wine carries fewer control messages than Windows. What it lacks is skipped by name; what is
+//! written and read then is tested by its bytes in `src/sys/windows/tests.rs`.
+#![cfg(windows)]
+
+mod common;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::thread;
+
+use mmsg::{
+    Ancillary, BatchSocket, Ecn, Offload, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMeta,
+    SendMsg,
+};
+
+use common::recv::payloads;
+use common::sockets::{addr, dual_stack, settle, udp4, udp6};
+use common::{is_wine, skip};
+
+const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);
+
+/// A loopback socket of each family that the machine has.
+fn sockets() -> impl Iterator<Item = UdpSocket> {
+    [Some(udp4()), udp6()].into_iter().flatten()
+}
+
+/// Sends one message with these options, and returns what its receiver is told about it.
+fn metadata(receiver: &UdpSocket, meta: SendMeta) -> RecvMeta {
+    let to = addr(receiver);
+    let sender = UdpSocket::bind((to.ip(), 0)).expect("a socket of the family");
+    let sent = sender.send_batch(&[SendMsg::to(to, b"data").with_meta(&meta)]);
+    assert_eq!(sent.expect("the options are taken"), 1, "{meta:?}");
+    let mut batch = RecvBatch::new(4, 64);
+    assert_eq!(receiver.recv_into(&mut batch).expect("one is there"), 1);
+    let datagram = batch.iter().next().expect("one datagram");
+    assert_eq!((datagram.data(), datagram.addr()), (&b"data"[..], Some(addr(&sender))));
+    datagram.meta()
+}
+
+#[test]
+fn a1_the_destination_and_the_interface_arrive() {
+    for socket in sockets() {
+        assert_eq!(Ancillary::DEST.enable(&socket).expect("it is set"), Ancillary::DEST);
+        let meta = metadata(&socket, SendMeta::new());
+        assert_eq!(meta.destination, Some(addr(&socket).ip()));
+        assert!(meta.interface.is_some_and(|index| index > 0), "{meta:?}");
+        assert_eq!(meta.reply().source, meta.destination);
+        assert_eq!(Ancillary::DEST.disable(&socket).expect("it is reset"), Ancillary::DEST);
+        assert_eq!(metadata(&socket, SendMeta::new()).destination, None);
+    }
+}
+
+#[test]
+fn the_hop_limit_arrives() {
+    for socket in sockets() {
+        assert_eq!(Ancillary::HOP_LIMIT.enable(&socket).expect("it is set"), Ancillary::HOP_LIMIT);
+        assert!(metadata(&socket, SendMeta::new()).hop_limit.is_some_and(|hops| hops > 0));
+        let meta = metadata(&socket, SendMeta::new().with_hop_limit(33));
+        if is_wine() {
+            skip("the_hop_limit_arrives, as sent", "Wine sends no control messages");
+        } else {
+            assert_eq!(meta.hop_limit, Some(33));
+        }
+    }
+}
+
+#[test]
+fn the_tos_byte_arrives() {
+    for socket in sockets() {
+        assert_eq!(Ancillary::TOS.enable(&socket).expect("it is set"), Ancillary::TOS);
+        assert_eq!(metadata(&socket, SendMeta::new()).ecn(), Some(Ecn::NotEct));
+        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            let meta = metadata(&socket, SendMeta::new().with_ecn(ecn));
+            if is_wine() {
+                skip("the_tos_byte_arrives, as sent", "Wine sends no control messages");
+            } else {
+                assert_eq!(meta.ecn(), Some(ecn));
+            }
+        }
+    }
+}
+
+#[test]
+fn a1_a_reply_leaves_from_the_address_that_was_asked() {
+    for socket in sockets() {
+        let _ = Ancillary::DEST.enable(&socket).expect("it is set");
+        let meta = metadata(&socket, SendMeta::new());
+        assert_eq!(metadata(&socket, meta.reply()).destination, meta.destination);
+    }
+}
+
+#[test]
+fn a2_a_dual_stack_socket_reports_both_families() {
+    let Some(socket) = dual_stack() else { return };
+    let wanted = Ancillary::DEST | Ancillary::HOP_LIMIT;
+    assert_eq!(wanted.enable(&socket).expect("it is set"), wanted);
+    for ip in ["127.0.0.1", "::1"] {
+        let ip: IpAddr = ip.parse().expect("an address");
+        let sender = UdpSocket::bind((ip, 0)).expect("a loopback socket");
+        sender.send_to(b"data", (ip, addr(&socket).port())).expect("it is taken");
+        let mut batch = RecvBatch::new(1, 64);
+        socket.recv_into(&mut batch).expect("one is there");
+        let datagram = batch.iter().next().expect("one datagram");
+        if datagram.meta().destination.is_none() && ip.is_ipv4() && is_wine() {
+            skip("a2_a_dual_stack_socket_reports_both_families", "Wine reports IPv6 alone");
+            continue;
+        }
+        let destination = datagram.meta().destination.map(|ip| ip.to_canonical());
+        assert_eq!(destination, Some(ip));
+        assert!(datagram.meta().hop_limit.is_some());
+        let reply = datagram.reply(b"reply").expect("it has a source");
+        assert_eq!(socket.send_batch(&[reply]).expect("it is sent"), 1);
+        let mut buffer = [0; 8];
+        let (len, _) = sender.recv_from(&mut buffer).expect("the reply");
+        assert_eq!(&buffer[..len], b"reply");
+    }
+}
+
+#[test]
+fn what_windows_does_not_have_is_unsupported() {
+    let socket = udp4();
+    let all = Ancillary::TIMESTAMP | Ancillary::DROPPED | Ancillary::ERRORS | Ancillary::MARK;
+    assert_eq!(all.enable(&socket).expect("no error of the socket"), Ancillary::NONE);
+    let meta = SendMeta::new().with_transmit_time(1);
+    let late = SendMsg::to(addr(&socket), b"late").with_meta(&meta);
+    let error = socket.send_batch(&[late]).expect_err("no transmit times");
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_receive_takes_all_that_waits() {
+    for socket in sockets() {
+        for i in 0..10u8 {
+            socket.send_to(&[i; 3], addr(&socket)).expect("it is taken");
+        }
+        settle();
+        let mut batch = RecvBatch::new(64, 64);
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), 10);
+        assert!(batch.iter().enumerate().all(|(i, datagram)| datagram.data() == [i as u8; 3]));
+    }
+}
+
+#[test]
+fn dont_wait_holds_on_sockets_of_either_mode() {
+    for nonblocking in [false, true] {
+        let socket = udp4();
+        socket.set_nonblocking(nonblocking).expect("a mode");
+        let mut batch = RecvBatch::new(4, 64);
+        for flags in [RecvFlags::DONT_WAIT, RecvFlags::DONT_WAIT | RecvFlags::PEEK] {
+            let error = socket.recv_into_with(&mut batch, flags).expect_err("nothing is there");
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        socket.send_to(b"now", addr(&socket)).expect("it is taken");
+        settle();
+        for flags in [RecvFlags::DONT_WAIT | RecvFlags::PEEK, RecvFlags::DONT_WAIT] {
+            assert_eq!(socket.recv_into_with(&mut batch, flags).expect("one is there"), 1);
+            assert_eq!(batch.iter().next().expect("one datagram").data(), b"now");
+        }
+    }
+}
+
+/// Receives that do not wait must not take, or keep from others, what comes while they are cancelled.
+#[test]
+fn no_datagram_is_lost_to_a_cancelled_receive() {
+    const EACH: usize = 2_000;
+    let socket = udp4();
+    let to = addr(&socket);
+    let reader = || {
+        let mut batch = RecvBatch::new(8, 64);
+        let mut count = 0;
+        loop {
+            match socket.recv_into(&mut batch) {
+                Ok(_) if batch.iter().any(|datagram| datagram.data() == b"end") => {
+                    return count + batch.iter().count() - 1;
+                }
+                Ok(_) => count += batch.iter().count(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let writer = || {
+        let sender = udp4();
+        for i in 0..EACH {
+            sender.send_to(&i.to_be_bytes(), to).expect("it is taken");
+            if i % 32 == 0 {
+                thread::yield_now();
+            }
+        }
+    };
+    let count: usize = thread::scope(|scope| {
+        let readers: Vec<_> = (0..2).map(|_| scope.spawn(reader)).collect();
+        scope.spawn(writer).join().expect("all are sent");
+        // Each reader ends with one of these; more than one each may be taken by the first.
+        while readers.iter().any(|reader| !reader.is_finished()) {
+            let _ = UdpSocket::bind("127.0.0.1:0").and_then(|end| end.send_to(b"end", to));
+            thread::yield_now();
+        }
+        readers.into_iter().map(|reader| reader.join().expect("it counts")).sum()
+    });
+    assert!(count >= EACH, "{count} of {EACH}");
+}
+
+#[test]
+fn r3_a_truncated_datagram_says_so_and_has_what_fits() {
+    for socket in sockets() {
+        let _ = Ancillary::DEST.enable(&socket).expect("it is set");
+        for _ in 0..2 {
+            socket.send_to(b"0123456789", addr(&socket)).expect("it is taken");
+            socket.send_to(b"end", addr(&socket)).expect("it is taken");
+        }
+        settle();
+        let mut batch = RecvBatch::new(4, 4);
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), 4);
+        let got: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
+        let (long, end) = ((b"0123".to_vec(), true), (b"end".to_vec(), false));
+        assert_eq!(got, [long.clone(), end.clone(), long, end]);
+        assert!(batch.iter().all(|datagram| datagram.meta().destination.is_some()));
+        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&socket))));
+    }
+}
+
+#[test]
+fn n5_an_unreachable_port_does_not_fail_a_receive_of_others() {
+    for socket in sockets() {
+        let gone = UdpSocket::bind((addr(&socket).ip(), 0)).expect("a port");
+        let nobody = addr(&gone);
+        drop(gone);
+        for _ in 0..3 {
+            socket.send_to(b"to nobody", nobody).expect("it is taken");
+        }
+        settle();
+        socket.send_to(b"to myself", addr(&socket)).expect("it is taken");
+        assert_eq!(payloads(&socket, 1), [b"to myself"]);
+    }
+}
+
+#[test]
+fn offload_sends_what_the_plain_socket_would() {
+    let receiver = udp4();
+    let sender = Offload::new(udp4()).expect("nothing is set on it");
+    assert!(!sender.gro(), "coalescing is off unless asked for");
+    if is_wine() {
+        assert!(!sender.gso());
+        skip("offload_sends_what_the_plain_socket_would, segmented", "Wine has no segmentation");
+    }
+    let data: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 100 - usize::from(i % 7)]).collect();
+    let to = addr(&receiver);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
+    assert_eq!(sender.send_batch(&msgs).expect("all are sent"), 50);
+    assert_eq!(payloads(&receiver, 50), data);
+    let whole = SendMsg::to(to, b"aabbc").with_segment_size(2);
+    assert_eq!(sender.send_batch(&[whole]).expect("it is sent"), 1);
+    assert_eq!(payloads(&receiver, 3), [&b"aa"[..], b"bb", b"c"]);
+}
+
+#[test]
+fn gathered_and_scattered_messages() {
+    use std::io::{IoSlice, IoSliceMut};
+    let socket = udp4();
+    let to: SocketAddr = addr(&socket);
+    let parts = [IoSlice::new(b"one"), IoSlice::new(b""), IoSlice::new(b"two")];
+    let msg = SendMsg::gather(&parts).with_dest(to).with_ecn(Ecn::Ect0);
+    assert_eq!(socket.send_batch(&[msg, SendMsg::gather(&parts).with_dest(to)]).expect("both"), 2);
+    let (mut head, mut tail) = ([0; 2], [0; 10]);
+    for _ in 0..2 {
+        let mut buffers = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)];
+        let mut msgs = [RecvMsg::scatter(&mut buffers)];
+        assert_eq!(socket.recv_batch(&mut msgs).expect("one"), 1);
+        assert_eq!((msgs[0].len(), msgs[0].truncated()), (6, false));
+        assert_eq!((&head, &tail[..4]), (b"on", &b"etwo"[..]));
+    }
+}
