@@ -13,6 +13,7 @@ mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
+#[cfg(unix)]
 mod panics;
 #[cfg(unix)]
 mod queue;
