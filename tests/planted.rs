@@ -6,6 +6,7 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 /// A receive whose iovec is longer than its buffer.
@@ -49,11 +50,18 @@ fn thread() {
     struct Shared(*mut u32);
     // SAFETY: none, which is the point: nothing orders the two threads' writes.
     unsafe impl Send for Shared {}
+    // Both are running before either writes, so that nothing orders them by chance: a start that
+    // comes after the other's end may meet a lock of the standard library in between.
+    static RUNNING: AtomicU32 = AtomicU32::new(0);
     let mut number = Box::new(0u32);
     let mut add = || {
         let shared = Shared(&raw mut *number);
         thread::spawn(move || {
             let shared = shared;
+            RUNNING.fetch_add(1, Ordering::Relaxed);
+            while RUNNING.load(Ordering::Relaxed) < 2 {
+                thread::yield_now();
+            }
             for _ in 0..10_000 {
                 // SAFETY: as above; the box outlives the thread.
                 unsafe { *shared.0 += 1 };
