@@ -60,7 +60,7 @@ pub fn set_prefer_busy_poll(socket: &impl AsSocket, on: bool) -> io::Result<()> 
 }
 
 /// How many packets one round of busy polling takes from the device at most (`SO_BUSY_POLL_BUDGET`, Linux 5.11). The
-/// default is 8.
+/// default is 8, which 0 asks for as well.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

@@ -1,7 +1,6 @@
 //! The conditions: what is wrong with the network, and what must become of the datagrams.
 
 use std::io;
-use std::net::SocketAddr;
 
 use mmsg::options::Fragmentation;
 
@@ -29,7 +28,7 @@ pub struct Condition {
     pub learned: Option<usize>,
     pub prepare: fn(&World) -> io::Result<()>,
     /// What happens when half of the datagrams are sent, and what ends it after a further quarter.
-    pub midway: Option<[fn(&World, SocketAddr); 2]>,
+    pub midway: Option<[fn(&World); 2]>,
     /// Whether the client's own queue loses datagrams that no call reports.
     pub lossy_queue: bool,
     /// What else must hold, for each way to send.
@@ -252,8 +251,8 @@ pub const CONDITIONS: [Condition; 21] = [
     Condition {
         name: "link that goes down and comes back",
         midway: Some([
-            |world, _| world.link.set_rules(|rules| rules.down = true),
-            |world, _| world.link.set_rules(|rules| rules.down = false),
+            |world| world.link.set_rules(|rules| rules.down = true),
+            |world| world.link.set_rules(|rules| rules.down = false),
         ]),
         sees: "nothing",
         does: "nothing",
@@ -266,8 +265,8 @@ pub const CONDITIONS: [Condition; 21] = [
     Condition {
         name: "the host's device goes down and comes back",
         midway: Some([
-            |world, _| world.client.ip(&["link set tun0 down"]),
-            |world, _| world.client.ip(&["link set tun0 up", "route add default via 10.9.1.254"]),
+            |world| world.client.ip(&["link set tun0 down"]),
+            |world| world.client.ip(&["link set tun0 up", "route add default via 10.9.1.254"]),
         ]),
         sees: "`ENETUNREACH`",
         does: "reports it for each datagram; GSO stays on",
@@ -280,13 +279,13 @@ pub const CONDITIONS: [Condition; 21] = [
     Condition {
         name: "the host's address goes away and comes back",
         midway: Some([
-            |world, _| {
+            |world| {
                 world
                     .client
                     .ip(&["addr add 10.9.1.7/23 dev tun0", "addr del 10.9.1.1/24 dev tun0"]);
                 world.client.ip(&["route replace default via 10.9.1.254"]);
             },
-            |world, _| {
+            |world| {
                 world
                     .client
                     .ip(&["addr add 10.9.1.1/24 dev tun0", "addr del 10.9.1.7/23 dev tun0"]);

@@ -188,7 +188,7 @@ impl State {
         if rejected && !self.rules.down {
             let reply = packet::unreachable(&packet[HEADER..], rules.reject.1, router);
             // The answer goes back where the packet came from.
-            let _ = (&devices[way as usize]).write(&[&[0; HEADER][..], &reply].concat());
+            let _ = (&devices[way as usize]).write_all(&[&[0; HEADER][..], &reply].concat());
         }
         if lost {
             return;
@@ -239,8 +239,9 @@ fn datagrams(packet: &[u8], port: u16) -> Vec<u16> {
 fn pass(ways: &mut [Tally; 2], port: u16, devices: &[File; 2], way: Way, packet: &[u8]) {
     let (tally, numbers) = (&mut ways[way as usize], datagrams(packet, port));
     let to = &devices[1 - way as usize];
-    match { to }.write(packet) {
-        Ok(_) => {
+    // A device takes a packet whole or not at all.
+    match { to }.write_all(packet) {
+        Ok(()) => {
             for number in numbers {
                 let passed = &mut tally.passed[usize::from(number)];
                 *passed = passed.saturating_add(1);

@@ -110,15 +110,16 @@ pub fn run(case: &Case, condition: &str, device: Device, rules: Rules) -> Option
 }
 
 fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
-    let mut outcome = Outcome::default();
-    outcome.lost_by_network = there.lost + back.lost;
-    outcome.doubled_by_network = there.doubled + back.doubled;
-    for number in 0..usize::from(COUNT) {
+    let mut outcome = Outcome {
+        lost_by_network: there.lost + back.lost,
+        doubled_by_network: there.doubled + back.doubled,
+        ..Outcome::default()
+    };
+    for (number, answers) in answered[..usize::from(COUNT)].iter().enumerate() {
         outcome.requests += u64::from(there.seen[number]);
-        outcome.answers += u64::from(answered[number]);
+        outcome.answers += u64::from(*answers);
         // Between the program and the link, and between the link and the client.
-        let pairs =
-            [(there.passed[number], back.seen[number]), (back.passed[number], answered[number])];
+        let pairs = [(there.passed[number], back.seen[number]), (back.passed[number], *answers)];
         for (expected, came) in pairs {
             outcome.lost += u64::from(expected.saturating_sub(came));
             outcome.doubled += u64::from(came.saturating_sub(expected));

@@ -155,7 +155,7 @@ fn one_way(
             if at == COUNT / 2 || at == COUNT / 4 * 3 {
                 // What was sent so far has reached the link.
                 await_last(world, to);
-                if at == COUNT / 2 { begin(world, to) } else { end(world, to) }
+                if at == COUNT / 2 { begin(world) } else { end(world) }
             }
         });
         await_last(world, to);

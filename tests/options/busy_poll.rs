@@ -12,7 +12,6 @@ use crate::common::sockets::udp4;
 /// include/uapi/asm-generic/socket.h
 const SO_BUSY_POLL: i32 = 46;
 const SO_PREFER_BUSY_POLL: i32 = 69;
-const SO_BUSY_POLL_BUDGET: i32 = 70;
 
 #[test]
 fn busy_polling_is_set_and_taken_back() {
@@ -34,9 +33,9 @@ fn busy_polling_is_set_and_taken_back() {
     assert_eq!(value(SO_PREFER_BUSY_POLL), 1);
     set_prefer_busy_poll(&socket, false).expect("it has it");
     assert_eq!(value(SO_PREFER_BUSY_POLL), 0);
-    for packets in [1, 64, u16::MAX] {
+    // Linux has no way to read this one.
+    for packets in [0, 1, 64, u16::MAX] {
         set_busy_poll_budget(&socket, packets).expect("it has it");
-        assert_eq!(value(SO_BUSY_POLL_BUDGET), packets.into());
     }
 }
 
