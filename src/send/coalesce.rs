@@ -1,7 +1,7 @@
 //! Finding runs of messages that the kernel can send as one GSO batch. No system calls here.
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
