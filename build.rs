@@ -18,6 +18,9 @@ fn main() {
     let bsd = ["freebsd", "dragonfly", "netbsd", "openbsd"];
     let apple = ["macos", "ios", "tvos", "watchos", "visionos"];
 
+    // Set by fuzzers, and by the script that runs the sanitizers.
+    println!("cargo:rustc-check-cfg=cfg(fuzzing)");
+    println!("cargo:rustc-check-cfg=cfg(planted_fault)");
     set("linux_like", ["linux", "android"].contains(&os));
     set("mmsg_calls", ["linux", "android", "freebsd", "netbsd", "openbsd"].contains(&os));
     set("mmsg_extern", os == "netbsd");

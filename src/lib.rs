@@ -129,10 +129,17 @@ mod send;
 mod socket;
 mod socket_ext;
 mod sys;
-#[cfg(all(test, any(mmsg_calls, not(has_descriptors))))]
+#[cfg(all(any(test, fuzzing), any(mmsg_calls, not(has_descriptors))))]
 mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
+
+/// What the fuzz targets take of the inside; built for these alone.
+#[cfg(all(fuzzing, mmsg_calls))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::tests::fuzzing::{coalesce, fallback, model};
+}
 
 /// The traits with the calls, to import together: `use mmsg::prelude::*`.
 ///

@@ -47,3 +47,40 @@ fn p1_system_calls_are_made_by_the_c_library() {
         assert!(text.contains(call), "{file} makes the call {call}...)");
     }
 }
+
+/// A row of the table of faults names its tests, and each of these is there. A name that ends in `*`
+/// is the beginning of some.
+#[test]
+fn every_fault_of_the_table_has_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(table) = fs::read_to_string(root.join("docs/faults.md")) else {
+        let _ = writeln!(io::stderr().lock(), "skipped: the table of faults: it is not here");
+        return;
+    };
+    let mut source = String::new();
+    for folder in ["src", "tests"] {
+        for path in rust_files(&root.join(folder)) {
+            source += &fs::read_to_string(path).expect("a readable file");
+        }
+    }
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        // The last column; headings and figures have no names in it.
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
+        for name in tests.split('`').skip(1).step_by(2) {
+            let wanted = match name.strip_suffix('*') {
+                Some(beginning) => format!("fn {beginning}"),
+                None => format!("fn {name}("),
+            };
+            assert!(source.contains(&wanted), "no test {name}: {row}");
+            named += 1;
+        }
+    }
+    assert!(named > 50, "the table has {named} names");
+    // Every error number that the scripted backend gives has a row.
+    let errnos = fs::read_to_string(root.join("src/tests/model/errnos.rs")).expect("the list");
+    for errno in errnos.lines().filter_map(|line| line.trim().strip_prefix("libc::")) {
+        let errno = errno.trim_end_matches(',');
+        assert!(table.contains(&format!("`{errno}`")), "no row for {errno}");
+    }
+}

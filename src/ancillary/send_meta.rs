@@ -251,15 +251,12 @@ impl SendMeta {
         raw: &[u8],
         space: &mut [u8],
     ) -> Result<usize, Unencodable> {
-        let mut writer = Writer { space, at: 0, v4 };
         // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
-        if let Some(size) =
-            self.segment_size.filter(|size| *size > 0 || numbers::SEGMENT_MAY_BE_ZERO)
-        {
-            let (size, long) = (size.to_ne_bytes(), u32::from(size).to_ne_bytes());
-            let payload = if numbers::SEGMENT_LEN == 2 { &size[..] } else { &long };
-            writer.append("segment_size", numbers::SEGMENT, payload)?;
-        }
+        let at = match self.segment_size {
+            Some(size) => Self::encode_segment_size(size, space)?,
+            None => 0,
+        };
+        let mut writer = Writer { space, at, v4 };
         if v4 {
             self.encode_v4(&mut writer)?
         } else {
@@ -272,6 +269,19 @@ impl SendMeta {
             writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
         writer.append_raw(raw)
+    }
+
+    /// Writes a segment size alone. Returns the length in bytes.
+    #[inline]
+    pub(crate) fn encode_segment_size(size: u16, space: &mut [u8]) -> Result<usize, Unencodable> {
+        if size == 0 && !numbers::SEGMENT_MAY_BE_ZERO {
+            return Ok(0);
+        }
+        let mut writer = Writer { space, at: 0, v4: true };
+        let (size, long) = (size.to_ne_bytes(), u32::from(size).to_ne_bytes());
+        let payload = if numbers::SEGMENT_LEN == 2 { &size[..] } else { &long };
+        writer.append("segment_size", numbers::SEGMENT, payload)?;
+        Ok(writer.at)
     }
 
     /// The TOS byte if it has no other bits than those of ECN.
@@ -356,6 +366,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Appends the control message of an option, a field of `SendMeta`.
+    #[inline]
     fn append(
         &mut self,
         option: &'static str,

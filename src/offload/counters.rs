@@ -1,6 +1,6 @@
 //! Counters: a few relaxed additions a call.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::recv::received::Received;
 use crate::sys::{Rejection, Transferred};
@@ -118,9 +118,21 @@ impl Counters {
     }
 }
 
-/// The running counters; [`Counters`] documents each.
+/// The running counters.
+///
+/// A call adds to several of them. An atomic addition for each takes 3 % of the time of 64 small datagrams sent and
+/// received. So a call marks the counters as in use and adds without atomic additions; one that meets another
+/// thread's mark adds atomically to a set of its own.
 #[derive(Debug, Default)]
 pub(super) struct Running {
+    in_use: AtomicBool,
+    usual: Totals,
+    contended: Totals,
+}
+
+/// [`Counters`] documents each.
+#[derive(Debug, Default)]
+struct Totals {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     send_calls: AtomicU64,
@@ -137,6 +149,9 @@ pub(super) struct Running {
     received_segments: AtomicU64,
     truncated: AtomicU64,
 }
+
+/// One of them.
+type Counter = fn(&Totals) -> &AtomicU64;
 
 /// What one receive call brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,36 +180,31 @@ impl ReceivedTotals {
     }
 }
 
-fn add(counter: &AtomicU64, n: usize) {
-    // Most additions are of 0, and a branch is cheaper than an atomic addition.
-    if n > 0 {
-        counter.fetch_add(n as u64, Ordering::Relaxed);
-    }
-}
-
 impl Running {
     pub(super) fn sent(&self, moved: Transferred, calls: usize) {
-        add(&self.sent, moved.datagrams);
-        add(&self.sent_bytes, moved.bytes);
-        add(&self.send_calls, calls);
-        add(&self.sent_batches, moved.batches);
-        add(&self.sent_segments, moved.segments);
+        self.add([
+            (|totals| &totals.sent, moved.datagrams),
+            (|totals| &totals.sent_bytes, moved.bytes),
+            (|totals| &totals.send_calls, calls),
+            (|totals| &totals.sent_batches, moved.batches),
+            (|totals| &totals.sent_segments, moved.segments),
+        ]);
     }
 
     pub(super) fn rejected(&self, rejection: Rejection) {
         match rejection {
-            Rejection::Unsupported => add(&self.rejected_unsupported, 1),
-            Rejection::Size => add(&self.rejected_size, 1),
+            Rejection::Unsupported => self.add([(|totals| &totals.rejected_unsupported, 1)]),
+            Rejection::Size => self.add([(|totals| &totals.rejected_size, 1)]),
         }
     }
 
     pub(super) fn socket_rejected(&self) {
-        add(&self.rejected_socket, 1);
+        self.add([(|totals| &totals.rejected_socket, 1)]);
     }
 
-    /// Counts a batch, if it was not offered to the kernel.
-    pub(super) fn not_offered(&self, was_not: bool) {
-        add(&self.not_offered, was_not.into());
+    /// Counts a batch that was not offered to the kernel.
+    pub(super) fn not_offered(&self) {
+        self.add([(|totals| &totals.not_offered, 1)]);
     }
 
     pub(super) fn received(
@@ -202,32 +212,54 @@ impl Running {
         ReceivedTotals { moved, truncated, .. }: ReceivedTotals,
         calls: usize,
     ) {
-        add(&self.received, moved.datagrams);
-        add(&self.received_bytes, moved.bytes);
-        add(&self.receive_calls, calls);
-        add(&self.received_coalesced, moved.batches);
-        add(&self.received_segments, moved.segments);
-        add(&self.truncated, truncated);
+        self.add([
+            (|totals| &totals.received, moved.datagrams),
+            (|totals| &totals.received_bytes, moved.bytes),
+            (|totals| &totals.receive_calls, calls),
+            (|totals| &totals.received_coalesced, moved.batches),
+            (|totals| &totals.received_segments, moved.segments),
+            (|totals| &totals.truncated, truncated),
+        ]);
+    }
+
+    #[inline]
+    fn add<const N: usize>(&self, additions: [(Counter, usize); N]) {
+        if self.in_use.swap(true, Ordering::Acquire) {
+            for (counter, n) in additions {
+                counter(&self.contended).fetch_add(n as u64, Ordering::Relaxed);
+            }
+            return;
+        }
+        for (counter, n) in additions {
+            let counter = counter(&self.usual);
+            counter.store(counter.load(Ordering::Relaxed) + n as u64, Ordering::Relaxed);
+        }
+        self.in_use.store(false, Ordering::Release);
     }
 
     pub(super) fn snapshot(&self) -> Counters {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let get = |counter: Counter| {
+            [&self.usual, &self.contended]
+                .map(|set| counter(set).load(Ordering::Relaxed))
+                .iter()
+                .sum()
+        };
         Counters {
-            sent: get(&self.sent),
-            sent_bytes: get(&self.sent_bytes),
-            send_calls: get(&self.send_calls),
-            sent_batches: get(&self.sent_batches),
-            sent_segments: get(&self.sent_segments),
-            rejected_unsupported: get(&self.rejected_unsupported),
-            rejected_socket: get(&self.rejected_socket),
-            rejected_size: get(&self.rejected_size),
-            not_offered: get(&self.not_offered),
-            received: get(&self.received),
-            received_bytes: get(&self.received_bytes),
-            receive_calls: get(&self.receive_calls),
-            received_coalesced: get(&self.received_coalesced),
-            received_segments: get(&self.received_segments),
-            truncated: get(&self.truncated),
+            sent: get(|totals| &totals.sent),
+            sent_bytes: get(|totals| &totals.sent_bytes),
+            send_calls: get(|totals| &totals.send_calls),
+            sent_batches: get(|totals| &totals.sent_batches),
+            sent_segments: get(|totals| &totals.sent_segments),
+            rejected_unsupported: get(|totals| &totals.rejected_unsupported),
+            rejected_socket: get(|totals| &totals.rejected_socket),
+            rejected_size: get(|totals| &totals.rejected_size),
+            not_offered: get(|totals| &totals.not_offered),
+            received: get(|totals| &totals.received),
+            received_bytes: get(|totals| &totals.received_bytes),
+            receive_calls: get(|totals| &totals.receive_calls),
+            received_coalesced: get(|totals| &totals.received_coalesced),
+            received_segments: get(|totals| &totals.received_segments),
+            truncated: get(|totals| &totals.truncated),
         }
     }
 }
@@ -235,6 +267,23 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_lose_no_count() {
+        let running = Running::default();
+        let one = Transferred { datagrams: 1, bytes: 2, batches: 0, segments: 0 };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| running.sent(one, 1)));
+            }
+        });
+        let Counters { sent, sent_bytes, send_calls, .. } = running.snapshot();
+        assert_eq!((sent, sent_bytes, send_calls), (40_000, 80_000, 40_000));
+        // While another thread adds.
+        running.in_use.store(true, Ordering::Relaxed);
+        running.sent(one, 1);
+        assert_eq!(running.snapshot().sent, 40_001);
+    }
 
     /// A pair for each field, by its name: the derived `Debug` knows them all.
     #[test]

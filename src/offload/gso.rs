@@ -79,11 +79,13 @@ struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
+    #[inline(always)]
     fn begin(sender: &OffloadRef<'c>, most: usize) -> io::Result<Self> {
         let progress = Progress::begin(sender.socket, Direction::Send, most)?;
         Ok(Self::new(sender, progress))
     }
 
+    #[inline(always)]
     fn new(sender: &OffloadRef<'c>, progress: Progress<'c>) -> Self {
         let OffloadRef { state: offload, socket, .. } = *sender;
         // A GSO batch has one time of sending, and each datagram is to have its own.
@@ -117,7 +119,9 @@ impl<'c> Call<'c> {
             let sent = self.take_partial(wired, at);
             let is_rejected = self.is_rejected(wired, at);
             if sent > 0 || is_rejected {
-                self.offload.counters.not_offered(is_rejected);
+                if is_rejected {
+                    self.offload.counters.not_offered();
+                }
                 self.send_segments(wired, at, sent).result?;
                 at += 1;
             } else {

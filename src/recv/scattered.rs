@@ -39,17 +39,21 @@ impl<'a> Parts<'a> {
         self.head
     }
 
+    /// Splits off the first `n` bytes, if more than these are in the same buffer.
+    #[inline(always)]
+    pub(crate) fn split_within(&mut self, n: usize) -> Option<Self> {
+        if n >= self.head.len() {
+            return None;
+        }
+        let (piece, head) = self.head.split_at(n);
+        self.head = head;
+        self.len -= n;
+        Some(Self::one(piece))
+    }
+
     /// Splits off the first `n` bytes, or all if there are fewer.
     #[inline]
     pub(crate) fn split_to(&mut self, n: usize) -> Self {
-        if let Some((piece, head)) = self.head.split_at_checked(n) {
-            // The common case: the piece lies within one buffer.
-            if !head.is_empty() {
-                self.head = head;
-                self.len -= n;
-                return Self::one(piece);
-            }
-        }
         let n = n.min(self.len);
         match self.head.split_at_checked(n) {
             Some((piece, head)) => {

@@ -132,6 +132,10 @@ impl<'a> Iterator for Datagrams<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
+        // The common case: more bytes follow in the same buffer, so that this datagram is whole.
+        if let Some(parts) = self.rest.split_within(self.split.segment) {
+            return Some(Datagram::over(parts, self.source, self.meta, Missing::NOTHING));
+        }
         let (len, missing) = self.split.next(self.rest.len())?;
         let parts = self.rest.split_to(len);
         Some(Datagram::over(parts, self.source, self.meta, missing))

@@ -109,6 +109,22 @@ impl<'a> MsgOptions<'a> {
         })
     }
 
+    /// The same without the segment size in the message itself.
+    #[inline]
+    pub(crate) fn without_inline_segment_size(self) -> Self {
+        Self { inline: InlineOptions { segment_size: None, ..self.inline }, ..self }
+    }
+
+    /// The number of the send timestamp alone.
+    #[inline]
+    pub(crate) fn timestamp_id(&self) -> Option<u32> {
+        match self.lent {
+            LentOptions::None | LentOptions::Reply(_) => None,
+            LentOptions::Meta(meta) => meta.timestamp_id,
+            LentOptions::Control(control) => control.meta().timestamp_id,
+        }
+    }
+
     /// The control messages.
     #[inline]
     pub(crate) fn control(&self) -> &'a [u8] {

@@ -292,7 +292,7 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(super) const fn dest_ref(&self) -> DestRef<'_, 'a> {
+    pub(crate) const fn dest_ref(&self) -> DestRef<'_, 'a> {
         match &self.dest {
             Dest::None => DestRef::Addr(None),
             Dest::Addr(dest) => DestRef::Addr(Some(dest)),

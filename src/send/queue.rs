@@ -6,12 +6,13 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use crate::ancillary::{ControlBuf, SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
-use crate::sys::{self, DestRef, RawAddr, UnixAddrBuf};
+use crate::sys::{self, DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -42,6 +43,7 @@ pub struct SendQueue {
     /// Size of the datagrams in both stages, as counted against the bound.
     bytes: usize,
     capacity: usize,
+    grouped: bool,
 }
 
 impl SendQueue {
@@ -52,7 +54,35 @@ impl SendQueue {
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity }
+        Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity, grouped: false }
+    }
+
+    /// Makes flushes send together what goes to one destination, so that an [`Offload`](crate::Offload) forms longer
+    /// GSO batches where datagrams for many destinations were pushed in turn: a, b, c, a, b, c.
+    ///
+    /// The datagrams to each destination stay in order. Those to Unix sockets all keep their order.
+    /// What a flush puts together is all that was pushed since the flush before it began; it leaves before
+    /// what is pushed afterwards. Each datagram takes 16 bytes of memory more, which do not count.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};
+    /// # let receivers = ["127.0.0.1:0"; 2].map(|addr| std::net::UdpSocket::bind(addr).unwrap());
+    /// # let [a, b] = receivers.each_ref().map(|receiver| receiver.local_addr().unwrap());
+    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+    /// let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
+    /// for _ in 0..10 {
+    ///     queue.push(&SendMsg::to(a, &[0; 1200]))?;
+    ///     queue.push(&SendMsg::to(b, &[0; 1200]))?;
+    /// }
+    /// // Two GSO batches in place of 20 datagrams, where the kernel has GSO.
+    /// assert_eq!(socket.flush(&mut queue)?, 20);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "GSO")]
+    #[must_use]
+    pub const fn grouped_by_dest(mut self) -> Self {
+        self.grouped = true;
+        self
     }
 
     /// An empty queue with a bound that fits `datagrams` datagrams of up to `len` bytes of payload each,
@@ -97,8 +127,32 @@ impl SendQueue {
     /// descriptors, which the queue would outlive, and [`PushError::NoAddress`] for a destination that no
     /// Unix socket can have. Whether the system accepts the datagram shows when
     /// it is sent.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
+        // The common case, one buffer without options: by a way of its own it takes half the time.
+        match (msg.plain(), msg.dest_ref()) {
+            (Some(data), DestRef::Addr(dest)) => self.push_plain(dest, data),
+            _ => self.push_any(msg),
+        }
+    }
+
+    #[inline(never)]
+    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8]) -> Result<(), PushError> {
+        let counted = data.len().saturating_add(Self::OVERHEAD);
+        let len = match data.len().try_into() {
+            Ok(len) if counted <= self.capacity => len,
+            _ => return Err(PushError::TooLong),
+        };
+        if counted > self.remaining() {
+            return Err(PushError::Full);
+        }
+        self.back.push_plain(dest, data, len);
+        self.bytes += counted;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn push_any(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
         let size = self.size_of(msg)?;
         self.back.push(msg, &size);
         self.bytes += size.counted;
@@ -216,8 +270,10 @@ impl SendQueue {
     /// What a datagram takes, if it fits.
     #[inline]
     fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
-        if has_fds(msg.options().control()) {
-            return Err(PushError::HasDescriptors);
+        if let LentOptions::Control(control) = msg.options().lent {
+            if has_fds(control.as_bytes()) {
+                return Err(PushError::HasDescriptors);
+            }
         }
         let size = Size::of(msg)?;
         if size.counted > self.capacity {
@@ -265,7 +321,8 @@ impl SendQueue {
         self.capacity
     }
 
-    /// The datagrams in the order of sending.
+    /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
+    /// begun to send are in the order of their pushes.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
         self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
     }
@@ -324,6 +381,9 @@ impl SendQueue {
     #[inline]
     pub(crate) fn stage(&mut self) -> impl Iterator<Item = Queued<'_>> {
         self.turn();
+        if self.grouped {
+            self.front.group();
+        }
         self.front.iter()
     }
 
@@ -457,9 +517,9 @@ impl Size {
     /// `TooLong` for lengths that cannot be counted: no system sends so much. `NoAddress`.
     #[inline]
     fn of(msg: &SendMsg<'_>) -> Result<Self, PushError> {
-        let name = match msg.unix_dest() {
-            None => 0,
-            Some(dest) => UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len(),
+        let name = match msg.dest_ref() {
+            DestRef::Unix(dest) => name_len(dest)?,
+            _ => 0,
         };
         let options = match msg.options().lent {
             LentOptions::None => 0,
@@ -474,6 +534,11 @@ impl Size {
     }
 }
 
+#[cold]
+fn name_len(dest: UnixAddr<'_>) -> Result<usize, PushError> {
+    Ok(UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len())
+}
+
 /// A run of datagrams in order, consumed from its start.
 ///
 /// Invariants: `payload` holds, one after another and in order, each datagram's payload and then its Unix
@@ -484,14 +549,14 @@ struct Stage {
     payload: Vec<u8>,
     metas: Vec<SendMeta>,
     controls: Vec<ControlBuf<'static>>,
-    /// The first entry that is still here.
+    /// The order of sending, if it is not that of the entries: where each is, and its destination's key.
+    order: Vec<(u64, u32)>,
+    /// The first entry, in the order of sending, that is still here.
     entry: usize,
-    /// The ends of the last entry dropped.
-    gone: Ends,
 }
 
 /// A datagram in a stage. The difference of two entries' ends is what lies between them, so the cursor
-/// can skip any number of entries at once.
+/// can skip any number of entries at once that are sent in their order.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The Internet destination.
@@ -533,8 +598,8 @@ impl Stage {
             payload: Vec::new(),
             metas: Vec::new(),
             controls: Vec::new(),
+            order: Vec::new(),
             entry: 0,
-            gone: Ends::START,
         }
     }
 
@@ -553,29 +618,60 @@ impl Stage {
         }
     }
 
-    /// Stores a message without descriptors.
+    /// Stores a message of one buffer without options.
     #[inline]
+    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8], len: u32) {
+        // Grow first: if growing panics, the stage is unchanged.
+        self.entries.reserve(1);
+        self.payload.extend_from_slice(data);
+        let (inline, stored) = (InlineOptions::NONE, Stored::None);
+        let entry =
+            Entry { dest: RawAddr::NONE, len, inline, stored, name_len: 0, ends: self.ends() };
+        self.push_entry(entry, dest);
+    }
+
+    #[inline]
+    fn push_entry(&mut self, entry: Entry, dest: Option<&SocketAddr>) {
+        self.entries.push(entry);
+        // Written in place: to copy what was just written in smaller pieces takes 7 ns.
+        if let Some(entry) = self.entries.last_mut() {
+            entry.dest.space().set(dest);
+        }
+    }
+
+    /// Stores a message without descriptors.
     fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
         // Grow first: if growing panics, the stage is unchanged.
         self.payload.reserve(size.len as usize + usize::from(size.name_len));
         self.entries.reserve(1);
         let MsgOptions { lent, inline } = msg.options();
-        let stored = self.store_options(lent);
+        let stored = match lent {
+            LentOptions::None => Stored::None,
+            lent => self.store_options(lent),
+        };
         match msg.buffers() {
             SendBuffers::One(data) => self.payload.extend_from_slice(data),
             SendBuffers::Many(data) => {
                 data.iter().for_each(|part| self.payload.extend_from_slice(part));
             }
         }
-        if let Some(name) = msg.unix_dest().and_then(UnixAddrBuf::encode) {
-            self.payload.extend_from_slice(name.as_bytes());
+        if let DestRef::Unix(dest) = msg.dest_ref() {
+            self.store_name(dest);
         }
-        let (dest, ends) = (RawAddr::new(msg.dest().as_ref()), self.ends());
-        let Size { len, name_len, .. } = *size;
-        self.entries.push(Entry { dest, len, inline, stored, name_len, ends });
+        let (ends, &Size { len, name_len, .. }) = (self.ends(), size);
+        let entry = Entry { dest: RawAddr::NONE, len, inline, stored, name_len, ends };
+        self.push_entry(entry, msg.dest().as_ref());
     }
 
-    #[inline]
+    /// Stores a Unix destination, which is beside the payload.
+    #[cold]
+    fn store_name(&mut self, dest: UnixAddr<'_>) {
+        if let Some(name) = UnixAddrBuf::encode(dest) {
+            self.payload.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    #[inline(never)]
     fn store_options(&mut self, options: LentOptions<'_>) -> Stored {
         match options {
             LentOptions::None => return Stored::None,
@@ -610,38 +706,84 @@ impl Stage {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        self.entries[self.entry..].iter().map(|entry| {
-            let Ends { metas, controls, payload } = entry.ends;
-            let lent = match entry.stored {
-                Stored::None => LentOptions::None,
-                Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
-                Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
-            };
-            let name_at = payload - usize::from(entry.name_len);
-            let dest = match &self.payload[name_at..payload] {
-                [] => DestRef::Raw(entry.dest.lend()),
-                name => sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix),
-            };
-            Queued {
-                dest,
-                data: &self.payload[name_at - entry.len as usize..name_at],
-                options: MsgOptions { lent, inline: entry.inline },
-            }
-        })
+        StageIter { stage: self, at: self.entry }
+    }
+
+    /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.
+    fn group(&mut self) {
+        let count = self.entries.len();
+        if !self.order.is_empty() || self.order.try_reserve(count).is_err() {
+            return;
+        }
+        let entries = &self.entries;
+        let keys = entries.iter().map(|entry| entry.dest.lend().key());
+        // The places fit, as the ends do.
+        self.order.extend(keys.zip(0u32..));
+        // The place decides last: the order within each destination stays.
+        self.order[self.entry..].sort_unstable_by(|(one, i), (other, j)| {
+            let dest = |i: u32| entries[i as usize].dest.lend();
+            one.cmp(other).then_with(|| dest(*i).compare(dest(*j))).then(i.cmp(j))
+        });
+    }
+
+    #[inline(always)]
+    fn queued<'s>(&'s self, entry: &'s Entry) -> Queued<'s> {
+        let lent = match entry.stored {
+            Stored::None => LentOptions::None,
+            _ => self.stored_options(entry),
+        };
+        let dest = match entry.name_len {
+            0 => DestRef::Raw(entry.dest.lend()),
+            _ => self.stored_name(entry),
+        };
+        let end = entry.ends.payload - usize::from(entry.name_len);
+        let data = &self.payload[end - entry.len as usize..end];
+        Queued { dest, data, options: MsgOptions { lent, inline: entry.inline } }
+    }
+
+    #[inline(never)]
+    fn stored_options(&self, entry: &Entry) -> LentOptions<'_> {
+        let Ends { metas, controls, .. } = entry.ends;
+        match entry.stored {
+            Stored::None => LentOptions::None,
+            Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
+            Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
+        }
+    }
+
+    #[cold]
+    fn stored_name<'s>(&'s self, entry: &Entry) -> DestRef<'s, 's> {
+        let end = entry.ends.payload;
+        let name = &self.payload[end - usize::from(entry.name_len)..end];
+        sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
     }
 
     /// Drops the first `n` datagrams and returns their counted size.
     #[inline]
     fn advance(&mut self, n: usize) -> usize {
-        let gone = &self.entries[self.entry..][..n];
-        let Some(last) = gone.last() else { return 0 };
-        let (before, ends) = (self.gone, last.ends);
-        let stored = ends.payload - before.payload
-            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
-            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>();
-        self.gone = ends;
-        self.entry += n;
+        let range = self.entry..self.entry + n;
+        self.entry = range.end;
+        let stored = match self.order.get(range.clone()) {
+            Some(places) => {
+                places.iter().map(|(_, i)| self.stored(*i as usize..*i as usize + 1)).sum()
+            }
+            None => self.stored(range),
+        };
         stored + n * SendQueue::OVERHEAD
+    }
+
+    /// Bytes that entries have stored, in the order of their pushes.
+    #[inline]
+    fn stored(&self, range: Range<usize>) -> usize {
+        let Some(last) = self.entries[range.clone()].last() else { return 0 };
+        let before = match range.start.checked_sub(1) {
+            Some(before) => self.entries[before].ends,
+            None => Ends::START,
+        };
+        let ends = last.ends;
+        ends.payload - before.payload
+            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
+            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>()
     }
 
     fn clear(&mut self) {
@@ -649,7 +791,8 @@ impl Stage {
         self.payload.clear();
         self.metas.clear();
         self.controls.clear();
-        (self.entry, self.gone) = (0, Ends::START);
+        self.order.clear();
+        self.entry = 0;
     }
 
     fn shrink_to_fit(&mut self) {
@@ -657,6 +800,27 @@ impl Stage {
         self.payload.shrink_to_fit();
         self.metas.shrink_to_fit();
         self.controls.shrink_to_fit();
+        self.order.shrink_to_fit();
+    }
+}
+
+/// Iterates over a stage in the order of sending. A type of its own, so that `next` is inlined: what it returns is
+/// read at once.
+struct StageIter<'a> {
+    stage: &'a Stage,
+    at: usize,
+}
+
+impl<'a> Iterator for StageIter<'a> {
+    type Item = Queued<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Queued<'a>> {
+        let Stage { entries, order, .. } = self.stage;
+        let place = if order.is_empty() { self.at } else { order.get(self.at)?.1 as usize };
+        let entry = entries.get(place)?;
+        self.at += 1;
+        Some(self.stage.queued(entry))
     }
 }
 

@@ -118,8 +118,8 @@ struct OptionsEncoder<'s, 'm> {
 #[derive(Clone, Copy)]
 struct Encoded<'m> {
     options: MsgOptions<'m>,
-    /// All of the options, with the header's segment size.
-    meta: SendMeta,
+    /// The header's segment size, in place of that of the options.
+    segment_size: Option<u16>,
     /// Whether they are encoded for IPv4; `None` if it makes no difference.
     v4: Option<bool>,
     header: usize,
@@ -139,42 +139,58 @@ impl<'m> OptionsEncoder<'_, 'm> {
     where
         'm: 'a,
     {
+        let options = options.without_inline_segment_size();
         if options.is_none() && segment_size.is_none() {
             return Ok(());
         }
-        // The very same options are not even looked at.
         if let Some(last) = self.last {
-            if last.options.is(&options)
-                && last.meta.segment_size == segment_size
+            if last.segment_size == segment_size
+                && last.options.same(&options)
                 && last.v4.is_none_or(|v4| v4 == self.is_v4(dest))
             {
                 header.share_control(last.header);
                 return Ok(());
             }
         }
+        let v4 = match segment_size {
+            // The usual GSO batch.
+            Some(size) if options.is_none() => {
+                header.encode_control(|space| SendMeta::encode_segment_size(size, space))?;
+                None
+            }
+            _ => match self.encode(header, dest, &options, segment_size)? {
+                Some(v4) => v4,
+                None => return Ok(()),
+            },
+        };
+        self.last = Some(Encoded { options, segment_size, v4, header: header.index() });
+        Ok(())
+    }
+
+    /// Returns what to note about the header's own control data, if it has any: see [`Encoded`].
+    fn encode<'a>(
+        &mut self,
+        header: &mut OpenHeader<'_, 'a>,
+        dest: DestRef<'_, '_>,
+        options: &MsgOptions<'m>,
+        segment_size: Option<u16>,
+    ) -> Result<Option<Option<bool>>, Unencodable>
+    where
+        'm: 'a,
+    {
         let (control, rest) =
             (options.control(), SendMeta { segment_size: None, ..options.meta() });
-        let meta = SendMeta { segment_size, ..rest };
-        if meta == SendMeta::new() {
+        // The segment size does not depend on the family.
+        let v4 = if rest == SendMeta::new() { None } else { Some(self.is_v4(dest)) };
+        if v4.is_none() && segment_size.is_none() {
             if !control.is_empty() {
                 header.set_control(control);
             }
-            return Ok(());
+            return Ok(None);
         }
-        // The segment size does not depend on the family.
-        let v4 = if rest == SendMeta::new() { None } else { Some(self.is_v4(dest)) };
-        match self.last {
-            Some(last)
-                if last.v4 == v4 && last.meta == meta && last.options.control() == control =>
-            {
-                header.share_control(last.header);
-            }
-            _ => {
-                header.encode_control(|space| meta.encode(v4 != Some(false), control, space))?;
-                self.last = Some(Encoded { options, meta, v4, header: header.index() });
-            }
-        }
-        Ok(())
+        let meta = SendMeta { segment_size, ..rest };
+        header.encode_control(|space| meta.encode(v4 != Some(false), control, space))?;
+        Ok(Some(v4))
     }
 
     /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
@@ -230,6 +246,7 @@ impl WiredBatches<'_> {
     }
 
     /// Sends headers as they are. The result counts headers.
+    #[inline]
     pub(crate) fn send(
         &mut self,
         backend: Backend,

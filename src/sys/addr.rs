@@ -11,6 +11,7 @@
 //! A `sockaddr_un` is the family and a path, which a zero byte may end. In Linux's abstract namespace
 //! a zero byte comes first, and the address's length says where the name ends (unix(7)).
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -215,6 +216,17 @@ impl<'a> RawAddrRef<'a> {
     #[inline]
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
         self.len == other.len && self.start() == other.start()
+    }
+
+    /// The same for equal Internet addresses, and different for most others: for IPv4 the whole address.
+    #[inline]
+    pub(crate) fn key(self) -> u64 {
+        u64::from_ne_bytes(*self.start().first_chunk().expect("a name is longer"))
+    }
+
+    /// Some order of Internet addresses.
+    pub(crate) fn compare(self, other: RawAddrRef<'_>) -> Ordering {
+        self.start().cmp(other.start())
     }
 
     /// Copies the name of an Internet address for a header, and returns its length.

@@ -69,26 +69,26 @@ impl Backend {
     }
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 #[inline]
 fn without_mmsg() -> bool {
     WITHOUT_MMSG.load(Ordering::Relaxed)
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 pub(super) fn set_without_mmsg(on: bool) {
     WITHOUT_MMSG.store(on, Ordering::Relaxed);
 }
 
 // In unit tests the choice is a thread's own: a scripted ENOSYS must not change what other tests
 // run on.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 use self::per_thread::{set_without_mmsg as set, without_mmsg};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(super) fn set_without_mmsg(on: bool) {
     set(on);
 }
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod per_thread {
     use super::{AtomicBool, Ordering, WITHOUT_MMSG};
     use std::cell::Cell;

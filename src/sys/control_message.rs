@@ -116,6 +116,7 @@ pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessag
 
 /// Appends one control message at `at` in `buf` and returns the position after it, padding
 /// included; `None`, and nothing written, if it does not fit.
+#[inline]
 #[must_use]
 pub(crate) fn append(
     layout: Layout,

@@ -104,6 +104,7 @@ pub(crate) fn finish() -> Vec<LoggedCall> {
 thread_local!(static RELEASE: Cell<Option<&'static str>> = const { Cell::new(None) });
 
 /// Sets the kernel's release on this thread; `None` for the running kernel's.
+#[cfg(test)]
 pub(crate) fn set_release(text: Option<&'static str>) {
     RELEASE.set(text);
 }

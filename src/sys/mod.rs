@@ -61,7 +61,7 @@
 mod addr;
 mod backend;
 pub(crate) mod control_message;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fault;
 mod flags;
 mod headers;

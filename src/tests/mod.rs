@@ -3,33 +3,43 @@
 //!
 //! Tests receive through the standard library, so that what a test sees does not pass
 //! through what it tests. Messages are numbered by their payload.
+//!
+//! A fuzzer gets the model alone.
 
-// Some of the kit is for multi-message calls alone.
-#![cfg_attr(not(mmsg_calls), allow(dead_code))]
+// Some of the kit is for multi-message calls alone, and most of it for tests alone.
+#![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
+#[cfg(test)]
 mod offload;
+#[cfg(test)]
 mod offload_kit;
+#[cfg(test)]
 mod offload_own;
+#[cfg(test)]
 mod offload_random;
+#[cfg(test)]
 mod queue;
-
+#[cfg(test)]
 mod recv;
+#[cfg(test)]
 mod send;
 
 // These script multi-message calls, or model Linux.
-#[cfg(mmsg_calls)]
+#[cfg(all(test, mmsg_calls))]
 mod backend;
-#[cfg(all(mmsg_calls, feature = "tracing"))]
+#[cfg(all(test, mmsg_calls, feature = "tracing"))]
 mod events;
-#[cfg(mmsg_calls)]
+#[cfg(all(test, mmsg_calls))]
 mod fields;
+#[cfg(all(fuzzing, mmsg_calls))]
+pub(crate) mod fuzzing;
 #[cfg(mmsg_calls)]
 mod model;
-#[cfg(mmsg_calls)]
+#[cfg(all(test, mmsg_calls))]
 mod offload_health;
-#[cfg(mmsg_calls)]
+#[cfg(all(test, mmsg_calls))]
 mod random;
-#[cfg(mmsg_calls)]
+#[cfg(all(test, mmsg_calls))]
 mod tos;
 
 use std::io::{self, IoSliceMut};

@@ -13,6 +13,7 @@ mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
+#[cfg(unix)]
 mod panics;
 #[cfg(unix)]
 mod queue;
@@ -40,6 +41,8 @@ mod gro;
 mod icmp;
 #[cfg(target_os = "linux")]
 mod namespaces;
+#[cfg(target_os = "linux")]
+mod positions;
 #[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]

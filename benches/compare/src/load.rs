@@ -1,6 +1,7 @@
 //! The datagrams of a workload, and the check that they were received.
 
 use std::hint::black_box;
+use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Bytes of each receive buffer for single datagrams.
@@ -51,6 +52,47 @@ impl Load {
         }
         slab.leak()
     }
+}
+
+impl Load {
+    /// A transmit for each datagram, or for as many as make a GSO batch if fewer buffers are lent than there
+    /// are datagrams: destination, contents, segment size.
+    pub fn transmits(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8], Option<u16>)> {
+        let segments = if self.slots < self.each { self.segments() } else { 1 };
+        let size = (segments > 1).then_some(self.payload as u16);
+        let parts = self.slab().chunks(self.each * self.payload).zip(to);
+        let of = |(part, to): (&'static [u8], &SocketAddr)| {
+            let to = *to;
+            part.chunks(segments * self.payload).map(move |contents| (to, contents, size))
+        };
+        parts.flat_map(of).collect()
+    }
+
+    /// All payloads with their destinations, each in memory of its own.
+    pub fn apart(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
+        let payloads = self.slab().chunks(self.payload).enumerate();
+        let apart = payloads.map(|(i, payload)| (to[i / self.each], &*payload.to_vec().leak()));
+        let mut payloads: Vec<_> = apart.collect();
+        if self.workload == "interleaved" {
+            // To each destination its first datagram, then to each its second.
+            payloads = (0..payloads.len())
+                .map(|i| payloads[i % self.dests * self.each + i / self.dests])
+                .collect();
+        }
+        payloads
+    }
+}
+
+/// The most buffers that are lent for a receive: quinn-udp's `BATCH_SIZE`.
+pub const MOST_LENT: usize = 32;
+
+/// Lends memory for a receive, and says in how many buffers.
+#[inline(always)]
+pub fn lend(memory: &mut [u8]) -> ([IoSliceMut<'_>; MOST_LENT], usize) {
+    let count = memory.len() / COALESCED_LEN;
+    let mut chunks = memory.chunks_exact_mut(COALESCED_LEN);
+    let buffers = std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+    (buffers, count)
 }
 
 /// A received datagram.
@@ -106,9 +148,28 @@ impl Check {
     }
 }
 
+/// Datagrams that lie ready, each by itself, for one destination.
+pub fn ready() -> Vec<Load> {
+    let mut loads = Vec::new();
+    for metadata in [false, true] {
+        for payload in [15, 200, 600, 1200] {
+            loads.extend([4, 16, 64, 256].map(|each| Load {
+                workload: "ready",
+                payload,
+                dests: 1,
+                each,
+                slots: each,
+                metadata,
+            }));
+        }
+    }
+    loads
+}
+
 /// All workloads of one thread. `capacity` is how many datagrams may wait at a socket.
 pub fn all(capacity: usize) -> Vec<Load> {
-    let mut loads = Vec::new();
+    let mut loads = ready();
+    loads.retain(|load| load.each <= capacity);
     for metadata in [false, true] {
         for payload in [15, 1200] {
             let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);

@@ -47,7 +47,7 @@ struct Args {
 enum Command {
     /// Measure all ways in turn, and leave tables in target/throughput.
     Run {
-        /// Only workloads whose name holds it: batch, bulk, fan-out, idle, echo.
+        /// Only workloads whose name holds it: ready, batch, bulk, fan-out, idle, echo.
         #[arg(default_value = "")]
         filter: String,
         /// Fewer rounds: a look, not figures to quote.
@@ -59,9 +59,8 @@ enum Command {
     },
     /// Compare pairs of ways in turn, and print ratios beside what is promised of them.
     Ratios {
-        /// Only rows whose name holds it.
-        #[arg(default_value = "")]
-        filter: String,
+        /// Only rows whose name holds all of these.
+        filters: Vec<String>,
         /// Every way once; no figures.
         #[arg(long)]
         test: bool,
@@ -102,7 +101,7 @@ fn main() -> ExitCode {
             };
             compare(&filter, extent)
         }
-        Command::Ratios { filter, test } => ratios::run(&filter, test),
+        Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
         Command::BesideXnet { milliseconds } => once::beside_xnet(milliseconds),
         Command::Serve { way, threads, net } => echo::server::main(&way, threads, &net),

@@ -4,6 +4,8 @@
 //! the processor's time that they took. What else the machine does meets both of a pair, so the
 //! median of the ratios stays put where times do not; the quartiles beside it say how far to trust
 //! it. Nothing is asserted: a row over its promise is marked.
+//!
+//! `compare ratios ready send_iter 'x 64 x 15 B'` measures the rows whose names hold all of these.
 
 use std::hint::black_box;
 use std::io;
@@ -13,11 +15,15 @@ use std::time::Duration;
 use mmsg::{BatchSocket, RecvMsg, SendMsg, SendQueue};
 
 use crate::clock::Clock;
-use crate::load::Load;
+use crate::load::{self, Load};
 use crate::{peers, wire};
 
 /// Datagrams a turn: about two milliseconds.
 const TURN: usize = 2048;
+/// Pairs of turns.
+const PAIRS: usize = 200;
+/// Datagrams a turn with GSO.
+const SEGMENTED_TURN: usize = 16_384;
 
 /// One of two sides that are compared: a turn and its time. With true, also compares what came with
 /// what was sent, where it can.
@@ -33,9 +39,9 @@ struct Row {
     sides: Box<dyn FnOnce() -> [Side; 2]>,
 }
 
-pub fn run(filter: &str, test: bool) -> io::Result<()> {
-    let rows: Vec<_> =
-        all(wire::capacity()?).into_iter().filter(|r| r.name.contains(filter)).collect();
+pub fn run(filters: &[String], test: bool) -> io::Result<()> {
+    let mut rows = all(wire::capacity()?);
+    rows.retain(|row| filters.iter().all(|filter| row.name.contains(filter)));
     if test {
         let count = rows.len();
         rows.into_iter().flat_map(|row| (row.sides)()).for_each(|mut side| _ = side(true));
@@ -57,7 +63,8 @@ fn all(capacity: usize) -> Vec<Row> {
         slots: each,
         metadata: false,
     };
-    let mut rows = Vec::new();
+    let mut rows = ready();
+    rows.extend(lent());
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
             rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
@@ -96,22 +103,78 @@ fn all(capacity: usize) -> Vec<Row> {
     rows
 }
 
+/// From payloads that lie ready, each by itself, beside quinn-udp, which copies them together; and from payloads
+/// that lie in one piece, beside its segmentation.
+fn ready() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for load in load::ready() {
+        let copied = if load.payload < 1200 { 1.0 } else { 0.9 };
+        for way in ["mmsg list", "mmsg send_iter", "mmsg queue"] {
+            rows.push(of([way, "quinn-udp copied"], load, Some(copied)));
+        }
+        rows.push(of(["mmsg gathered", "quinn-udp copied"], load, None));
+        rows.push(of(["mmsg segments", "quinn-udp GSO"], load, Some(0.95)));
+        rows.push(of(["mmsg send_iter", "mmsg list"], load, Some(1.0)));
+        rows.push(of(["mmsg list", "raw GSO"], load, None));
+        if load.metadata {
+            rows.push(with_ecn("mmsg list", load));
+        }
+    }
+    // In the order a b c ... a b c ...: 32 destinations, four datagrams each.
+    let load = Load { workload: "interleaved", dests: 32, ..load::ready()[0] };
+    rows.push(of(["mmsg grouped", "mmsg queue"], Load { payload: 1200, ..load }, Some(0.5)));
+    rows
+}
+
+/// The ways of a QUIC stack: buffers lent for each call, ECN bits and addresses both ways.
+fn lent() -> Vec<Row> {
+    let load =
+        Load { workload: "lent", payload: 1200, dests: 1, each: 1, slots: 1, metadata: true };
+    let ways = ["mmsg lent", "quinn-udp lent"];
+    let mut rows = Vec::new();
+    for payload in [15, 1200] {
+        let load = Load { payload, ..load };
+        rows.push(of(ways, load, Some(1.0)));
+        rows.push(of(ways, Load { each: 32, slots: 32, ..load }, Some(0.97)));
+        // Coalesced, into one buffer.
+        rows.push(of(ways, Load { each: 32, ..load }, Some(1.0)));
+    }
+    rows
+}
+
+/// A load with ECN bits beside the same without.
+fn with_ecn(way: &'static str, load: Load) -> Row {
+    let plain = Load { metadata: false, ..load };
+    let times = SEGMENTED_TURN.div_ceil(load.datagrams());
+    Row {
+        name: format!("{way}{} / without", described(&load)),
+        promise: Some(1.03),
+        pairs: PAIRS,
+        datagrams: [times * load.datagrams(); 2],
+        sides: Box::new(move || [load, plain].map(|load| side(way, load, times))),
+    }
+}
+
 /// Sends and receives by two ways.
 fn of(ways: [&'static str; 2], load: Load, promise: Option<f64>) -> Row {
-    let times = TURN.div_ceil(load.datagrams());
-    let side = move |way| -> Side {
-        let mut turn = peers::turn(way, &load).expect("it can do without metadata");
-        Box::new(move |check| {
-            if check {
-                turn(true);
-                return Duration::ZERO;
-            }
-            let begin = Clock::start();
-            (0..times).for_each(|_| turn(false));
-            begin.elapsed()
-        })
-    };
-    row(ways, load, "", promise, times * load.datagrams(), Box::new(move || ways.map(side)))
+    let segmented = ["ready", "interleaved"].contains(&load.workload);
+    let turn = if segmented { SEGMENTED_TURN } else { TURN };
+    let times = turn.div_ceil(load.datagrams());
+    let sides = Box::new(move || ways.map(|way| side(way, load, times)));
+    row(ways, load, "", promise, times * load.datagrams(), sides)
+}
+
+fn side(way: &str, load: Load, times: usize) -> Side {
+    let mut turn = peers::turn(way, &load).expect("it has all that the load asks for");
+    Box::new(move |check| {
+        if check {
+            turn(true);
+            return Duration::ZERO;
+        }
+        let begin = Clock::start();
+        (0..times).for_each(|_| turn(false));
+        begin.elapsed()
+    })
 }
 
 /// Times the receives alone.
@@ -134,9 +197,17 @@ fn row(
     sides: Box<dyn FnOnce() -> [Side; 2]>,
 ) -> Row {
     let [ours, theirs] = ways;
-    let Load { payload, dests, each, slots, .. } = load;
-    let name = format!("{ours} / {theirs}, {dests} x {each} x {payload} B, {slots} slots{what}");
-    Row { name, promise, pairs: 200, datagrams: [datagrams; 2], sides }
+    let name = format!("{ours} / {theirs}{}{what}", described(&load));
+    Row { name, promise, pairs: PAIRS, datagrams: [datagrams; 2], sides }
+}
+
+fn described(load: &Load) -> String {
+    let Load { workload, payload, dests, each, slots, metadata } = load;
+    let ecn = if *metadata { ", ECN" } else { "" };
+    match *workload {
+        "ready" | "interleaved" => format!(", {workload} {dests} x {each} x {payload} B{ecn}"),
+        _ => format!(", {dests} x {each} x {payload} B, {slots} slots{ecn}"),
+    }
 }
 
 /// Push and flush of so many datagrams beside those of 64: a datagram costs the same in a queue of

@@ -163,7 +163,7 @@ impl<'a> SendHeaders<'a> {
     pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
         let start = self.buffers.used();
         self.buffers.add(data);
-        self.open(dest, start)
+        OpenHeader { data: Some(data), ..self.open(dest, start) }
     }
 
     /// Begins a header for several buffers, if there is capacity.
@@ -195,7 +195,7 @@ impl<'a> SendHeaders<'a> {
         header.set_buffers(self.buffers.pointer(start), self.buffers.used() - start);
         header.set_control(ptr::null(), 0);
         header.clear_flags();
-        OpenHeader { headers: self, i, start }
+        OpenHeader { headers: self, i, start, data: None }
     }
 
     /// What header `i` carries.
@@ -278,6 +278,8 @@ pub(crate) struct OpenHeader<'h, 'a> {
     i: usize,
     /// Where its buffers begin in the row.
     start: usize,
+    /// Its payload, if that is one buffer.
+    data: Option<&'a [u8]>,
 }
 
 impl<'a> OpenHeader<'_, 'a> {
@@ -311,11 +313,11 @@ impl<'a> OpenHeader<'_, 'a> {
     pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
         debug_assert!(self.capacity_left() > 0, "no buffer to go on from");
         let row = &mut self.headers.buffers;
-        let tail = row.tail();
-        let mut extension = Extension { row, tail, data: PhantomData };
+        let tail = row.tail(self.data);
+        let mut extension = Extension { row, tail };
         let result = fill(&mut extension);
-        let tail = extension.tail;
-        self.headers.buffers.close(tail);
+        let Extension { row, tail } = extension;
+        row.close(tail);
         let used = self.headers.buffers.used() - self.start;
         let (first, _) = self.header().buffers();
         self.header().set_buffers(first, used);
@@ -384,8 +386,7 @@ impl<'a> OpenHeader<'_, 'a> {
 /// Adds buffers to an open header.
 pub(crate) struct Extension<'e, 'a> {
     row: &'e mut BufferRow<'a>,
-    tail: Tail,
-    data: PhantomData<&'a [u8]>,
+    tail: Tail<'a, 'a>,
 }
 
 impl<'a> Extension<'_, 'a> {

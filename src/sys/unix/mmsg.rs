@@ -15,7 +15,7 @@ use super::fds;
 use super::header::Raw;
 use super::retry::retry;
 use crate::sys::Direction;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{RecvHeaders, WiredSends};
 
@@ -54,7 +54,7 @@ pub(super) fn recvmmsg(
     let (headers, mut fds) = wired.as_mut();
     let received = retry(socket, Direction::Receive, flags, |flags| {
         let len = headers.len();
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         let len = fault::next(Call::RecvMmsg, len)?;
         // SAFETY: the invariant of RecvHeaders; `len` is at most their number.
         let n = unsafe {
@@ -84,7 +84,7 @@ pub(super) fn sendmmsg(
     let headers = wired.as_mut();
     retry(socket, Direction::Send, flags, |flags| {
         let len = headers.len();
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         let len = fault::next(Call::SendMmsg, len)?;
         // SAFETY: the invariant of WiredSends; `len` is at most their number.
         let n = unsafe {
@@ -102,7 +102,7 @@ pub(super) fn sendmmsg(
 /// Whether the process may make the calls at all, asked of a descriptor that nobody has: a firewall
 /// that rejects datagrams has no say in the answer, a sandbox has.
 pub(super) fn permitted() -> bool {
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     if fault::next(Call::Permitted, 1).is_err() {
         return false;
     }

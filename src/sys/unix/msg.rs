@@ -14,7 +14,7 @@ use super::fds;
 use super::icmp::send_stopped;
 use super::retry::{Tried, retry, retry_unrelated_icmp_error};
 use super::tos;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
 use crate::sys::layout::Control;
@@ -37,6 +37,7 @@ pub(super) fn recv(
 }
 
 /// Sends message by message until one is rejected.
+#[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_int) -> CallResult {
     send_from(socket, wired, 0, Tried::No, flags)
 }
@@ -57,6 +58,7 @@ pub(super) fn send_rest(
     result.after(calls)
 }
 
+#[inline]
 fn send_from(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
@@ -87,7 +89,7 @@ pub(super) fn recv_one(
     let (headers, fds) = wired.as_mut();
     let header = &mut headers[i];
     let len = retry(socket, Direction::Receive, flags, |flags| {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         fault::next(Call::RecvMsg, 1)?;
         // SAFETY: the invariant of RecvHeaders.
         let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.0.msg_hdr, flags) };
@@ -110,7 +112,7 @@ pub(super) fn send_plain(
     // Some systems check the pointer alone.
     let start = if name.is_empty() { ptr::null() } else { name.as_ptr() };
     retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         fault::next(Call::SendMsg, 1)?;
         let (fd, data_start) = (socket.as_raw_fd(), data.as_ptr().cast());
         // SAFETY: two slices, each with its length; an empty name is null.
@@ -133,7 +135,7 @@ fn send_one(
     }
     let hdr = &wired.get(i).header().0.msg_hdr;
     let result = retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of WiredSends.
         let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
@@ -180,7 +182,7 @@ fn send_without_tos(
     hdr.msg_control = if len == 0 { ptr::null_mut() } else { ptr::from_mut(&mut space).cast() };
     hdr.msg_controllen = len as _;
     retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         fault::next(Call::SendMsg, 1)?;
         // SAFETY: the invariant of WiredSends for the address and the buffers; the control data is
         // `len` bytes of `space`, which outlives the call.

@@ -35,10 +35,15 @@ pub struct IntoRecvBatch<const DYN: bool> {
 /// through a `SendQueue`.
 pub struct Offloaded<const SCATTERED: bool, const QUEUE: bool> {
     wire: Wire,
-    near: Offload<UdpSocket>,
-    far: Vec<Offload<UdpSocket>>,
+    ends: OffloadEnds,
     msgs: Vec<SendMsg<'static>>,
     queue: SendQueue,
+}
+
+/// Both ends of a wire as `Offload`s, and what the far ones receive into.
+pub struct OffloadEnds {
+    pub near: Offload<UdpSocket>,
+    far: Vec<Offload<UdpSocket>>,
     batch: RecvBatch,
     metadata: bool,
 }
@@ -50,9 +55,7 @@ pub type Queued = Offloaded<false, true>;
 /// What is to be sent; and enables the metadata that is to be received.
 fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg<'static>>> {
     if load.metadata {
-        for socket in &wire.far {
-            (Ancillary::DEST | Ancillary::TOS).require(socket)?;
-        }
+        expect_metadata(wire)?;
     }
     let payloads = load.slab().chunks(load.payload).enumerate();
     let msg = |(i, payload): (usize, &'static [u8])| {
@@ -61,6 +64,11 @@ fn prepared(load: &Load, wire: &Wire, scattered: bool) -> io::Result<Vec<SendMsg
         if load.metadata { msg.with_ecn(Ecn::Ect0) } else { msg }
     };
     Ok(payloads.map(msg).collect())
+}
+
+/// Enables the metadata that is to be received.
+pub fn expect_metadata(wire: &Wire) -> io::Result<()> {
+    wire.far.iter().try_for_each(|socket| (Ancillary::DEST | Ancillary::TOS).require(socket))
 }
 
 fn send(socket: &(impl BatchSocket + ?Sized), msgs: &[SendMsg<'_>]) {
@@ -81,7 +89,7 @@ fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
 }
 
 #[inline(always)]
-fn metadata_of(meta: RecvMeta) -> (u8, std::net::IpAddr) {
+pub fn metadata_of(meta: RecvMeta) -> (u8, std::net::IpAddr) {
     (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
 }
 
@@ -154,14 +162,10 @@ impl<const DYN: bool> Peer for IntoRecvBatch<DYN> {
 
 impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUEUE> {
     fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        let offload = |socket: &UdpSocket| Offload::new(socket.try_clone()?);
         Ok(Self {
-            near: offload(&wire.near)?,
-            far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
+            ends: OffloadEnds::new(load, &wire)?,
             msgs: prepared(load, &wire, SCATTERED)?,
             queue: SendQueue::new(usize::MAX),
-            batch: RecvBatch::new(load.coalesced_slots(), COALESCED_LEN),
-            metadata: load.metadata,
             wire,
         })
     }
@@ -172,17 +176,34 @@ impl<const SCATTERED: bool, const QUEUE: bool> Peer for Offloaded<SCATTERED, QUE
 
     fn send(&mut self) {
         if !QUEUE {
-            return send(&self.near, &self.msgs);
+            return send(&self.ends.near, &self.msgs);
         }
         for msg in &self.msgs {
             self.queue.push(msg).expect("it has no bound");
         }
-        let sent = self.near.flush(&mut self.queue).expect("loopback takes them");
+        let sent = self.ends.near.flush(&mut self.queue).expect("loopback takes them");
         assert_eq!(sent, self.msgs.len());
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
+        self.ends.receive(dest, see);
+    }
+}
+
+impl OffloadEnds {
+    pub fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
+        let offload = |socket: &UdpSocket| Offload::new(socket.try_clone()?);
+        Ok(Self {
+            near: offload(&wire.near)?,
+            far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
+            batch: RecvBatch::new(load.coalesced_slots(), COALESCED_LEN),
+            metadata: load.metadata,
+        })
+    }
+
+    #[inline(always)]
+    pub fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
         // Metadata is shared by all datagrams of a coalesced message, and read once.
         for message in self.batch.messages() {

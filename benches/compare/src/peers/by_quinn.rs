@@ -7,6 +7,7 @@
 //! which hides no error.
 
 use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
@@ -19,6 +20,14 @@ pub type Single = Quinn<false>;
 
 /// As many datagrams a transmit as can be: segmentation prepared by the caller.
 pub type Segmented = Quinn<true>;
+
+/// The same from payloads that lie ready, each by itself: they are copied together in the turn.
+pub struct Copied {
+    segmented: Segmented,
+    payloads: Vec<(SocketAddr, &'static [u8])>,
+    contents: Vec<u8>,
+    segments: usize,
+}
 
 pub struct Quinn<const GSO: bool> {
     wire: Wire,
@@ -86,5 +95,45 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
                 see(Seen { addr: received.addr, data, meta });
             }
         }
+    }
+}
+
+impl Peer for Copied {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let payloads = load.apart(&wire.to);
+        let segmented = Segmented::new(load, wire)?;
+        Ok(Self { segmented, payloads, contents: Vec::new(), segments: load.segments() })
+    }
+
+    fn wire(&self) -> &Wire {
+        self.segmented.wire()
+    }
+
+    #[inline(always)]
+    fn send(&mut self) {
+        let Quinn { wire, near, metadata, .. } = &self.segmented;
+        let ecn = metadata.then_some(EcnCodepoint::Ect0);
+        // Payloads of one destination, all of one length, as the load has them.
+        for run in self.payloads.chunk_by(|(one, _), (other, _)| one == other) {
+            for batch in run.chunks(self.segments) {
+                self.contents.clear();
+                batch.iter().for_each(|(_, payload)| self.contents.extend_from_slice(payload));
+                let (destination, first) = batch[0];
+                let transmit = Transmit {
+                    destination,
+                    ecn,
+                    contents: &self.contents,
+                    segment_size: (batch.len() > 1).then_some(first.len()),
+                    src_ip: None,
+                };
+                let socket = UdpSockRef::from(&wire.near);
+                near.try_send(socket, &transmit).expect("loopback takes it");
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
+        self.segmented.receive(dest, see);
     }
 }

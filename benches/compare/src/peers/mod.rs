@@ -7,8 +7,11 @@
 //! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
 
 mod by_mmsg;
+mod by_mmsg_lent;
+mod by_mmsg_ready;
 mod by_nix;
 mod by_quinn;
+mod by_quinn_lent;
 mod by_raw;
 mod by_std;
 mod raw_calls;
@@ -39,8 +42,24 @@ pub trait Peer: Sized {
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
 pub type Turn = Box<dyn FnMut(bool)>;
 
-/// The ways, in the order in which they are shown.
-pub const NAMES: [&str; 9] = [
+/// The ways of a workload, in the order in which they are shown.
+pub fn names(load: &Load) -> &'static [&'static str] {
+    if load.workload == "ready" { &READY } else { &NAMES }
+}
+
+/// The ways from payloads that lie ready, each by itself.
+pub const READY: [&str; 8] = [
+    "raw GSO",
+    "quinn-udp GSO",
+    "mmsg segments",
+    "quinn-udp copied",
+    "mmsg list",
+    "mmsg send_iter",
+    "mmsg queue",
+    "mmsg gathered",
+];
+
+const NAMES: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
@@ -58,6 +77,8 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "std" => made::<by_std::Std>(load),
         "nix" => made::<by_nix::Nix>(load),
         "quinn-udp" => made::<by_quinn::Single>(load),
+        "quinn-udp copied" => made::<by_quinn::Copied>(load),
+        "quinn-udp lent" => made::<by_quinn_lent::Lent>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
@@ -69,6 +90,13 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
         "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
         "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
+        "mmsg list" => made::<by_mmsg_ready::List>(load),
+        "mmsg send_iter" => made::<by_mmsg_ready::Iter>(load),
+        "mmsg queue" => made::<by_mmsg_ready::Queue>(load),
+        "mmsg grouped" => made::<by_mmsg_ready::Grouped>(load),
+        "mmsg gathered" => made::<by_mmsg_ready::Gathered>(load),
+        "mmsg segments" => made::<by_mmsg_ready::Segments>(load),
+        "mmsg lent" => made::<by_mmsg_lent::Lent>(load),
         _ => panic!("no such way: {name}"),
     }
 }

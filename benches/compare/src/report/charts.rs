@@ -158,7 +158,9 @@ struct Bars<'a> {
 /// How many times as fast as std, by workload.
 fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
     const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
-    let shown = |cell: &&Cell| !cell.meta && (cell.workload != "batch" || cell.each == 64);
+    let shown = |cell: &&Cell| {
+        !cell.meta && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
+    };
     let cells = measured.times.keys().filter(shown);
     let groups = cells.map(|cell| {
         let rounds = &measured.times[cell];

@@ -6,6 +6,8 @@ use std::io;
 use super::about;
 use super::charts::Chart;
 use super::goals::{self, TIE};
+use crate::peers::READY;
+
 use super::tables::{Cell, Measured, Rounds, middle, ratio};
 
 const PLAIN: [&str; 6] = ["std", "nix", "quinn-udp", "raw", "mmsg RecvMsg", "mmsg RecvBatch"];
@@ -32,6 +34,7 @@ pub fn text(measured: &Measured, charts: &[Chart]) -> io::Result<String> {
     for chart in charts {
         add(&mut page, &format!("\n![{}]({})", chart.says, chart.file));
     }
+    ready(&mut page, measured);
     one_thread(&mut page, measured);
     echo(&mut page, measured);
     xnet(&mut page, measured);
@@ -59,6 +62,37 @@ fn head(first: &str, rest: impl IntoIterator<Item = impl ToString>) -> Vec<Strin
     [first.to_string()].into_iter().chain(rest).collect()
 }
 
+/// What the comparison is about first: datagrams are here, each by itself, and go there.
+fn ready(page: &mut String, measured: &Measured) {
+    const RATIOS: [(&str, &str); 6] = [
+        ("mmsg list", "quinn-udp copied"),
+        ("mmsg send_iter", "quinn-udp copied"),
+        ("mmsg queue", "quinn-udp copied"),
+        ("mmsg gathered", "quinn-udp copied"),
+        ("mmsg segments", "quinn-udp GSO"),
+        ("mmsg send_iter", "mmsg list"),
+    ];
+    page.push_str(include_str!("ready.md"));
+    for meta in [false, true] {
+        let asked = if meta { ", ECN and destination" } else { "" };
+        let chosen = |cell: &&Cell| cell.workload == "ready" && cell.meta == meta;
+        let cells: Vec<_> = measured.times.keys().filter(chosen).collect();
+        let name = |cell: &Cell| format!("{} B x {}", cell.payload, cell.each);
+        add(page, &format!("\nNanoseconds a datagram{asked}:"));
+        let rows = cells.iter().map(|cell| {
+            let time = |way: &&str| number(middle(&measured.times[*cell], way), 1);
+            [name(cell)].into_iter().chain(READY.iter().map(time)).collect()
+        });
+        table(page, &head("", READY), rows);
+        add(page, "\nTime of the first by that of the second:");
+        let rows = cells.iter().map(|cell| {
+            let ratio = |(one, other)| judged(ratio(&measured.times[*cell], one, other));
+            [name(cell)].into_iter().chain(RATIOS.map(ratio)).collect()
+        });
+        table(page, &head("", RATIOS.map(|(one, other)| format!("{one} / {other}"))), rows);
+    }
+}
+
 fn one_thread(page: &mut String, measured: &Measured) {
     let batches = |cell: &Cell, payload, meta| {
         cell.workload == "batch" && cell.payload == payload && cell.meta == meta
@@ -78,7 +112,9 @@ fn one_thread(page: &mut String, measured: &Measured) {
     for meta in [false, true] {
         let asked = if meta { ", ECN and destination" } else { "" };
         add(page, &format!("\n## Bulk, fan-out, one waiting of 512{asked}"));
-        let chosen = |cell: &Cell| cell.workload != "batch" && cell.meta == meta;
+        let chosen = |cell: &Cell| {
+            !["batch", "ready"].contains(&cell.workload.as_str()) && cell.meta == meta
+        };
         cells(page, measured, chosen, |cell| goals::title(&Cell { meta: false, ..cell.clone() }));
         if let Some((cell, rounds)) =
             measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.meta == meta)

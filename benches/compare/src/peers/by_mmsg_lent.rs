@@ -1,0 +1,65 @@
+//! This crate as a QUIC stack uses it: a send for each transmit, with ECN bits and source address, and
+//! receives into buffers that are lent for the call, by an `OffloadState` beside the socket.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use mmsg::offload::OffloadState;
+use mmsg::{BatchSocket, BatchSocketExt, Ecn, SendMeta, SendMsg};
+
+use super::Peer;
+use super::by_mmsg::{expect_metadata, metadata_of};
+use crate::load::{COALESCED_LEN, Load, Seen, lend};
+use crate::wire::Wire;
+
+pub struct Lent {
+    wire: Wire,
+    near: OffloadState,
+    far: Vec<OffloadState>,
+    /// Destination, contents, and segment size where there is more than one datagram in it.
+    transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
+    memory: Vec<u8>,
+}
+
+impl Peer for Lent {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        expect_metadata(&wire)?;
+        Ok(Self {
+            near: OffloadState::new(&wire.near)?,
+            far: wire.far.iter().map(OffloadState::new).collect::<io::Result<_>>()?,
+            transmits: load.transmits(&wire.to),
+            memory: vec![0; load.slots * COALESCED_LEN],
+            wire,
+        })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    #[inline(always)]
+    fn send(&mut self) {
+        let socket = self.near.on(&self.wire.near);
+        for (to, contents, segment_size) in &self.transmits {
+            let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(source);
+            let msg = SendMsg::to(*to, contents).with_meta(&meta);
+            let msg = segment_size.map_or(msg, |size| msg.with_segment_size(size));
+            assert_eq!(socket.send_batch(&[msg]).expect("loopback takes it"), 1);
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let (mut buffers, len) = lend(&mut self.memory);
+        let socket = self.far[dest].on(&self.wire.far[dest]);
+        let received = socket.recv_slices(&mut buffers[..len], |_, message| {
+            let addr = message.addr().expect("an Internet socket's datagrams have a source");
+            let meta = Some(metadata_of(message.meta()));
+            for datagram in message.datagrams() {
+                see(Seen { addr, data: datagram.data(), meta });
+            }
+        });
+        received.expect("they have arrived");
+    }
+}

@@ -1,0 +1,68 @@
+//! quinn-udp as quinn uses it: a transmit for each send, with ECN bits and source address, and receives
+//! into buffers that are lent for the call.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+
+use super::Peer;
+use crate::load::{COALESCED_LEN, Load, MOST_LENT, Seen, lend};
+use crate::wire::Wire;
+
+pub struct Lent {
+    wire: Wire,
+    near: UdpSocketState,
+    far: Vec<UdpSocketState>,
+    /// Destination, contents, and segment size where there is more than one datagram in it.
+    transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
+    memory: Vec<u8>,
+}
+
+impl Peer for Lent {
+    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+        let state = |socket| UdpSocketState::new(UdpSockRef::from(socket));
+        Ok(Self {
+            near: state(&wire.near)?,
+            far: wire.far.iter().map(state).collect::<io::Result<_>>()?,
+            transmits: load.transmits(&wire.to),
+            memory: vec![0; load.slots * COALESCED_LEN],
+            wire,
+        })
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    #[inline(always)]
+    fn send(&mut self) {
+        for (to, contents, segment_size) in &self.transmits {
+            let transmit = Transmit {
+                destination: *to,
+                ecn: Some(EcnCodepoint::Ect0),
+                contents,
+                segment_size: segment_size.map(usize::from),
+                src_ip: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            };
+            let socket = UdpSockRef::from(&self.wire.near);
+            self.near.try_send(socket, &transmit).expect("loopback takes it");
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let (mut buffers, len) = lend(&mut self.memory);
+        let mut metas = [RecvMeta::default(); MOST_LENT];
+        let socket = UdpSockRef::from(&self.wire.far[dest]);
+        let received = self.far[dest].recv(socket, &mut buffers[..len], &mut metas);
+        let received = received.expect("they have arrived");
+        for (received, buffer) in metas[..received].iter().zip(&buffers) {
+            let ecn = received.ecn.map_or(0, |ecn| ecn as u8);
+            let meta = Some((ecn, received.dst_ip.expect("quinn-udp asks for it")));
+            for data in buffer[..received.len].chunks(received.stride.max(1)) {
+                see(Seen { addr: received.addr, data, meta });
+            }
+        }
+    }
+}

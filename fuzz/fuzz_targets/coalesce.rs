@@ -1,0 +1,4 @@
+//! Which messages form GSO batches.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mmsg::fuzzing::coalesce(data));

@@ -1,0 +1,4 @@
+//! Any calls on two sockets, under a kernel that says anything.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mmsg::fuzzing::model(data));

@@ -1,0 +1,5 @@
+//! Which messages form a GSO batch.
+
+#[cfg(test)]
+mod runs;
+pub(crate) mod twin;

@@ -1,0 +1,73 @@
+//! A process that cannot open another descriptor.
+//!
+//! The only test of its binary: the limit is the whole process's.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+
+use common::descriptors::{Watched, pass};
+use common::recv::payloads;
+use common::sockets::{addr, udp4};
+use common::{code, numbered};
+use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
+
+/// The test goes through all of them.
+const BACKEND: Option<Backend> = None;
+
+/// Opens descriptors until there are no more.
+fn fill(of: &UdpSocket) -> Vec<OwnedFd> {
+    let limit = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
+    // SAFETY: the limit is a struct of two numbers, which the call reads.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    let mut all = Vec::new();
+    loop {
+        match of.as_fd().try_clone_to_owned() {
+            Ok(fd) => all.push(fd),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+                return all;
+            }
+        }
+    }
+}
+
+fn exchange(near: &impl BatchSocket, far: &UdpSocket) {
+    let data = numbered(40, 30);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
+    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 40);
+    assert_eq!(near.send_iter(&msgs).expect("loopback takes it"), 40);
+    assert_eq!(payloads(far, 80), [&data[..], &data[..]].concat());
+}
+
+#[test]
+fn all_but_descriptors_is_sent_and_received() {
+    let (near, far, wrapped) = (udp4(), udp4(), udp4());
+    let (sender, receiver) = UnixDatagram::pair().expect("a pair");
+    let watched = Watched::new();
+    for _ in 0..2 {
+        pass(&sender, b"data", &watched.as_fd(), 3);
+    }
+    let full = fill(&near);
+    let wrapped = Offload::new(wrapped).expect("it takes no descriptor");
+    for backend in [Backend::Mmsg, Backend::Msg] {
+        backend.make_process_default().expect("Linux has both");
+        exchange(&near, &far);
+        exchange(&wrapped, &far);
+        Ancillary::ERRORS.require(&near).expect("it takes no descriptor");
+
+        // Of descriptors that do not fit the table the message says so, and nothing else of it is lost.
+        let mut batch = RecvBatch::new(1, 16);
+        batch.accept_fds(true);
+        assert_eq!(receiver.recv_into(&mut batch).expect("a message is there"), 1);
+        let message = batch.messages().next().expect("one was counted");
+        assert_eq!((message.data(), message.control_truncated()), (&b"data"[..], true));
+        assert_eq!(batch.take_fds(0).count(), 0);
+    }
+    assert_eq!(code(near.try_clone()), libc::EMFILE, "the table was full all the time");
+    drop(full);
+    exchange(&near, &far);
+}

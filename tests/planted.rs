@@ -1,0 +1,73 @@
+//! Faults planted on purpose, one for each sanitizer: `.ci/sanitizers` runs each of them first, and a
+//! sanitizer that reports nothing fails the script. Nothing else builds them.
+#![cfg(planted_fault)]
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+/// A receive whose iovec is longer than its buffer.
+#[test]
+fn address() {
+    let (near, far) = UnixDatagram::pair().expect("a pair");
+    near.send(&[1; 64]).expect("it is taken");
+    let mut buffer = vec![0u8; 32];
+    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: 64 };
+    // SAFETY: none, which is the point: the iovec says 64 bytes of a buffer of 32.
+    let len = unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = &raw mut iov;
+        header.msg_iovlen = 1;
+        libc::recvmsg(far.as_raw_fd(), &raw mut header, 0)
+    };
+    assert_eq!(len, 64);
+    drop(IoSliceMut::new(&mut buffer));
+}
+
+/// A decision by a byte that nobody wrote: one past what was received.
+#[test]
+fn memory() {
+    let (near, far) = UnixDatagram::pair().expect("a pair");
+    near.send(&[1; 8]).expect("it is taken");
+    let mut buffer = Vec::<MaybeUninit<u8>>::with_capacity(16);
+    let start = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+    // SAFETY: 16 bytes are there, to be written; that the last is read is the fault.
+    let past = unsafe {
+        libc::recv(far.as_raw_fd(), start.cast(), 16, 0);
+        start.add(12).read()
+    };
+    if past == 77 {
+        println!("seventy-seven");
+    }
+}
+
+/// Two threads that write to one number.
+#[test]
+fn thread() {
+    struct Shared(*mut u32);
+    // SAFETY: none, which is the point: nothing orders the two threads' writes.
+    unsafe impl Send for Shared {}
+    // Both are running before either writes, so that nothing orders them by chance: a start that
+    // comes after the other's end may meet a lock of the standard library in between.
+    static RUNNING: AtomicU32 = AtomicU32::new(0);
+    let mut number = Box::new(0u32);
+    let mut add = || {
+        let shared = Shared(&raw mut *number);
+        thread::spawn(move || {
+            let shared = shared;
+            RUNNING.fetch_add(1, Ordering::Relaxed);
+            while RUNNING.load(Ordering::Relaxed) < 2 {
+                thread::yield_now();
+            }
+            for _ in 0..10_000 {
+                // SAFETY: as above; the box outlives the thread.
+                unsafe { *shared.0 += 1 };
+            }
+        })
+    };
+    let both = [add(), add()];
+    both.map(|thread| thread.join().expect("it adds"));
+}
