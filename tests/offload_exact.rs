@@ -215,6 +215,52 @@ fn s6_runs_end_where_the_kernel_would_segment_wrongly() {
 }
 
 #[test]
+fn s6_a_gso_batch_is_whole_however_its_buffers_lie_in_memory() {
+    const COUNT: usize = 6;
+    let (sender, receiver, to) = pair();
+    // Either side of the length up to which buffers are copied.
+    for len in [1, 8, 33, 767, 768, 769] {
+        // Bit i: whether buffer i + 1 begins where buffer i ends.
+        for adjacent in 0..1 << (COUNT - 1) {
+            let starts: Vec<_> = (0..COUNT)
+                .scan(0, |start, i| {
+                    let begins = *start;
+                    *start += len + usize::from(adjacent >> i & 1 == 0);
+                    Some(begins)
+                })
+                .collect();
+            let memory = payload(adjacent, COUNT * (len + 1));
+            let payloads: Vec<_> = starts.iter().map(|start| &memory[*start..][..len]).collect();
+            let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
+            assert_eq!(sender.send_batch(&msgs).expect("loopback takes it"), COUNT);
+            let seen = receive(&receiver, COUNT);
+            let seen: Vec<_> = seen.iter().map(|seen| &seen.payload[..]).collect();
+            assert_eq!(seen, payloads, "{len} bytes, side by side: {adjacent:b}");
+        }
+    }
+}
+
+#[test]
+fn s6_a_grouped_queue_sends_what_was_pushed_side_by_side_and_apart() {
+    let receivers = [pair(), pair()];
+    let sender = &receivers[0].0;
+    let dests = [receivers[0].2, receivers[1].2];
+    let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
+    let order = [0, 0, 1, 0, 0, 1, 1, 0];
+    let payloads: Vec<_> = (0..order.len()).map(|i| payload(i, 100)).collect();
+    for (i, payload) in order.iter().zip(&payloads) {
+        queue.push(&SendMsg::to(dests[*i], payload)).expect("there is space");
+    }
+    assert_eq!(sender.flush(&mut queue).expect("loopback takes it"), order.len());
+    for (i, (_, receiver, _)) in receivers.iter().enumerate() {
+        let to_it = order.iter().zip(&payloads).filter(|(to, _)| **to == i);
+        let expected: Vec<_> = to_it.map(|(_, payload)| payload.clone()).collect();
+        let seen = receive(receiver, expected.len());
+        assert_eq!(seen.into_iter().map(|seen| seen.payload).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn s2_one_datagram_has_no_segment_size() {
     let (sender, receiver, to) = pair();
     assert_eq!(sender.send_batch(&[SendMsg::to(to, b"alone")]).expect("loopback takes it"), 1);

@@ -154,7 +154,9 @@ impl<'a> BufferRow<'a> {
     /// Makes the copy that comes next the last buffer or a part of it. The one before it is copied as well,
     /// if it is small: for a single buffer the kernel has a shorter way.
     fn begin_copies(&mut self, tail: &mut Tail<'a, '_>, len: usize) {
-        match tail.data.take() {
+        // Another may have been added to it, of which nothing is known here but the end.
+        let alone = tail.data.take().filter(|data| data.as_ptr_range().end == tail.end);
+        match alone {
             Some(data) if data.len() <= COPY_MAX && data.len() + len <= tail.copies.free.len() => {
                 tail.start = tail.copies.start;
                 tail.copies.push(data);
@@ -191,7 +193,7 @@ pub(super) struct Tail<'a, 'd> {
     used: usize,
     start: *const u8,
     end: *const u8,
-    /// All of it, if it is one buffer that can be copied.
+    /// The buffer that it began with, which is all of it as long as both have one end.
     data: Option<&'d [u8]>,
     copies: Copies<'a>,
 }
