@@ -76,7 +76,8 @@ pub enum Event {
     TimeExceeded,
     /// The datagram was sent ([`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP)).
     Sent {
-        /// The datagram's number, counted on this socket from 0 since timestamps were turned on.
+        /// The message's [`timestamp_id`](crate::SendMeta::timestamp_id), or the datagram's number, counted on
+        /// this socket from 0 since timestamps were turned on.
         id: u32,
         /// When the kernel passed the datagram to the device, by the system's clock.
         time: Option<SystemTime>,

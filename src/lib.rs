@@ -46,7 +46,7 @@
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
 //! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
-//! | set what std lacks: fragmentation, buffers, ports, pacing | [`options`] |
+//! | set what std lacks: fragmentation, buffers, ports, pacing, busy polling | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
 //! | speak QUIC by [quinn](https://docs.rs/quinn) | `quinn::TokioRuntime`, with the feature `quinn` |
 //! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |

@@ -35,8 +35,8 @@ pub(crate) use offer::Offer;
 /// | [`Offload`](crate::Offload), [`OffloadRef`](crate::offload::OffloadRef) | this crate |
 ///
 /// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
-/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: a call
-/// that does not wait would not tell tokio that nothing is there.
+/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: tokio must
+/// learn of each call that finds nothing, or it takes the socket for ready for ever.
 ///
 /// What is no datagram socket does not compile, since it would lose data (see [below](#stream-sockets)):
 ///

@@ -1,7 +1,6 @@
 //! Children by `fork`, while other threads are in calls of the crate.
 //!
-//! A test binary of its own: a child has copies of all descriptors, which other tests would miss
-//! the closing of.
+//! A test binary of its own: a child has copies of all descriptors, so other tests' sockets would stay open.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -29,7 +28,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
     assert_eq!(payloads(far, 2 * BATCH), [&data[..], &data[..]].concat());
 }
 
-/// Runs `work` in a child; whether it came to its end.
+/// Runs `work` in a child. Returns whether it came to its end.
 fn in_child(work: impl FnOnce() + std::panic::UnwindSafe) -> bool {
     // SAFETY: the child makes calls that are no more than glibc promises for the child of a process
     // with threads: memory (which glibc makes usable), and system calls. It leaves by `_exit`.

@@ -26,7 +26,7 @@ fn sockets() -> impl Iterator<Item = UdpSocket> {
     [Some(udp4()), udp6()].into_iter().flatten()
 }
 
-/// Sends one message with these options, and returns what its receiver is told about it.
+/// Sends one message with these options, and returns the metadata that it is received with.
 fn metadata(receiver: &UdpSocket, meta: SendMeta) -> RecvMeta {
     let to = addr(receiver);
     let sender = UdpSocket::bind((to.ip(), 0)).expect("a socket of the family");

@@ -141,7 +141,7 @@ mod tests {
             drop(first);
             let second = socket();
             if sys::raw(sys::borrow(&second)) == number {
-                // Where sockets have nothing but their numbers, nothing tells the two apart.
+                // Without cookies, the two sockets cannot be distinguished.
                 let found = sys::socket_cookie(sys::borrow(&second)).is_none().then_some(111);
                 assert_eq!(taken(&second, Direction::Receive), found);
                 return;
@@ -155,7 +155,7 @@ mod tests {
         for first_is_closed in [false, true] {
             let first = socket();
             if sys::socket_cookie(sys::borrow(&first)).is_none() {
-                // Numbers that other tests' threads give again.
+                // Other tests' threads may reuse the numbers.
                 return;
             }
             defer(sys::borrow(&first), Direction::Send, &io::Error::from_raw_os_error(111));

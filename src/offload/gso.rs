@@ -21,7 +21,7 @@ use crate::sys::{
     Transferred,
 };
 
-/// Messages that there is room for at first where an iterator does not say how many it has.
+/// Messages to reserve memory for at first, if the iterator does not say how many it has.
 const ITER_STEP: usize = 64;
 
 impl OffloadRef<'_> {
@@ -163,7 +163,7 @@ impl<'c> Call<'c> {
         self.offload.partial.take(self.socket, batch.segment, &wired.memory(at))
     }
 
-    /// Sends headers as they are, and the datagrams of one that is rejected. Gives the number of
+    /// Sends headers as they are, and the datagrams of one that is rejected. Returns the number of
     /// headers that it has done with.
     fn send_whole(
         &mut self,
@@ -294,7 +294,7 @@ impl<'c> Call<'c> {
         Sent { datagrams: sent - first, errno, result }
     }
 
-    /// Makes room for all that sending a batch's datagrams takes, before the first of them leaves.
+    /// Reserves the memory for sending a batch's datagrams, before the first of them leaves.
     fn reserve_for_segments(
         &self,
         wired: &mut WiredBatches<'_>,

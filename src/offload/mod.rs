@@ -173,7 +173,7 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
-    /// /// A call that does not wait, on a socket that is in no blocking mode.
+    /// /// Does not wait, if the socket is non-blocking.
     /// fn try_send(socket: &Offload<impl mmsg::AsSocket>, msg: SendMsg<'_>) -> std::io::Result<usize> {
     ///     socket.lend().send_batch(&[msg])
     /// }

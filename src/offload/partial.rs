@@ -5,7 +5,7 @@
 //! by its contents and where it goes, not by who sends it: if several threads send equal ones, it makes
 //! no difference to anybody which of them is completed first.
 //!
-//! A note holds a hash of these and no copy, so that there is room for thousands. Its key is this
+//! A note holds a hash of these and no copy, so that thousands take little memory. Its key is this
 //! socket's alone: no peer can make two messages collide.
 
 use std::collections::VecDeque;
@@ -43,8 +43,8 @@ impl PartialSends {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Makes room for all notes that there may ever be. To be called before the first datagram of a
-    /// message leaves: afterwards it is too late for an error.
+    /// Reserves memory for the most notes that there may be. Called before the first datagram of a message
+    /// leaves: afterwards it is too late for an error.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl PartialSends {
         notes.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Takes the note of this message, which is segmented every `segment` bytes. Gives the number of
+    /// Takes the note of this message, which is segmented every `segment` bytes. Returns the number of
     /// its datagrams that have left, 0 if there is no note.
     #[cold]
     pub(super) fn take<'a>(

@@ -41,12 +41,12 @@ pub(crate) const MAX_PAYLOAD: usize = 65_535 - 8;
 /// # Another socket
 ///
 /// A state is for the socket that it was made for, by any of its descriptors. On another socket the calls
-/// work as on the plain socket: GSO is not used, since what is known is not known of it. GRO is a
+/// work as on the plain socket: GSO is not used, since the state knows nothing of that socket. GRO is a
 /// property of the socket, so the requirement on [buffers](crate::Offload#memory) is that of the socket at hand.
 /// The counters are sums. After the first socket is closed, a new one with the same descriptor
-/// number is taken for it: make a new state for a new socket. The kernel could tell them apart, by a system
-/// call in each [`on`](Self::on), which would take as long as sending half a datagram. With the old state a new
-/// socket sends what it should: a GSO batch that its path rejects is sent as its datagrams.
+/// number is taken for it: make a new state for a new socket. To distinguish them would take a system
+/// call in each [`on`](Self::on), as long as sending half a datagram. With the old state, a new
+/// socket still sends what it should: a GSO batch that its path rejects is sent as its datagrams.
 #[derive(Debug)]
 pub struct OffloadState {
     /// What the socket is known by: its number, which costs nothing to compare, and its cookie.

@@ -135,8 +135,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 ///
 /// # Errors
 ///
-/// `NotConnected`; `Unsupported` if the platform does not tell: only Linux and Android do; else the system's
-/// error.
+/// `NotConnected`; `Unsupported` on other platforms than Linux and Android; else the system's error.
 #[doc(alias = "IP_MTU")]
 #[doc(alias = "IPV6_MTU")]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {

@@ -91,7 +91,7 @@ impl Outbox {
     /// Waits until there is space.
     pub(super) async fn wait_for_space(&self) {
         let mut emptied = std::pin::pin!(self.emptied.notified());
-        // From here on it is woken: a look before could miss the moment.
+        // From here on it is woken: a check of `full` before this could miss the wake-up.
         emptied.as_mut().enable();
         if self.is_full() {
             emptied.await;
@@ -111,8 +111,8 @@ impl Outbox {
             let failed = |batch| {
                 self.failed.fetch_add(leaving.datagrams(batch) as u64, Ordering::Relaxed);
             };
-            // An error here is that there is no waiting for the socket, for lack of a descriptor for example:
-            // the rest is lost, as by a full buffer on the way.
+            // An error means that the task cannot wait for the socket, for lack of a descriptor for example.
+            // The rest is lost then, as by a full buffer on the way.
             let _ = self.socket.send_each(leaving.msgs(), |batch, _| failed(batch)).await;
             leaving.clear();
         }

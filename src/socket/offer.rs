@@ -33,8 +33,8 @@ impl Offer {
         &msgs[..self.count.min(msgs.len())]
     }
 
-    /// Learns from the result of a send of `offered` messages. Gives the number of messages dealt with:
-    /// those that were sent, or the one that failed.
+    /// Learns from the result of a send of `offered` messages. Returns how many were handled: those that
+    /// were sent, or the one that failed.
     pub(crate) fn answered(
         &mut self,
         offered: usize,

@@ -208,7 +208,7 @@ fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
     }
 }
 
-/// One outcome: it is not sent once more by the call that tells of it.
+/// It has one outcome: the call that returns the error does not send it again.
 #[test]
 fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
     let Some(net) = Net::new() else { return };

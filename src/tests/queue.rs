@@ -168,7 +168,7 @@ fn an_interrupted_flush_goes_on() {
     }
 }
 
-/// Takes as many datagrams of each call as it is told to, and fails every call that it is not told about.
+/// Each call accepts as many datagrams as the last number of `takes` says, and removes it. Without one it fails.
 struct Limited {
     takes: RefCell<Vec<usize>>,
     taken: RefCell<Vec<(u16, u32)>>,

@@ -10,7 +10,7 @@ use ::tokio::net::UdpSocket;
 
 use crate::sys::AsSocket;
 
-/// What a call came to; `None` if tokio's readiness does not tell when to make it again.
+/// The result of a call; `None` if tokio's readiness does not show when to make it again.
 pub type Attempt = Option<io::Result<usize>>;
 
 /// Readiness of a socket, and calls that clear it when they return `WouldBlock`.

@@ -94,7 +94,7 @@ static POLLED: Mutex<Vec<Second>> = Mutex::new(Vec::new());
 /// How many there are: where there is none, a send that completes pays for one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits for room in the socket; `None` as [`poll_event`]. The registration stays until
+/// Waits until the socket has buffer space; `None` as [`poll_event`]. The registration stays until
 /// [`end_poll`].
 pub(super) fn poll_room(
     socket: BorrowedSocket<'_>,

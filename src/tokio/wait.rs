@@ -26,7 +26,7 @@ use crate::sys::{self, BorrowedSocket, Direction};
 /// What a call came to, within what tokio says of its runtime.
 type Made = io::Result<io::Result<usize>>;
 
-/// Makes a call that receives, as soon as the socket is readable or has an error to tell.
+/// Makes a call that receives, as soon as the socket is readable or has an error to report.
 pub(super) async fn receive(
     socket: &impl Readiness,
     mut call: impl FnMut() -> io::Result<usize> + Send,

@@ -156,8 +156,8 @@ fn sending_again_without_gso_allocates_nothing() {
     }
     let far = offload(sockets::udp4());
     let payload = vec![7; LONG];
-    // 200 segments: more than any kernel takes (UDP_MAX_SEGMENTS is 128 at most), so they are cut
-    // in this process.
+    // 200 segments: more than any kernel takes (UDP_MAX_SEGMENTS is 128 at most), so they are
+    // segmented in user space.
     let meta = SendMeta::new().with_segment_size(1);
     let parts = [IoSlice::new(&payload[..90]), IoSlice::new(&payload[100..210])];
     let to = sockets::addr(far.get_ref());

@@ -78,7 +78,7 @@ fn d21_a_task_that_waits_for_reports_sleeps_between_them() {
             let (socket, _peer) = reporting().await;
             let (mut batch, mut reports) = (RecvBatch::new(4, 32), [Report::EMPTY; 1]);
             for round in 1..=2 {
-                // More than there is room for: the rest is there without another event.
+                // More than `reports` holds: the rest is there without another event.
                 for _ in 0..2 {
                     provoke(&socket);
                     socket.recv_into(&mut batch).await.expect_err("it was refused");

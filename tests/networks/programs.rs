@@ -149,8 +149,8 @@ fn ask(client: &UdpSocket, request: &[u8]) {
     }
 }
 
-/// Receives until `asked` requests have come to the link, each that passed it is answered and each answer that passed it is here, or for
-/// so long that somebody has lost one.
+/// Receives until `asked` requests have come to the link, each that passed is answered, and each answer that
+/// passed is here; or for so long that one is lost.
 fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     let (mut buffer, begin) = (vec![0; 65_535], Instant::now());
     let mut received: u64 = answered.iter().map(|count| u64::from(*count)).sum();

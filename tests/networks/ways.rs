@@ -151,7 +151,7 @@ fn each(
     Ok(handled)
 }
 
-/// The queue holds these again at each call: what the one before did not send was left there.
+/// Fills the queue anew at each call: it may hold what the call before did not send.
 fn flush(
     socket: &dyn BatchSocket,
     part: &[SendMsg<'_>],
@@ -175,7 +175,7 @@ pub struct Received {
     pub stop: AtomicBool,
 }
 
-/// Receives until it is told to stop, and returns how many of each number came. Others are ignored.
+/// Receives until `stop` is set, and returns how many of each number came. Ignores other datagrams.
 pub fn receive(
     socket: &Socket,
     receiving: Receiving,

@@ -197,7 +197,7 @@ fn d19_too_little_room_is_refused_whoever_turned_gro_on() {
         send(&sender, to, &sent);
         check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
     }
-    // Turned off by another, small ones are room enough.
+    // Short buffers will do after another descriptor has turned GRO off.
     receiver.set_gro(true).expect("a UDP socket");
     set_option(&clone(), SOL_UDP, UDP_GRO, 0).expect("a UDP socket");
     send(&sender, to, &sent);

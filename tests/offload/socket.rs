@@ -106,7 +106,7 @@ fn d8_a_flush_goes_on_with_the_message_that_it_left_half_sent() {
     assert!(got == data);
 }
 
-/// Messages of several tasks, say, each of which is offered again when there is room for a datagram.
+/// Like messages of several tasks, each of which is offered again when the socket has space for a datagram.
 #[test]
 fn d23_a_hundred_messages_that_are_half_sent_in_turns_are_each_sent_once() {
     const COUNT: usize = 100;

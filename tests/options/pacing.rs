@@ -15,7 +15,7 @@ fn a_pacing_rate_is_set_and_taken_back() {
         set_max_pacing_rate(&socket, Some(bytes)).expect("Linux 3.13");
         assert_eq!(rate(), bytes as u32);
     }
-    // More than the option's 32 bits can tell is as good as no limit to a reader of 32 bits.
+    // A rate beyond 32 bits reads as no limit in 32 bits.
     set_max_pacing_rate(&socket, Some(u64::MAX)).expect("Linux 3.13");
     assert!(rate() >= u32::MAX - 1);
     set_max_pacing_rate(&socket, None).expect("Linux 3.13");

@@ -1,6 +1,7 @@
 //! What a server on the Internet meets, sent to every program of this project that serves others, those of the
-//! README included (the other examples are demonstrations, which are their own clients): datagrams that cannot be answered, empty ones, the longest, ICMP errors, signals, a
-//! flood. Afterwards each answers as before, sleeps, and has no more descriptors and memory.
+//! README included: datagrams that cannot be answered, empty ones, the longest, ICMP errors, signals, a flood.
+//! Afterwards each answers as before, sleeps, and has no more descriptors and memory. The other examples are
+//! their own clients.
 //!
 //! `cargo test` builds the programs, and floods each for a second; `.ci/attack` for ten. For these tests
 //! alone: `cargo build --workspace --all-features --bins --examples && cargo test --all-features --test servers`.

@@ -176,7 +176,7 @@ fn coalesced_messages_are_changed_segment_by_segment() {
         assert_eq!((batch.datagram_count(), batch.truncated()), (6, false));
         assert!(batch.messages().map(|m| m.data()).eq([&b"00112"[..], b"333333", b"4455"]));
     }
-    // One too long for its slot: a segment is cut, and the one after it lost.
+    // One too long for its slot: a segment is truncated, and the one after it lost.
     let double = Shuffled(vec![(b"aabbccdde".to_vec(), Some(3)), (b"abcdefghij".to_vec(), None)]);
     assert_eq!(double.recv_into(&mut batch).expect("two are there"), 2);
     let got: Vec<_> =

@@ -1,7 +1,7 @@
 //! What the servers of `src/bin` share: an echo that never waits, and a client for it.
 //!
-//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that asks for. How it
-//! waits is all that differs between event loops.
+//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that returns. Only the
+//! way it waits differs between event loops.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -34,8 +34,8 @@ impl Default for Echo {
 }
 
 impl Echo {
-    /// Receives and answers until the socket has nothing more or takes nothing more. Edge-triggered event
-    /// loops need no less: they tell once that something has come.
+    /// Receives and answers until the socket has nothing more or accepts nothing more: an edge-triggered event
+    /// loop reports a datagram once, and not again while it waits.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Echo {
             match socket.flush(&mut self.queue) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Writable,
-                // About the datagram in front.
+                // The error is about the datagram in front.
                 Err(_) => drop(self.queue.discard_front()),
             }
             if !self.queue.is_empty() {
@@ -96,7 +96,7 @@ pub fn client(server: SocketAddr) -> JoinHandle<io::Result<usize>> {
     })
 }
 
-/// A socket of loopback that does not block, and its client.
+/// A non-blocking socket on loopback, and its client.
 ///
 /// # Errors
 ///

@@ -87,31 +87,9 @@ impl Copies<'_> {
     #[inline(always)]
     fn push(&mut self, data: &[u8]) {
         let (to, free) = mem::take(&mut self.free).split_at_mut(data.len());
-        copy(to, data);
+        to.copy_from_slice(data);
         self.start = self.start.wrapping_add(data.len());
         self.free = free;
-    }
-}
-
-/// Copies between slices of the same length. For short ones a call takes as long as all else that is done with
-/// them: without it, a GSO batch of 15-byte datagrams takes 0.93 of the time.
-#[inline(always)]
-fn copy(to: &mut [u8], from: &[u8]) {
-    match from.len() {
-        8..=16 => copy_ends::<8>(to, from),
-        17..=32 => copy_ends::<16>(to, from),
-        _ => to.copy_from_slice(from),
-    }
-}
-
-/// Copies the first and the last `N` bytes: all of them, if there are `N` to `2 * N`.
-#[inline(always)]
-fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
-    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {
-        *to = *from;
-    }
-    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk()) {
-        *to = *from;
     }
 }
 

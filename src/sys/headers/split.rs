@@ -19,7 +19,7 @@ impl Split {
         Self { headers: Zeroed::empty(), iovecs: Zeroed::empty() }
     }
 
-    /// Makes room, if there is none.
+    /// Allocates the memory, if that has not happened yet.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl<'b> Rest<'b> {
         Self { buffers, gone: skip }
     }
 
-    /// Takes the next `len` bytes and writes where they are into `row`. Gives the number of buffers
+    /// Takes the next `len` bytes and writes where they are into `row`. Returns the number of buffers
     /// that they lie in; `None` if `row` is too short.
     fn split_to(&mut self, mut len: usize, row: &mut [Buffer]) -> Option<usize> {
         let mut used = 0;

@@ -139,7 +139,7 @@ pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = None;
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
 /// Bytes a second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
-/// Microseconds; whether to; packets.
+/// Busy polling: microseconds of a receive; whether it comes before interrupts; packets a round.
 pub(crate) const BUSY_POLL: Option<OptionName> = None;
 pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = None;
 pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;

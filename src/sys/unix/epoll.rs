@@ -89,7 +89,7 @@ impl AsRawFd for Events {
 /// under this number.
 fn inode(number: RawFd) -> Option<u64> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: room for one `stat`, which is read where the call has filled it.
+    // SAFETY: memory for one `stat`, which is read only if the call has filled it.
     let stat = unsafe {
         match libc::fstat(number, stat.as_mut_ptr()) {
             0 => stat.assume_init(),

@@ -1,7 +1,7 @@
 //! Calls that do not wait, on a socket of either mode.
 //!
-//! Windows has no flag for it, and does not tell whether a socket is blocking. An overlapped call is
-//! begun and, if the system has not completed it at once, cancelled.
+//! Windows has no flag for it, and does not report whether a socket is blocking. So the crate begins an
+//! overlapped call and cancels it if the system has not completed it at once.
 
 #![allow(unsafe_code)]
 

@@ -27,8 +27,8 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 /// Repeats a call while it returns the ICMP errors of datagrams sent earlier to anybody.
 ///
 /// Windows fails a receive or a send (WSASendTo, `WSAECONNRESET`) on an unconnected socket for them, and
-/// does not say which datagram it was. With the first one they are turned off on the socket. The error of a connected socket is about its one
-/// peer, and the caller's.
+/// does not say which datagram it was. The first one makes the crate turn them off on the socket. The
+/// error of a connected socket is about its one peer, and is returned.
 #[inline]
 pub(super) fn retry_unrelated_icmp_error<T>(
     socket: BorrowedSocket<'_>,

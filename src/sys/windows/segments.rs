@@ -1,4 +1,4 @@
-//! Segmentation for unit tests, in place of the system's: Wine has none, and a test wants to see the
+//! Segmentation for unit tests, in place of the system's: Wine has none, and the tests look at the
 //! datagrams of each batch that the library sends.
 
 use std::io;

@@ -69,7 +69,7 @@ impl Context {
 }
 
 impl World {
-    /// Compares the result of a call with the kernel's answers and the datagrams received. Gives how
+    /// Compares the result of a call with the kernel's answers and the datagrams received. Returns how
     /// many messages have an outcome.
     pub(super) fn judge(
         &mut self,
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// Compares the datagrams received with what the caller knows; `before` datagrams of the first
-    /// have come before. Gives how many have now left of the first message that is still the caller's,
+    /// have come before. Returns how many have now left of the first message that is still the caller's,
     /// and how many datagrams have left in this call.
     fn compare(
         &self,

@@ -7,7 +7,7 @@ fn main() -> std::io::Result<()> {
 
     let (socket, client) = start()?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    // Edge-triggered: both are told once, when it begins.
+    // Edge-triggered: an event comes when the socket becomes readable or writable.
     let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
     epoll::add(&epoll, &socket, EventData::new_u64(0), flags)?;
     let mut events = Vec::with_capacity(64);

@@ -10,7 +10,7 @@ fn main() -> io::Result<()> {
     let (socket, client) = start()?;
     let mut socket = UdpSocket::from_std(socket);
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(64));
-    // Edge-triggered: both are told once, when it begins.
+    // Edge-triggered: an event comes when the socket becomes readable or writable.
     let interest = Interest::READABLE | Interest::WRITABLE;
     poll.registry().register(&mut socket, Token(0), interest)?;
     let mut echo = Echo::default();
