@@ -15,7 +15,7 @@ pub use counters::Counters;
 pub use health::GsoStatus;
 pub use state::{OffloadRef, OffloadState};
 
-use self::state::MAX_PAYLOAD;
+pub(crate) use self::state::MAX_PAYLOAD;
 use crate::socket::{BatchSocket, forward};
 use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
 

@@ -19,7 +19,7 @@ use crate::socket::BatchSocket;
 use crate::sys::{self, AsSocket, BorrowedSocket, RawSocket, RecvFlags, SendFlags, numbers};
 
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
-pub(super) const MAX_PAYLOAD: usize = 65_535 - 8;
+pub(crate) const MAX_PAYLOAD: usize = 65_535 - 8;
 
 /// The state of an [`Offload`](crate::Offload) without its socket, for programs that lend the socket for each call.
 ///
@@ -301,14 +301,15 @@ impl OffloadRef<'_> {
 
     fn note_received(&self, totals: ReceivedTotals, calls: usize) {
         self.state.counters.received(totals, calls);
+        // No boundaries of coalesced messages are right then.
         if totals.longest > self.state.longest_datagram && self.is_own && self.state.gro() {
-            self.distrust_gro();
+            self.turn_gro_off();
         }
     }
 
-    /// Turns GRO off, though messages that are queued lose their boundaries: they have none that are right.
+    /// Turns GRO off even if messages are queued. Coalesced ones among them lose their boundaries.
     #[cold]
-    fn distrust_gro(&self) {
+    pub(crate) fn turn_gro_off(&self) {
         self.state.gro.store(false, Ordering::Relaxed);
         // Best effort: what fails here is left as it was.
         let _ = Ancillary::GRO.disable(&self.socket);

@@ -15,7 +15,7 @@ use ::tokio::runtime::Handle;
 
 use super::outbox::Outbox;
 use crate::ancillary::{Ancillary, SendMeta};
-use crate::offload::{Offload, OffloadBuilder};
+use crate::offload::{MAX_PAYLOAD, Offload, OffloadBuilder};
 use crate::options::Fragmentation;
 use crate::recv::message::Message;
 use crate::sys::MAX_SEGMENTS;
@@ -102,6 +102,16 @@ impl Socket {
     pub fn failed(&self) -> u64 {
         self.outbox.failed()
     }
+
+    /// Turns GRO off if coalesced messages do not fit the buffers. An endpoint has the buffers that it made for its
+    /// first socket; where that had no GRO, they are for one datagram each. What is coalesced already is lost to
+    /// QUIC, which sends it again.
+    fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
+        let offload = self.offload();
+        if offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+            offload.lend().turn_gro_off();
+        }
+    }
 }
 
 impl Drop for Socket {
@@ -126,10 +136,12 @@ impl AsyncUdpSocket for Socket {
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let count = bufs.len().min(metas.len());
+        let bufs = &mut bufs[..count];
+        self.fit_gro(bufs);
         let mut errors = 0;
         loop {
             let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
-            match ready!(self.offload().poll_recv_slices(cx, &mut bufs[..count], &mut each)) {
+            match ready!(self.offload().poll_recv_slices(cx, bufs, &mut each)) {
                 // It was shut down, and receives nothing for ever.
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
                 Ok(received) => return Poll::Ready(Ok(received)),

@@ -163,8 +163,9 @@ impl SendQueue {
     /// Copies several datagrams into the queue in order, or none of them: the fragments of one frame, for
     /// example, which are of no use without each other.
     ///
-    /// Nothing else is sent between them. They are not otherwise one unit: a flush may send some of them
-    /// and leave the others in the queue.
+    /// Nothing else is sent between them, in a [grouped](Self::grouped_by_dest) queue between those to one
+    /// destination. They are not otherwise one unit: a flush may send some of them and leave the others in
+    /// the queue.
     ///
     /// ```
     /// use mmsg::errors::PushError;

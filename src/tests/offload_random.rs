@@ -79,13 +79,20 @@ proptest! {
         way in prop::sample::select(&Way::ALL[..]),
         specs in specs(),
         fates in fates(),
+        adjacent in any::<u64>(),
     ) {
         let Some(net) = Net::new() else { return Ok(()) };
         backend.make_process_default().unwrap();
         // Any piece of a message tells which one it is of, and where it belongs in it.
-        let data: Vec<Vec<u8>> = specs.iter().enumerate()
-            .map(|(i, spec)| (0..spec.len).map(|j| if j % 2 == 0 { i as u8 } else { j as u8 }).collect())
-            .collect();
+        let mut memory = Vec::new();
+        let ranges: Vec<_> = specs.iter().enumerate().map(|(i, spec)| {
+            // Whether it begins where the one before it ends.
+            memory.resize(memory.len() + usize::from(adjacent >> (i % 64) & 1 == 0), 0);
+            let start = memory.len();
+            memory.extend((0..spec.len).map(|j| if j % 2 == 0 { i as u8 } else { j as u8 }));
+            start..memory.len()
+        }).collect();
+        let data: Vec<_> = ranges.into_iter().map(|range| &memory[range]).collect();
         let parts: Vec<Vec<IoSlice<'_>>> =
             data.iter().map(|data| data.chunks(25).map(IoSlice::new).collect()).collect();
         let msgs: Vec<_> = specs.iter().zip(data.iter().zip(&parts)).map(|(spec, (data, parts))| {

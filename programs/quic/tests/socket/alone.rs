@@ -117,6 +117,31 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
     });
 }
 
+/// As a socket has them that follows one without GRO by `Endpoint::rebind_abstract`.
+#[test]
+fn buffers_for_one_datagram_each_receive_without_gro() {
+    run(async {
+        let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
+        let to = socket.local_addr().unwrap();
+        let data = crate::kit::content(2400, 3);
+        let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d)).collect();
+        // One GSO batch is on its way already, and what it is coalesced to may be lost.
+        assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
+        let mut received = Vec::new();
+        while !received.ends_with(&data) {
+            let mut memory = [[0; 1472]; 4];
+            let mut bufs = memory.each_mut().map(|buf| IoSliceMut::new(buf));
+            let mut metas = [RecvMeta::default(); 4];
+            let count = poll_fn(|cx| socket.poll_recv(cx, &mut bufs, &mut metas)).await.unwrap();
+            for (meta, buf) in metas[..count].iter().zip(&bufs) {
+                received.extend_from_slice(&buf[..meta.len]);
+            }
+            assert!(!socket.offload().gro());
+            assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
+        }
+    });
+}
+
 #[test]
 fn a_datagram_that_is_too_long_is_counted_and_the_next_is_sent() {
     run(async {

@@ -47,6 +47,7 @@ pub struct Pair {
     pub client: Endpoint,
     pub server_socket: Arc<Socket>,
     pub client_socket: Arc<Socket>,
+    pub trust: ClientConfig,
 }
 
 impl Pair {
@@ -70,8 +71,8 @@ impl Pair {
         let (server_socket, client_socket) = (socket(), socket());
         let server = endpoint(Some(config), &server_socket).expect("a server");
         let mut client = endpoint(None, &client_socket).expect("a client");
-        client.set_default_client_config(trust);
-        Self { server, client, server_socket, client_socket }
+        client.set_default_client_config(trust.clone());
+        Self { server, client, server_socket, client_socket, trust }
     }
 
     pub fn addr(&self) -> SocketAddr {

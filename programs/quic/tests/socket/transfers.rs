@@ -1,8 +1,13 @@
 //! Bytes between endpoints, whatever happens on the way.
 
-use mmsg::options::Fragmentation;
+use std::sync::Arc;
 
-use crate::kit::{Pair, bind, run, run_threaded, transfer};
+use mmsg::Offload;
+use mmsg::options::Fragmentation;
+use mmsg::quinn::{Socket, TokioRuntime};
+use quinn::{Endpoint, EndpointConfig};
+
+use crate::kit::{Pair, bind, run, run_threaded, socket, transfer};
 use crate::relay::Relay;
 
 #[test]
@@ -72,6 +77,28 @@ fn a_client_that_moves_three_times_loses_nothing() {
             assert_ne!(server.remote_address(), before);
             assert_eq!(server.remote_address().port(), pair.client.local_addr().unwrap().port());
         }
+    });
+}
+
+/// quinn has no buffers for what GRO joins if its first socket had no GRO.
+#[test]
+fn a_client_moves_from_a_socket_without_gro_to_one_with_it() {
+    run(async {
+        let pair = Pair::new();
+        let without = Socket::new(bind(), Offload::builder().gro(false)).expect("a socket");
+        let mut client = Endpoint::new_with_abstract_socket(
+            EndpointConfig::default(),
+            None,
+            Arc::new(without),
+            Arc::new(TokioRuntime::default()),
+        )
+        .expect("a client");
+        client.set_default_client_config(pair.trust.clone());
+        let pair = Pair { client, ..pair };
+        let (client, server) = pair.connect().await;
+        transfer(&server, &client, 1 << 20, 0).await;
+        pair.client.rebind_abstract(socket()).expect("another socket");
+        transfer(&server, &client, 1 << 20, 1).await;
     });
 }
 
