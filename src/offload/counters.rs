@@ -22,7 +22,8 @@ use crate::sys::{Rejection, Transferred};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Datagrams that the kernel accepted.
+    /// Datagrams that the kernel accepted. A message whose raw control messages have a segment size
+    /// (`UDP_SEGMENT`) counts as one.
     pub sent: u64,
     /// Bytes of payload in them.
     pub sent_bytes: u64,
