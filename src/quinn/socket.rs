@@ -24,7 +24,7 @@ use crate::tokio::AsyncBatchSocket;
 /// Errors of receives that are passed over, one after another, before the endpoint gets one: quinn ends it then.
 const MAX_ERRORS: usize = 16;
 
-/// The socket of a [`quinn::Endpoint`](::quinn::Endpoint), which [`TokioRuntime`](super::TokioRuntime) makes.
+/// The socket of quinn's [`Endpoint`](::quinn::Endpoint), which [`TokioRuntime`](super::TokioRuntime) makes.
 ///
 /// Make one by hand to read its counters, with
 /// [`Endpoint::new_with_abstract_socket`](::quinn::Endpoint::new_with_abstract_socket) and
