@@ -68,14 +68,19 @@ impl Msg {
         alike && !self.data.is_empty() && self.own.is_none() && !self.gathered && self.bad.is_none()
     }
 
-    fn to_send<'a>(&'a self, parts: &'a [IoSlice<'a>; 2], to: &[SocketAddr; 2]) -> SendMsg<'a> {
+    fn to_send<'a>(
+        &self,
+        data: &'a [u8],
+        parts: &'a [IoSlice<'a>; 2],
+        to: &[SocketAddr; 2],
+    ) -> SendMsg<'a> {
         let mut dest = to[self.dest];
         if self.bad == Some(Bad::Nowhere) {
             dest.set_port(0);
         }
         let mut msg = match self.gathered {
             true => SendMsg::gather(parts).with_dest(dest),
-            false => SendMsg::to(dest, &self.data),
+            false => SendMsg::to(dest, data),
         };
         if self.ecn {
             msg = msg.with_ecn(Ecn::Ect0);
@@ -90,21 +95,36 @@ impl Msg {
     }
 }
 
-/// Lends `msgs` as the library takes them.
+/// Lends `msgs` as the library takes them. Up to three in a row lie side by side in memory.
 pub(super) fn lend<R>(
     msgs: &[Msg],
     to: &[SocketAddr; 2],
     call: impl FnOnce(&[SendMsg<'_>]) -> R,
 ) -> R {
-    let parts: Vec<[IoSlice<'_>; 2]> = msgs
+    let gap = |i: usize| usize::from(i % 3 == 1);
+    let memory: Vec<u8> = msgs
         .iter()
-        .map(|msg| {
-            let (one, other) = msg.data.split_at(msg.data.len() / 3);
+        .enumerate()
+        .flat_map(|(i, msg)| msg.data.iter().copied().chain(vec![0; gap(i)]))
+        .collect();
+    let mut rest = &memory[..];
+    let payloads: Vec<_> = (msgs.iter().enumerate())
+        .map(|(i, msg)| {
+            let (data, after) = rest.split_at(msg.data.len());
+            rest = &after[gap(i)..];
+            data
+        })
+        .collect();
+    let parts: Vec<[IoSlice<'_>; 2]> = payloads
+        .iter()
+        .map(|data| {
+            let (one, other) = data.split_at(data.len() / 3);
             [IoSlice::new(one), IoSlice::new(other)]
         })
         .collect();
-    let sends: Vec<_> =
-        msgs.iter().zip(&parts).map(|(msg, parts)| msg.to_send(parts, to)).collect();
+    let sends: Vec<_> = (msgs.iter().zip(&payloads).zip(&parts))
+        .map(|((msg, data), parts)| msg.to_send(data, parts, to))
+        .collect();
     call(&sends)
 }
 
