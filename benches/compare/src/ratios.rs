@@ -232,7 +232,10 @@ fn flushes(len: usize, times: usize) -> Side {
     let mut queue = SendQueue::new(usize::MAX);
     let mut flush = move |socket: &dyn BatchSocket| {
         (0..len).for_each(|_| queue.push(&msg).expect("it has no bound"));
-        assert_eq!(socket.flush(&mut queue).expect("they are taken"), len);
+        // A stand-in takes 64 a call.
+        while !queue.is_empty() {
+            socket.flush(&mut queue).expect("they are taken");
+        }
     };
     // Twice, for the queue's two stages: their memory is part of no turn.
     (0..2).for_each(|_| flush(&Double));
