@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
 use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, RecvResult, UnixAddr};
+use crate::sys::{RawAddrRef, RecvResult, UnixAddr, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,10 @@ impl Received {
             data: result.truncated,
             control,
             // Only Internet sockets coalesce, and their messages have a source.
-            segment_size: control && segment_size.is_none() && from_inet(),
+            segment_size: control
+                && numbers::GRO.is_some()
+                && segment_size.is_none()
+                && from_inet(),
         };
         Self { reported: result.len, segment_size, truncation, has_meta: meta.is_some() }
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::native::has_batch_calls;
+
 /// The system calls that carry a batch.
 ///
 /// Both move the same messages with the same results, but for an error that Linux drops within a
@@ -43,7 +45,7 @@ impl Backend {
     #[must_use]
     #[inline]
     pub fn current() -> Self {
-        if cfg!(not(mmsg_calls)) || without_mmsg() { Self::Msg } else { Self::Mmsg }
+        if !has_batch_calls() || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
     /// Makes this the backend of the whole process: of every call by any thread on any socket, from
@@ -60,8 +62,8 @@ impl Backend {
     ///
     /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a platform without these calls.
     pub fn make_process_default(self) -> io::Result<()> {
-        if self == Self::Mmsg && cfg!(not(mmsg_calls)) {
-            let reason = "this platform has no recvmmsg and sendmmsg";
+        if self == Self::Mmsg && !has_batch_calls() {
+            let reason = "this platform has no multi-message calls";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         set_without_mmsg(self == Self::Msg);

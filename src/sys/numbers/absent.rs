@@ -153,6 +153,9 @@ pub(crate) const ATTACH_PROGRAM: Option<OptionName> = None;
 /// Binds a socket to a network interface by its index, an `int`.
 pub(crate) const BIND_TO_INTERFACE: Option<OptionName> = None;
 
+/// Whether a send to a peer that is gone is an error without a signal.
+pub(crate) const NO_SIGPIPE: Option<OptionName> = None;
+
 /// Protocols whose sockets have an error queue.
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
 

@@ -9,12 +9,14 @@ use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
 use super::mmsg;
 use super::msg;
+#[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
+use super::msg_x;
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
-#[cfg(mmsg_calls)]
+#[cfg(any(mmsg_calls, msg_x_calls))]
 use crate::events;
 use crate::sys::addr::{self, NAME_LEN};
-#[cfg(mmsg_calls)]
+#[cfg(any(mmsg_calls, msg_x_calls))]
 use crate::sys::backend;
 use crate::sys::headers::{RecvHeaders, WiredSends};
 use crate::sys::{Backend, CallResult, DestRef, RecvFlags, SendFlags};
@@ -36,11 +38,25 @@ pub(crate) fn recv(
             Err(error) => CallResult::stopped(0, error),
         };
     }
+    #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
+    if let (Backend::Mmsg, Some(calls)) = (backend, msg_x::calls()) {
+        let result = msg_x::recv(&calls, socket, wired, flags);
+        return match &result.error {
+            Some(error)
+                if result.count == 0 && calls_are_missing(error, || msg_x::permitted(&calls)) =>
+            {
+                msg::recv(socket, wired, flags)
+            }
+            _ => result,
+        };
+    }
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         return match mmsg::recvmmsg(socket, wired, flags | libc::MSG_WAITFORONE) {
             Ok(count) => CallResult::moved(count),
-            Err(error) if calls_are_missing(&error) => msg::recv(socket, wired, flags),
+            Err(error) if calls_are_missing(&error, mmsg::permitted) => {
+                msg::recv(socket, wired, flags)
+            }
             Err(error) => CallResult::stopped(0, error),
         };
     }
@@ -60,6 +76,18 @@ pub(crate) fn send(
     flags: SendFlags,
 ) -> CallResult {
     let flags = native_send_flags(flags);
+    #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
+    if let (Backend::Mmsg, 2.., Some(calls)) = (backend, wired.len(), msg_x::calls()) {
+        let result = msg_x::send(&calls, socket, wired, flags);
+        return match &result.error {
+            Some(error)
+                if result.count == 0 && calls_are_missing(error, || msg_x::permitted(&calls)) =>
+            {
+                msg::send(socket, wired, flags)
+            }
+            _ => result,
+        };
+    }
     #[cfg(mmsg_calls)]
     if backend == Backend::Mmsg && wired.len() > 1 {
         let has_dest = wired.has_dest(0);
@@ -70,7 +98,9 @@ pub(crate) fn send(
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, flags),
             Ok(count) => CallResult::moved(count),
-            Err(error) if calls_are_missing(&error) => msg::send(socket, wired, flags),
+            Err(error) if calls_are_missing(&error, mmsg::permitted) => {
+                msg::send(socket, wired, flags)
+            }
             Err(error) if msg::may_go_without_tos(&error, wired, 0) => {
                 msg::send(socket, wired, flags)
             }
@@ -97,14 +127,14 @@ pub(crate) fn send_plain(
 }
 
 /// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if
-/// so, the process does not try them again.
-#[cfg(mmsg_calls)]
+/// so, the process does not try them again. `permitted` finds out whether it may make them.
+#[cfg(any(mmsg_calls, msg_x_calls))]
 #[cold]
-fn calls_are_missing(error: &io::Error) -> bool {
+fn calls_are_missing(error: &io::Error, permitted: impl FnOnce() -> bool) -> bool {
     let missing = match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
         // From a sandbox, or from a firewall for one datagram.
-        Some(libc::EPERM) => !mmsg::permitted(),
+        Some(libc::EPERM) => !permitted(),
         _ => false,
     };
     if missing {

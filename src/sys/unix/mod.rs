@@ -1,5 +1,7 @@
 //! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
 
+#[cfg(msg_x_calls)]
+mod apple;
 pub(super) mod call;
 mod clock;
 mod cmsg;
@@ -11,6 +13,8 @@ mod icmp;
 #[cfg(mmsg_calls)]
 mod mmsg;
 pub(super) mod msg;
+#[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
+mod msg_x;
 mod path;
 mod poll;
 mod release;
@@ -43,3 +47,12 @@ pub(crate) use socket::{
     peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie,
 };
 pub(crate) use tos::rejects_tos;
+
+/// Whether the system has multi-message calls, be they out of use or not.
+#[inline]
+pub(super) fn has_batch_calls() -> bool {
+    #[cfg(msg_x_calls)]
+    return msg_x::calls().is_some();
+    #[cfg(not(msg_x_calls))]
+    return cfg!(mmsg_calls);
+}

@@ -5,6 +5,7 @@
 #![allow(clippy::unnecessary_cast)]
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::{ptr, slice};
 
@@ -39,7 +40,7 @@ pub(super) fn recv(
 /// Sends message by message until one is rejected.
 #[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_int) -> CallResult {
-    send_from(socket, wired, 0, Tried::No, flags)
+    send_range(socket, wired, 0..wired.len(), Tried::No, flags)
 }
 
 /// Sends the messages that a multi-message call left, of which it tried the first.
@@ -53,20 +54,23 @@ pub(super) fn send_rest(
     first: usize,
     flags: c_int,
 ) -> CallResult {
-    let result = send_from(socket, wired, first, Tried::Once, flags);
+    let result = send_range(socket, wired, first..wired.len(), Tried::Once, flags);
     let calls = result.calls + 1;
     result.after(calls)
 }
 
+/// Sends the messages of `range` until one is rejected; `tried` says whether the kernel had the first of
+/// them before. The result counts from message 0 on.
 #[inline]
-fn send_from(
+pub(super) fn send_range(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
-    first: usize,
+    range: Range<usize>,
     mut tried: Tried,
     flags: c_int,
 ) -> CallResult {
-    for i in first..wired.len() {
+    let (first, end) = (range.start, range.end);
+    for i in range {
         let wait = if tried == Tried::Once { libc::MSG_DONTWAIT } else { 0 };
         let has_dest = wired.has_dest(i);
         let send = || send_one(socket, wired, i, flags | wait);
@@ -75,7 +79,7 @@ fn send_from(
         }
         tried = Tried::No;
     }
-    CallResult::moved(wired.len()).after(wired.len() - first)
+    CallResult::moved(end).after(end - first)
 }
 
 /// Receives one message into header `i`.

@@ -73,3 +73,8 @@ pub(super) fn path_bytes(path: &Path) -> &[u8] {
 pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
     str::from_utf8(bytes).ok().map(Path::new)
 }
+
+/// Windows has no multi-message calls.
+pub(super) fn has_batch_calls() -> bool {
+    false
+}
