@@ -153,8 +153,8 @@ pub(super) fn recv(
     wired: &mut RecvHeaders<'_>,
     flags: c_int,
 ) -> CallResult {
-    // Any other flag is EINVAL.
-    if flags & !libc::MSG_DONTWAIT != 0 || !is_udp(socket) {
+    // MSG_PEEK is EINVAL, and so is any flag but MSG_DONTWAIT.
+    if flags & libc::MSG_PEEK != 0 || !is_udp(socket) {
         return msg::recv(socket, wired, flags);
     }
     let (mut received, mut made, mut wait) = (0, 0, flags);
@@ -204,7 +204,10 @@ fn recv_some(
         let len = fault::next(Call::RecvMmsg, len)?;
         // SAFETY: the invariant of RecvHeaders, for the memory that `wire` copied from `offered`
         // headers; `buffers` and `spare` outlive the call; `len` is at most `offered`.
-        let n = unsafe { (calls.recv)(socket.as_raw_fd(), row.as_mut_ptr(), len as c_uint, flags) };
+        let n = unsafe {
+            let flags = flags & libc::MSG_DONTWAIT;
+            (calls.recv)(socket.as_raw_fd(), row.as_mut_ptr(), len as c_uint, flags)
+        };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     })?;
     let count = count.min(offered);

@@ -23,6 +23,8 @@ pub(super) struct Made {
 thread_local! {
     /// `kern.ipc.maxrecvmsgx`: what was read, and what it is.
     static LIMIT: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+    static WITHOUT_CONTROL: Cell<usize> = const { Cell::new(0) };
+    static CONTROL_SPACE: Cell<usize> = const { Cell::new(usize::MAX) };
     static MADE: RefCell<Vec<Made>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -44,7 +46,20 @@ pub(super) struct Installed;
 impl Drop for Installed {
     fn drop(&mut self) {
         LIMIT.set(None);
+        WITHOUT_CONTROL.set(0);
+        CONTROL_SPACE.set(usize::MAX);
     }
+}
+
+/// Has the next `count` datagrams arrive without control data: Apple's kernel makes it when a datagram
+/// arrives, by the options that are on then, and Linux when it is received.
+pub(super) fn without_control(count: usize) {
+    WITHOUT_CONTROL.set(count);
+}
+
+/// Has the headers to come offer no more than `len` bytes for control data.
+pub(super) fn space_for_control(len: usize) {
+    CONTROL_SPACE.set(len);
 }
 
 /// What was installed on this thread.
@@ -99,7 +114,10 @@ unsafe fn take(fd: c_int, flags: c_int) -> io::Result<Option<Taken>> {
         return Ok(None);
     }
     data.truncate(len);
-    let control = space.0[..hdr.msg_controllen as usize].to_vec();
+    let left = WITHOUT_CONTROL.get();
+    WITHOUT_CONTROL.set(left.saturating_sub(1));
+    let control_len = if left > 0 { 0 } else { hdr.msg_controllen as usize };
+    let control = space.0[..control_len].to_vec();
     Ok(Some(Taken { name: name[..hdr.msg_namelen as usize].to_vec(), control, data }))
 }
 
@@ -164,7 +182,7 @@ unsafe fn copy_out(message: &Taken, control: &[u8], header: &mut MsgHdrX) {
         let len = message.name.len().min(header.name_len as usize);
         ptr::copy(message.name.as_ptr(), header.name.cast(), len);
         header.name_len = message.name.len() as _;
-        let len = control.len().min(header.control_len as usize);
+        let len = control.len().min((header.control_len as usize).min(CONTROL_SPACE.get()));
         ptr::copy(control.as_ptr(), header.control.cast(), len);
         header.control_len = len as _;
         header.flags = if len < control.len() { libc::MSG_CTRUNC } else { 0 };

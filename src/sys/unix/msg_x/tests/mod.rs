@@ -159,24 +159,34 @@ fn a_message_with_too_many_buffers_goes_by_recvmsg() {
 #[test]
 fn control_data_that_may_be_of_another_datagram_is_dropped() {
     let (near, far) = pair();
-    near.send(b"before").unwrap();
     Ancillary::HOP_LIMIT.require(&far).unwrap();
+    let _installed = fake::install(256);
+    let mut batch = RecvBatch::new(8, 100);
+    for (without, received) in [(0, 3), (1, 3), (2, 3), (3, 3), (0, 1)] {
+        (0..received).for_each(|i| assert_eq!(near.send(&payload(i, 4)).unwrap(), 4));
+        fake::without_control(without);
+        assert_eq!(arena_recv_into(&mut batch, &far), received);
+        // With none at all nothing was lost.
+        let (all, some) = (without == 0, (1..received).contains(&without));
+        for (i, message) in batch.messages().enumerate() {
+            assert_eq!((message.data(), message.addr().is_some()), (&payload(i, 4)[..], true));
+            assert_eq!(message.control_truncated(), some, "{without}");
+            assert_eq!(message.meta().hop_limit.is_some(), all, "{without}");
+        }
+    }
+}
+
+#[test]
+fn control_data_without_space_is_truncated() {
+    let (near, far) = pair();
+    Ancillary::HOP_LIMIT.require(&far).unwrap();
+    let _installed = fake::install(256);
     near.send(b"one").unwrap();
     near.send(b"two").unwrap();
-    let _installed = fake::install(256);
-    Backend::Mmsg.make_process_default().unwrap();
+    fake::space_for_control(4);
     let mut batch = RecvBatch::new(8, 100);
-    assert_eq!(far.recv_into(&mut batch).unwrap(), 3);
-    for message in batch.messages() {
-        assert!(message.control_truncated() && message.meta().hop_limit.is_none());
-    }
-    near.send(b"three").unwrap();
-    near.send(b"four").unwrap();
-    assert_eq!(far.recv_into(&mut batch).unwrap(), 2);
-    for message in batch.messages() {
-        assert!(!message.control_truncated() && message.meta().hop_limit.is_some());
-    }
-    assert_eq!(calls(Receive).len(), 2);
+    assert_eq!(arena_recv_into(&mut batch, &far), 2);
+    assert!(batch.messages().all(|m| m.control_truncated() && m.meta().hop_limit.is_none()));
 }
 
 /// Sends as both backends do, and returns what came.
@@ -289,10 +299,10 @@ fn a_partial_send_goes_on_one_by_one() {
 
 #[test]
 fn an_error_of_a_send_is_the_first_message_s() {
-    let (near, far) = pair();
     let msgs: Vec<_> = (0..150).map(|_| SendMsg::new(b"some")).collect();
     let _installed = fake::install(256);
-    for errno in [libc::EMSGSIZE, libc::EHOSTUNREACH, libc::EAGAIN, libc::EPIPE] {
+    for errno in [libc::EMSGSIZE, libc::EAGAIN, libc::EPIPE, libc::ECONNREFUSED] {
+        let (near, far) = pair();
         fault::script([(Call::SendMmsg, Fate::Fail(errno))]);
         let error = send_all(&near, &msgs).unwrap_err();
         assert_eq!((error.raw_os_error(), arrived(&far).len()), (Some(errno), 0));
@@ -300,6 +310,10 @@ fn an_error_of_a_send_is_the_first_message_s() {
         fault::script([(Call::SendMmsg, Fate::Kernel), (Call::SendMmsg, Fate::Fail(errno))]);
         assert_eq!((send_all(&near, &msgs).unwrap(), arrived(&far).len()), (64, 64));
         assert_eq!(fault::finish().len(), 2);
+        // The message that another error was about meets it again.
+        let next = send_all(&near, &msgs).map_err(|error| error.raw_os_error());
+        let is_reported_once = errno == libc::ECONNREFUSED;
+        assert_eq!(next, if is_reported_once { Err(Some(errno)) } else { Ok(150) });
     }
 }
 
