@@ -110,6 +110,31 @@
 //! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
 //! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
 //! | one message a call: `recvmmsg` and `sendmmsg` are not available (`error`) | warn |
+//!
+//! # macOS and iOS
+//!
+//! A call moves one message by each system call. With the feature `apple-private-api`, which is off by default, a
+//! system call moves up to 64 messages on macOS 15.6, iOS 18.6 and later: a receive on a UDP socket
+//! by `recvmsg_x`, and a send to the peer of a connected UDP socket by `sendmsg_x`. Messages with a destination
+//! still go one by one, and so does everything on older systems, whose kernel may stop the machine's
+//! loopback interface in these calls.
+//!
+//! Apple documents neither function, may change both, and rejects programs that use such functions from the App
+//! Store. This crate's tests run them against a stand-in that was written from the kernel's source;
+//! they have never run on macOS. The kernel has faults that break promises of this crate:
+//!
+//! - If a send fails after some messages of a system call, by another error than a full buffer, a message that is too
+//!   long or a signal, the kernel does not return how many it sent. The error is returned as the first message's, so
+//!   that a program which sends the others again sends some of them twice. A route that goes away is such an error.
+//! - A send may count messages that were dropped: when the kernel had no memory for packets, when a signal came while
+//!   another thread was sending on the socket, or when a content filter rejected one.
+//! - A receive that fails because the kernel has no memory loses the messages that it took off the socket.
+//!
+//! Metadata of a system call's messages is dropped, and reported as truncated, if only some of them have any: the
+//! kernel may then return that of another message. Turn `Ancillary` on before the socket is bound, so that every
+//! message has it.
+//!
+//! [`Backend::Msg`] makes a call for each message; [`Backend::current`] says which calls are in use.
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 

@@ -22,11 +22,12 @@ use super::native::has_batch_calls;
 /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"hello")])?, 1);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[doc(alias("recvmmsg", "sendmmsg"))]
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg_x", "sendmsg_x"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2.
+    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2. With the feature `apple-private-api`,
+    /// `recvmsg_x` and `sendmsg_x` on macOS 15.6 and iOS 18.6 (see the [crate's page](crate#macos-and-ios)).
     Mmsg,
     /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,
@@ -60,7 +61,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a platform without these calls.
+    /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a system without these calls.
     pub fn make_process_default(self) -> io::Result<()> {
         if self == Self::Mmsg && !has_batch_calls() {
             let reason = "this platform has no multi-message calls";

@@ -55,8 +55,8 @@
 //!   reads what a header to be sent points to;
 //! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
 //!
-//! On Unix one of two backends makes the calls, `mmsg` many messages at once, `msg` one by one:
-//! [`backend`] chooses. Windows has the second alone.
+//! On Unix one of two backends makes the calls, `mmsg` many messages at once (`msg_x` on Apple's systems), `msg` one by
+//! one: [`backend`] chooses. Windows has the second alone.
 
 mod addr;
 mod backend;

@@ -4,6 +4,8 @@ use std::io;
 
 use libc::c_int;
 
+#[cfg(msg_x_calls)]
+use super::apple::calls as msg_x_calls;
 #[cfg(mmsg_calls)]
 use super::icmp::send_stopped;
 #[cfg(mmsg_calls)]
@@ -11,6 +13,8 @@ use super::mmsg;
 use super::msg;
 #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
 use super::msg_x;
+#[cfg(all(test, target_os = "linux"))]
+use super::msg_x::installed as msg_x_calls;
 use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(any(mmsg_calls, msg_x_calls))]
@@ -39,7 +43,7 @@ pub(crate) fn recv(
         };
     }
     #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
-    if let (Backend::Mmsg, Some(calls)) = (backend, msg_x::calls()) {
+    if let (Backend::Mmsg, Some(calls)) = (backend, msg_x_calls()) {
         let result = msg_x::recv(&calls, socket, wired, flags);
         return match &result.error {
             Some(error)
@@ -77,7 +81,7 @@ pub(crate) fn send(
 ) -> CallResult {
     let flags = native_send_flags(flags);
     #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
-    if let (Backend::Mmsg, 2.., Some(calls)) = (backend, wired.len(), msg_x::calls()) {
+    if let (Backend::Mmsg, 2.., Some(calls)) = (backend, wired.len(), msg_x_calls()) {
         let result = msg_x::send(&calls, socket, wired, flags);
         return match &result.error {
             Some(error)

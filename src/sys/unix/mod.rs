@@ -52,7 +52,7 @@ pub(crate) use tos::rejects_tos;
 #[inline]
 pub(super) fn has_batch_calls() -> bool {
     #[cfg(msg_x_calls)]
-    return msg_x::calls().is_some();
+    return apple::calls().is_some();
     #[cfg(not(msg_x_calls))]
     return cfg!(mmsg_calls);
 }

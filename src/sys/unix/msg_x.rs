@@ -23,6 +23,7 @@
 use std::ffi::c_void;
 use std::io;
 use std::mem::{self, offset_of};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::slice;
@@ -30,8 +31,6 @@ use std::slice;
 use libc::{c_int, c_uint, socklen_t};
 use socket2::{SockRef, Type};
 
-#[cfg(msg_x_calls)]
-use super::apple;
 use super::cmsg::option;
 use super::header::{Buffer, Header};
 use super::icmp::send_stopped;
@@ -45,6 +44,8 @@ use crate::sys::{CallResult, Direction, MAX_BUFFERS, RecvResult, numbers};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
+#[cfg(all(test, target_os = "linux"))]
+pub(super) use tests::fake::installed;
 
 /// The most messages of a call. The kernel silently lowers a number above `kern.ipc.maxrecvmsgx`, which is
 /// 256 unless somebody changes it (`SO_MAX_MSG_X_DEFAULT`), and was 100 until macOS 13; it rejects one
@@ -102,19 +103,6 @@ pub(super) struct Calls {
     pub(super) send: SendFn,
     /// The most messages of a receive, from 1 to [`MOST`].
     pub(super) most: usize,
-}
-
-/// The system's calls, if it has them without the faults that stop a machine.
-#[inline]
-pub(super) fn calls() -> Option<Calls> {
-    #[cfg(all(test, target_os = "linux"))]
-    if let Some(calls) = tests::fake::installed() {
-        return Some(calls);
-    }
-    #[cfg(msg_x_calls)]
-    return apple::calls();
-    #[cfg(not(msg_x_calls))]
-    None
 }
 
 /// Whether the kernel of this release (`uname -r`) has calls that are safe to make.
@@ -335,7 +323,7 @@ fn send_run(
     calls: &Calls,
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
-    run: std::ops::Range<usize>,
+    run: Range<usize>,
     flags: c_int,
 ) -> CallResult {
     let mut row = [MsgHdrX::EMPTY; MOST];

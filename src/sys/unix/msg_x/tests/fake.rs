@@ -63,7 +63,7 @@ pub(super) fn space_for_control(len: usize) {
 }
 
 /// What was installed on this thread.
-pub(in crate::sys::unix::msg_x) fn installed() -> Option<Calls> {
+pub(in crate::sys::unix) fn installed() -> Option<Calls> {
     let (limit, _) = LIMIT.get()?;
     Some(Calls { recv: recvmsg_x, send: sendmsg_x, most: limit.clamp(1, MOST) })
 }
