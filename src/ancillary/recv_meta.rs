@@ -50,7 +50,7 @@ pub struct RecvMeta {
     #[doc(alias("IP_TOS", "IPV6_TCLASS"))]
     pub tos: Option<u8>,
     /// The remaining time to live (IPv4) or hop limit (IPv6).
-    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); the platforms of `tos`, and NetBSD.
+    /// [`HOP_LIMIT`](crate::Ancillary::HOP_LIMIT); Linux, Android, macOS, the BSDs, Windows.
     #[doc(alias("IP_TTL", "IPV6_HOPLIMIT"))]
     pub hop_limit: Option<u8>,
     /// When the kernel received it, by the system's clock.
