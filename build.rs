@@ -5,7 +5,7 @@
 //! | `linux_like`  | the Linux kernel: Linux and Android                               |
 //! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg` (OpenBSD 7.2)         |
 //! | `mmsg_extern` | ... but the libc crate does not declare them                      |
-//! | `msg_x_calls` | `recvmsg_x` and `sendmsg_x` are looked for when the program runs: Apple's systems, with the feature `apple-private-api` |
+//! | `msg_x_calls` | Apple's `recvmsg_x` and `sendmsg_x` are looked for, by the feature    |
 //! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
 //! | `has_descriptors` | sockets are file descriptors: Unix                             |
 

@@ -47,9 +47,9 @@ mod tests;
 #[cfg(all(test, target_os = "linux"))]
 pub(super) use tests::fake::installed;
 
-/// The most messages of a call. The kernel silently lowers a number above `kern.ipc.maxrecvmsgx`, which is
-/// 256 unless somebody changes it (`SO_MAX_MSG_X_DEFAULT`), and was 100 until macOS 13; it rejects one
-/// above 1,024 (`UIO_MAXIOV` in bsd/sys/uio.h).
+/// The most messages of a call. `recvmsg_x` silently lowers a number above `kern.ipc.maxrecvmsgx`, by default
+/// 256 (`SO_MAX_MSG_X_DEFAULT`) and 100 until macOS 13, and rejects one above 1,024 (`UIO_MAXIOV` in
+/// bsd/sys/uio.h). `sendmsg_x` has no limit, and keeps a call's messages in memory.
 pub(super) const MOST: usize = 64;
 /// Buffers of a receive's messages, spare ones included: of one each for the largest number of messages.
 const BUFFERS: usize = 2 * MOST;
@@ -107,11 +107,9 @@ pub(super) struct Calls {
 
 /// Whether the kernel of this release (`uname -r`) has calls that are safe to make.
 ///
-/// Before Darwin 24.6 (macOS 15.6, iOS 18.6; xnu-11417.140.69) `recvmsg_x` may return with the socket's lock held,
-/// and the machine's loopback interface then stands still until it is started anew
-/// (`soreceive_m_list` in bsd/kern/uipc_socket.c; oven-sh/bun#34461). So it does not matter that
-/// older systems have the functions.
-#[cfg_attr(not(msg_x_calls), allow(dead_code))]
+/// Before Darwin 24.6 (macOS 15.6, iOS 18.6; xnu-11417.140.69) `recvmsg_x` may return with the socket's lock
+/// held, which stops the machine's loopback interface until a restart (`soreceive_m_list` in
+/// bsd/kern/uipc_socket.c; oven-sh/bun#34461). Those systems have the functions all the same.
 pub(super) fn is_safe(release: &str) -> bool {
     let mut parts = release.split('.').map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return false };
@@ -128,9 +126,9 @@ pub(super) fn permitted(calls: &Calls) -> bool {
     !io::Error::last_os_error().raw_os_error().is_some_and(|errno| forbidden.contains(&errno))
 }
 
-/// Whether the calls may be made on the socket. Of others, `recvmsg_x` drops what it took when received descriptors
-/// cannot be installed, and `sendmsg_x` loses count of what it sent.
-fn is_udp(socket: BorrowedFd<'_>) -> bool {
+/// Whether the calls may be made on the socket. On others, `recvmsg_x` drops what it took if received
+/// descriptors cannot be installed, and `sendmsg_x` loses count of what it sent.
+fn is_inet_datagram(socket: BorrowedFd<'_>) -> bool {
     is_inet(socket) && SockRef::from(&socket).r#type().is_ok_and(|ty| ty == Type::DGRAM)
 }
 
@@ -142,7 +140,7 @@ pub(super) fn recv(
     flags: c_int,
 ) -> CallResult {
     // MSG_PEEK is EINVAL, and so is any flag but MSG_DONTWAIT.
-    if flags & libc::MSG_PEEK != 0 || !is_udp(socket) {
+    if flags & libc::MSG_PEEK != 0 || !is_inet_datagram(socket) {
         return msg::recv(socket, wired, flags);
     }
     let (mut received, mut made, mut wait) = (0, 0, flags);
@@ -154,8 +152,8 @@ pub(super) fn recv(
         };
         made += usize::from(offered > 0);
         if count == 0 {
-            // A message with too many buffers, or a socket that is shut down: as an empty message that
-            // end is known from.
+            // A message with too many buffers, or the end of a socket that is shut down, which the
+            // caller recognizes by an empty message.
             made += 1;
             if let Err(error) = msg::recv_one(socket, wired, received, wait) {
                 return CallResult::stopped(received, error).after(made);
@@ -205,12 +203,13 @@ fn recv_some(
 
 /// Copies headers of a receive into `row`, each with the spare byte after its buffers. Returns how many.
 ///
-/// The kernel truncates a message without a word, so that one which reaches the spare byte was too long.
-/// All messages of a call have equally many buffers: the kernel copies the buffers of each into memory
-/// that it made for those of an earlier one, if that is too *short* for them (it tests `uio_max_iovs <=
-/// msg_iovlen`).
+/// The kernel truncates a message silently, so one that reaches the spare byte was too long.
+///
+/// All messages of a call have equally many buffers: the kernel lists the buffers of each in the memory
+/// that it made for an earlier one's, if those were no more (`uio_max_iovs <= msg_iovlen`), and so writes
+/// past that memory if they were fewer.
 fn wire(headers: &[Header], row: &mut [MsgHdrX], mut free: &mut [Buffer], spare: &mut u8) -> usize {
-    let spare = Buffer::new(spare, 1);
+    let spare = Buffer::new(ptr::from_mut(spare), 1);
     let each = headers.first().map_or(0, |header| header.buffers().1);
     let mut wired = 0;
     for (header, x) in headers.iter().zip(row) {
@@ -239,9 +238,9 @@ fn wire(headers: &[Header], row: &mut [MsgHdrX], mut free: &mut [Buffer], spare:
 
 /// Copies what a call reported into the headers that it was made for.
 ///
-/// The kernel keeps the control data of a call's messages in a list of their own (`soreceive_m_list`). A message without any
-/// has no place in it, so that messages after it would get the control data of their followers. Then
-/// all of it is dropped, and reported as truncated.
+/// The kernel has the control data of a call's messages in a list of its own, where a message without any
+/// has no place (`soreceive_m_list`): it gets that of a message after it. So if only some messages have
+/// control data, that of all is dropped, and reported as truncated.
 fn read_back(row: &[MsgHdrX], headers: &mut [Header]) {
     let with_control = row.iter().filter(|x| x.control_len > 0).count();
     let is_paired = with_control == 0 || with_control == row.len();
@@ -266,19 +265,23 @@ fn buffers(header: &Header) -> &[Buffer] {
     if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first, count) } }
 }
 
-/// Sends messages to a connected socket's peer, from the first on; others by a call each.
+/// Sends messages without a destination together, and others one by one.
 ///
-/// On a connected socket the kernel ignores a message's destination, and on another one it loses count of what it
-/// sent before an error, such as an address without a route. So messages with a destination go one by one.
+/// On a connected socket the kernel ignores destinations. On another one it loses count of what it sent
+/// before an error, such as that of a destination without a route.
 pub(super) fn send(
     calls: &Calls,
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
     flags: c_int,
 ) -> CallResult {
-    // By MSG_DONTWAIT the kernel counts messages as sent that it dropped because another thread was sending
-    // (`sblock` in bsd/kern/uipc_socket2.c). Any other flag is EINVAL.
-    if flags != libc::MSG_NOSIGNAL || run(wired, 0) < 2 || !is_udp(socket) || may_signal(socket) {
+    // With MSG_DONTWAIT the kernel counts messages as sent that it dropped because another thread was
+    // sending (`sblock` in bsd/kern/uipc_socket2.c). Any other flag is EINVAL.
+    if flags != libc::MSG_NOSIGNAL
+        || run(wired, 0) < 2
+        || !is_inet_datagram(socket)
+        || may_signal(socket)
+    {
         return msg::send(socket, wired, flags);
     }
     let (mut sent, mut made) = (0, 0);
@@ -298,19 +301,19 @@ pub(super) fn send(
     CallResult::moved(sent).after(made)
 }
 
-/// Whether a send may end the process by `SIGPIPE`, as after a `shutdown`: `MSG_NOSIGNAL`, which these calls reject, is not needed
-/// where the socket has an option for it. The standard library and mio set it.
+/// Whether a send may end the process by `SIGPIPE`, as after a `shutdown`. `sendmsg_x` rejects `MSG_NOSIGNAL`;
+/// the standard library, socket2 and mio set an option of the socket that does the same.
 fn may_signal(socket: BorrowedFd<'_>) -> bool {
     numbers::NO_SIGPIPE.is_some() && option(socket, numbers::NO_SIGPIPE).unwrap_or(0) == 0
 }
 
-/// How many messages from number `first` on may go in one call: they have no destination, and the same
-/// control data. If the kernel rejects it, it does so for the first of them, and no count is lost.
+/// How many messages from number `first` on may go in one call: those without a destination and with the same
+/// control data. If the kernel rejects that, it rejects the first message's, and no count is lost.
 fn run(wired: &WiredSends<'_>, first: usize) -> usize {
     let control = wired.get(first).header().control();
     let fits = |i: &usize| {
         let header = wired.get(*i).header();
-        // With more buffers or none, the kernel counts the messages before as sent, and sends none of them.
+        // With another number of buffers, the kernel counts the messages before as sent, and drops them.
         let can_be_copied = (1..=MAX_BUFFERS).contains(&header.buffers().1);
         header.name_len() == 0 && header.control() == control && can_be_copied
     };
