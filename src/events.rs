@@ -49,7 +49,7 @@ pub(crate) fn single_message_calls(error: &io::Error) {
     tracing::warn!(
         target: "mmsg",
         %error,
-        "recvmmsg and sendmmsg are not available: one message a call from now on"
+        "the multi-message calls are not available: one message a call from now on"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = error;

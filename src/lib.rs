@@ -109,7 +109,7 @@
 //! | the kernel rejected a GSO batch, and GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
 //! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
 //! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
-//! | one message a call: `recvmmsg` and `sendmmsg` are not available (`error`) | warn |
+//! | one message a call: the multi-message calls are not available (`error`) | warn |
 //!
 //! # macOS and iOS
 //!
