@@ -59,7 +59,7 @@ const QUIET: Condition = Condition {
 const V4: &[Family] = &[Family::V4];
 const V6: &[Family] = &[Family::V6];
 
-pub const CONDITIONS: [Condition; 21] = [
+pub const CONDITIONS: [Condition; 24] = [
     Condition {
         sees: "nothing",
         does: "GSO batches, segmented by the client's kernel",
@@ -127,11 +127,27 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "MTU 1280 behind a router, default setting",
+        families: V4,
         len: |_| 1_300,
         learned: Some(1_280),
         sees: "nothing: the kernel fragments once it knows the path MTU",
         does: "GSO batches leave without the don't-fragment bit, and the router fragments",
         holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "MTU 1280 behind a router, default setting",
+        families: V6,
+        len: |_| 1_300,
+        learned: Some(1_280),
+        sees: "nothing: the kernel fragments once it knows the path MTU",
+        does: "the kernel rejects GSO batches then; their datagrams one by one, which it fragments",
+        holds: |outcome| {
+            outcome.no_errors();
+            // Those of the first batch.
+            assert!(outcome.lost_by_network <= 64, "{outcome:?}");
+            assert!(!outcome.offload || outcome.counters.rejected_size > 0, "{outcome:?}");
+        },
         ..QUIET
     },
     Condition {
@@ -219,11 +235,22 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "firewall that rejects 1 in 10 (prohibited), connected",
+        families: V4,
         rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
         connected: true,
         sees: "\"no route to host\" about an earlier datagram",
         does: "reports it for the datagram at hand, which is not sent",
         holds: |outcome| outcome.errors_among(&[libc::EHOSTUNREACH]),
+        ..QUIET
+    },
+    Condition {
+        name: "firewall that rejects 1 in 10 (prohibited), connected",
+        families: V6,
+        rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
+        connected: true,
+        sees: "\"permission denied\" about an earlier datagram",
+        does: "reports it for the datagram at hand, which is not sent",
+        holds: |outcome| outcome.errors_among(&[libc::EACCES]),
         ..QUIET
     },
     Condition {
@@ -278,6 +305,7 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "the host's address goes away and comes back",
+        families: V4,
         midway: Some([World::address_away, World::address_back]),
         sees: "`EINVAL` or `ENETUNREACH`",
         does: "reports it for each datagram; GSO stays on",
@@ -285,6 +313,15 @@ pub const CONDITIONS: [Condition; 21] = [
             outcome.errors(&[libc::EINVAL, libc::ENETUNREACH]);
             outcome.quarter_reported();
         },
+        ..QUIET
+    },
+    Condition {
+        name: "the host's address goes away and comes back",
+        families: V6,
+        midway: Some([World::address_away, World::address_back]),
+        sees: "nothing: Linux sends from an IPv6 address that the host no longer has",
+        does: "nothing; answers do not come",
+        holds: Outcome::all_arrive,
         ..QUIET
     },
 ];
