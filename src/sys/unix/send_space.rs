@@ -8,11 +8,9 @@ use std::io;
 
 use socket2::SockRef;
 
-use super::msg::memory;
 use super::socket::BorrowedSocket;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault;
-use crate::sys::headers::WiredSend;
 use crate::sys::numbers;
 
 /// Whether the system counts control data like this, or a test says that it does.
@@ -21,18 +19,19 @@ const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
 /// messages than this: the question would take a tenth of each send, and hardly any buffer is as small.
 const ASKED_BEFORE: usize = 2_048;
 
-/// Sends a message by `send`, or fails with `EMSGSIZE` if that would wait for ever.
+/// Sends a message by `send`, or fails with `EMSGSIZE` if that would wait for ever. `len` is asked for the
+/// length of its payload if there is control data.
 #[inline]
 pub(super) fn send_if_it_fits(
     socket: BorrowedSocket<'_>,
-    message: WiredSend<'_>,
+    control_len: usize,
+    len: impl FnOnce() -> usize,
     send: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    if !COUNTS_CONTROL || message.header().control().1 == 0 {
+    if !COUNTS_CONTROL || control_len == 0 {
         return send();
     }
-    let (_, control, payload) = memory(message);
-    let len = control.len() + payload.map(<[u8]>::len).sum::<usize>();
+    let len = control_len + len();
     if len > ASKED_BEFORE && never_fits(socket, len) {
         return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
     }
