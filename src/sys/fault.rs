@@ -114,10 +114,11 @@ pub(crate) fn release() -> Option<&'static str> {
     RELEASE.get()
 }
 
+#[cfg(unix)]
 thread_local!(static SEND_BUFFER: Cell<Option<usize>> = const { Cell::new(None) });
 
 /// Has sends on this thread treat control data as macOS does, with a send buffer of so many bytes.
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub(crate) fn set_send_buffer(bytes: Option<usize>) {
     SEND_BUFFER.set(bytes);
 }

@@ -23,7 +23,7 @@ mod queue;
 mod recv;
 #[cfg(test)]
 mod send;
-#[cfg(all(test, unix))]
+#[cfg(all(test, has_descriptors))]
 mod send_space;
 
 // These script multi-message calls, or model Linux.

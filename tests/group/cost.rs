@@ -17,6 +17,8 @@ use crate::{client, localhost};
 
 /// Datagrams of a turn, all from one source, and turns of each setting.
 const COUNT: usize = 16_384;
+/// As many as fit into a processor's caches.
+const FEW: usize = 512;
 const TURNS: usize = 41;
 const PAYLOAD: [u8; 200] = [7; 200];
 /// For all datagrams of a turn, with what the kernel keeps beside each.
@@ -35,9 +37,12 @@ fn cost_of_a_group_at_random_beside_one_socket() {
     println!("|---|---|---|---|---|");
     for members in [2, 4] {
         let group = Side::new(members);
-        for (setting, turn) in
-            [("that wait", Side::waiting as Turn), ("as they arrive", Side::arriving)]
-        {
+        let settings: [(&str, Turn); 3] = [
+            ("of which few wait, members one after the other", Side::in_turn),
+            ("which all wait, members at once", Side::waiting),
+            ("as they arrive", Side::arriving),
+        ];
+        for (setting, turn) in settings {
             let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
             for i in 0..=TURNS {
                 // Each begins as often as the other.
@@ -87,18 +92,30 @@ impl Side {
             .all(|one| set_recv_buffer(one, BUFFER).is_ok_and(|b| b >= BUFFER))
     }
 
-    fn send(&self) {
+    fn send(&self, count: usize) {
         let msgs = [SendMsg::to(self.group.local_addr(), &PAYLOAD); 64];
-        for _ in 0..COUNT / msgs.len() {
+        for _ in 0..count / msgs.len() {
             assert_eq!(self.client.send_batch(&msgs).expect("loopback takes it"), msgs.len());
         }
     }
 
     /// All datagrams are there before the threads begin.
     fn waiting(&self) -> f64 {
-        self.send();
+        self.send(COUNT);
         let total = AtomicUsize::new(0);
         self.receive(RecvFlags::DONT_WAIT, &total)
+    }
+
+    /// The same on one thread: what the group costs without what two processors take from each other.
+    fn in_turn(&self) -> f64 {
+        let (total, mut time) = (AtomicUsize::new(0), Duration::ZERO);
+        for _ in 0..COUNT / FEW {
+            self.send(FEW);
+            for (i, socket) in self.group.members().iter().enumerate() {
+                time += self.serve(i, socket, RecvFlags::DONT_WAIT, &total);
+            }
+        }
+        per_datagram(time, &total)
     }
 
     /// The threads wait for datagrams.
@@ -106,33 +123,47 @@ impl Side {
         let total = AtomicUsize::new(0);
         thread::scope(|scope| {
             let receiver = scope.spawn(|| self.receive(RecvFlags::NONE, &total));
-            self.send();
+            self.send(COUNT);
             receiver.join().expect("no panic")
         })
     }
 
     /// Each member receives on its thread until all datagrams have come.
     fn receive(&self, flags: RecvFlags, total: &AtomicUsize) -> f64 {
-        let serve = |index: usize, socket: &UdpSocket| {
-            let mut batch = self.batches[index].lock().unwrap_or_else(PoisonError::into_inner);
-            let before = cpu_time();
-            let ends = || flags == RecvFlags::DONT_WAIT || total.load(Relaxed) >= COUNT;
-            loop {
-                match socket.recv_into_with(&mut batch, flags) {
-                    Ok(count) => {
-                        assert!(batch.iter().all(|datagram| datagram.data() == PAYLOAD));
-                        total.fetch_add(count, Relaxed);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock && ends() => break,
-                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
-                }
-            }
-            cpu_time() - before
-        };
+        let serve = |index: usize, socket: &UdpSocket| self.serve(index, socket, flags, total);
         let times: Vec<Duration> = self.group.run(serve).expect("threads");
-        assert_eq!(total.load(Relaxed), COUNT, "a datagram was lost");
-        times.iter().sum::<Duration>().as_nanos() as f64 / COUNT as f64
+        per_datagram(times.iter().sum(), total)
     }
+
+    /// Receives what one member gets, and returns the CPU time that it takes.
+    fn serve(
+        &self,
+        index: usize,
+        socket: &UdpSocket,
+        flags: RecvFlags,
+        total: &AtomicUsize,
+    ) -> Duration {
+        let mut batch = self.batches[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let before = cpu_time();
+        let ends = || flags == RecvFlags::DONT_WAIT || total.load(Relaxed) >= COUNT;
+        loop {
+            match socket.recv_into_with(&mut batch, flags) {
+                Ok(count) => {
+                    assert!(batch.iter().all(|datagram| datagram.data() == PAYLOAD));
+                    total.fetch_add(count, Relaxed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && ends() => break,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        cpu_time() - before
+    }
+}
+
+/// Nanoseconds.
+fn per_datagram(time: Duration, total: &AtomicUsize) -> f64 {
+    assert_eq!(total.load(Relaxed), COUNT, "a datagram was lost");
+    time.as_nanos() as f64 / COUNT as f64
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
