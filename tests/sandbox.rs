@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+#[allow(dead_code)] // Other calls are denied elsewhere.
 #[path = "common/seccomp.rs"]
 mod seccomp;
 

@@ -59,9 +59,10 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// As for [`set_recv_buffer`], with `net.core.wmem_max` and `SO_SNDBUFFORCE`.
 ///
-/// On macOS the buffer limits the length of a datagram (9,216 bytes by default), and a send may report
-/// `WouldBlock` for ever if payload, address and control messages together come near it. There, make it
-/// at least 2 KiB longer than the longest datagram: 65,527 + 2,048 bytes serve every one.
+/// On macOS the buffer limits the length of a datagram (9,216 bytes by default), its control messages
+/// included: a message beyond that is [too big](crate::errors::is_too_big), where the system itself would wait
+/// for ever, or report `WouldBlock` for ever (quinn#2727). Make it at least 2 KiB longer than the longest datagram:
+/// 65,527 + 2,048 bytes serve every one. Below 2 KiB in all, a blocking send with control messages is not checked.
 ///
 /// # Errors
 ///

@@ -114,6 +114,21 @@ pub(crate) fn release() -> Option<&'static str> {
     RELEASE.get()
 }
 
+#[cfg(unix)]
+thread_local!(static SEND_BUFFER: Cell<Option<usize>> = const { Cell::new(None) });
+
+/// Has sends on this thread treat control data as macOS does, with a send buffer of so many bytes.
+#[cfg(all(test, unix))]
+pub(crate) fn set_send_buffer(bytes: Option<usize>) {
+    SEND_BUFFER.set(bytes);
+}
+
+/// The send buffer that was set on this thread.
+#[cfg(unix)]
+pub(crate) fn send_buffer() -> Option<usize> {
+    SEND_BUFFER.get()
+}
+
 /// Whether unit tests segment GSO batches in place of the system.
 #[cfg(windows)]
 static SEGMENTS: AtomicBool = AtomicBool::new(false);

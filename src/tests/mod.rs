@@ -23,6 +23,8 @@ mod queue;
 mod recv;
 #[cfg(test)]
 mod send;
+#[cfg(all(test, has_descriptors))]
+mod send_space;
 
 // These script multi-message calls, or model Linux.
 #[cfg(all(test, mmsg_calls))]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::offload_kit::bytes;
 use super::*;
 use crate::Offload;
-use crate::offload::GsoStatus;
+use crate::offload::{GsoStatus, OffloadState};
 
 /// Datagrams of each batch.
 const COUNT: usize = 4;
@@ -69,6 +69,129 @@ fn n2_a_destination_that_rejects_gets_single_datagrams_and_the_others_batches() 
     assert_eq!((counters.rejected_unsupported, counters.rejected_socket), (2, 0));
     assert_eq!((counters.not_offered, counters.sent_batches), (6, 8));
     assert_eq!(counters.sent, 16 * COUNT as u64);
+}
+
+/// Three in four destinations reject, a hundred and more of them, and each is sent to again and again.
+#[test]
+fn n2_a_hundred_destinations_that_reject_cost_a_rejected_call_each_and_no_more() {
+    let Some(hosts) = Hosts::new(160) else { return };
+    Backend::Mmsg.make_process_default().unwrap();
+    for round in 0..3 {
+        for i in 0..160 {
+            let (fates, calls) = match (i % 4, round) {
+                (0, _) => (&[][..], BATCH.to_vec()),
+                (_, 0) => (&REJECTED[..], [BATCH, SINGLES].concat()),
+                _ => (&[][..], SINGLES.to_vec()),
+            };
+            assert_eq!(hosts.send(i, fates), calls, "destination {i}, round {round}");
+        }
+    }
+    assert_eq!(hosts.near.gso_status(), GsoStatus::On);
+    let counters = hosts.near.counters();
+    assert_eq!((counters.rejected_unsupported, counters.not_offered), (120, 240));
+}
+
+/// What one descriptor of a socket has learned, another one knows.
+#[test]
+fn n2_a_rejection_is_known_by_every_descriptor_and_form_of_address() {
+    let far = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    far.set_read_timeout(Some(NET)).expect("a timeout");
+    let near = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::DGRAM, None);
+    let Ok(near) = near.and_then(|near| near.set_only_v6(false).map(|()| near)) else { return };
+    near.bind(&"[::]:0".parse::<SocketAddr>().unwrap().into()).expect("any address");
+    let state = OffloadState::new(&near).expect("a UDP socket");
+    if !state.gso() {
+        return;
+    }
+    let (clone, port) = (near.try_clone().expect("a descriptor"), addr(&far).port());
+    Backend::Mmsg.make_process_default().unwrap();
+    let send = |socket: &socket2::Socket, to: &str, fates: &[(Call, Fate)]| {
+        let to = SocketAddr::new(to.parse().unwrap(), port);
+        fault::script(fates.iter().copied());
+        let msgs = [[7; 40]; COUNT];
+        let msgs: Vec<_> = msgs.iter().map(|data| SendMsg::to(to, data)).collect();
+        assert_eq!(state.on(socket).send_batch(&msgs).unwrap(), COUNT);
+        let calls = calls();
+        for _ in 0..COUNT {
+            assert_eq!(far.recv(&mut [0; 100]).expect("it was sent"), 40);
+        }
+        calls
+    };
+    assert_eq!(send(&near, "::ffff:127.0.0.1", &REJECTED), [BATCH, SINGLES].concat());
+    assert_eq!(send(&clone, "::ffff:127.0.0.1", &[]), SINGLES);
+    assert_eq!(send(&clone, "::ffff:127.0.0.1", &[]), SINGLES);
+}
+
+/// Threads share an `Offload` whose kernel rejects what it pleases: each message is delivered once, or its
+/// error is reported.
+#[test]
+fn n2_threads_meet_rejections_of_many_destinations_and_lose_and_double_nothing() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 60;
+    let Some(hosts) = Hosts::new(48) else { return };
+    Backend::Mmsg.make_process_default().unwrap();
+    let Hosts { near, far, .. } = &hosts;
+    let run = |thread: usize| {
+        let mut random = Random(0x5eed + thread as u64);
+        let mut errnos = Random(thread as u64 + 1);
+        fault::decide_by(move |call, offered| match (errnos.below(4), call) {
+            (0, Call::SendMmsg | Call::SendMsg) => Fate::Fail(errno::EIO),
+            (1, Call::SendMmsg) => Fate::AtMost(1 + errnos.below(offered)),
+            _ => Fate::Kernel,
+        });
+        let own: Vec<_> = far.iter().skip(thread).step_by(THREADS).collect();
+        for round in 0..ROUNDS {
+            // Batches to a few destinations in one call.
+            let dests: Vec<usize> = (0..3).map(|_| random.below(own.len())).collect();
+            let data: Vec<_> = (0..3 * COUNT).map(|i| [round as u8, i as u8, 0, 0]).collect();
+            let to = |i: usize| dests[i / COUNT];
+            let msgs: Vec<_> = data
+                .iter()
+                .enumerate()
+                .map(|(i, data)| SendMsg::to(addr(own[to(i)]), data))
+                .collect();
+            let mut failed = Vec::new();
+            let handled = near.send_each(&msgs, |index, error| {
+                assert_eq!(error.raw_os_error(), Some(errno::EIO));
+                failed.push(index);
+            });
+            assert_eq!(handled.unwrap(), msgs.len());
+            for (i, expected) in data.iter().enumerate() {
+                if !failed.contains(&i) {
+                    let mut buffer = [0; 100];
+                    let len = own[to(i)].recv(&mut buffer).expect("it was sent");
+                    assert_eq!(buffer[..len], expected[..], "round {round}, number {i}");
+                }
+            }
+            if round % 16 == 15 {
+                near.set_gso(true);
+            }
+        }
+        fault::script([]);
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || run(thread));
+        }
+    });
+    for far in far {
+        far.set_nonblocking(true).expect("a mode");
+        let more = far.recv(&mut [0; 100]).map_err(|error| error.kind());
+        assert_eq!(more, Err(io::ErrorKind::WouldBlock), "doubled");
+    }
+    assert!(near.counters().rejected_unsupported > 0);
+}
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as usize % limit
+    }
 }
 
 /// A message with a segment size of the caller's is segmented in user space there.

@@ -12,6 +12,9 @@ mod counting;
 mod kit;
 mod offload;
 mod plain;
+#[allow(dead_code)] // Other calls are denied elsewhere.
+#[path = "../common/seccomp.rs"]
+mod seccomp;
 #[cfg(feature = "tokio")]
 mod tokio;
 

@@ -1,10 +1,11 @@
 //! GSO batches, what is received in them, and what goes again without them.
 
 use std::io::IoSlice;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::common::{is_emulated, skip, sockets};
 use crate::counting::{Counts, counted};
+use crate::seccomp::{SENDMSG, deny};
 use crate::{free, use_backend};
 use mmsg::{
     Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
@@ -195,4 +196,39 @@ fn an_empty_socket_with_offload_allocates_nothing() {
             assert!(crate::common::would_block(result));
         }
     });
+}
+
+/// A filter rejects what goes by `sendmsg`: the GSO batch of a call, and not its datagrams.
+#[test]
+fn n2_destinations_that_reject_allocate_nothing() {
+    const NAME: &str = "n2_destinations_that_reject_allocate_nothing";
+    let rejecting = || {
+        let _turn = use_backend(Backend::Mmsg);
+        let near = offload(sockets::udp4());
+        if !near.gso() {
+            return skip(NAME, "no segmentation offload on this kernel");
+        }
+        if let Err(error) = deny(&[SENDMSG], libc::EIO) {
+            return skip(NAME, error);
+        }
+        let far = [2, 3, 4]
+            .map(|host| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("loopback"));
+        let (payload, mut batch) = ([7; SHORT], RecvBatch::new(8, SHORT));
+        for i in 0..calls() {
+            let far = &far[i % 3];
+            let msgs = [SendMsg::to(sockets::addr(far), &payload); 4];
+            let send = || near.send_batch(&msgs);
+            let sent = if i < 3 { send() } else { free("a send without batches", send) };
+            assert_eq!(sent.expect("loopback takes it"), 4);
+            let mut received = 0;
+            while received < 4 {
+                received += far.recv_into(&mut batch).expect("it was sent");
+            }
+        }
+        let counters = near.counters();
+        assert_eq!(counters.rejected_unsupported, 3);
+        assert_eq!(counters.not_offered as usize, calls() - 3);
+    };
+    // A filter cannot be taken off again.
+    std::thread::scope(|scope| scope.spawn(rejecting).join().expect("the test passes"));
 }

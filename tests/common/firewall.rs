@@ -21,7 +21,7 @@ const ACK: u16 = 4;
 /// NLA_F_NESTED.
 const NESTED: u16 = 1 << 15;
 
-/// Has the network namespace of this thread reject UDP datagrams over IPv4 to `port`.
+/// Has the network namespace of this thread reject UDP datagrams to `port`.
 pub fn reject_port(port: u16) -> io::Result<()> {
     reject(&expressions(2, EQUAL, port))
 }
@@ -77,7 +77,7 @@ fn message(ty: u16, flags: u16, sequence: u32, resource: u16, body: &[u8]) -> Ve
     bytes.extend(flags.to_ne_bytes());
     bytes.extend(sequence.to_ne_bytes());
     bytes.extend(0u32.to_ne_bytes());
-    let family = if resource == 0 { libc::NFPROTO_IPV4 as u8 } else { 0 };
+    let family = if resource == 0 { libc::NFPROTO_INET as u8 } else { 0 };
     bytes.extend([family, 0]);
     bytes.extend(resource.to_be_bytes());
     bytes.extend(body);

@@ -26,6 +26,8 @@ pub const RECVMMSG: DeniedCall = DeniedCall {
     socketcall: 19,
 };
 
+pub const SENDMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmsg], socketcall: 16 };
+
 pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
 #[cfg(any(target_arch = "x86", target_arch = "s390x"))]

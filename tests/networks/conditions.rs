@@ -5,14 +5,17 @@ use std::io;
 use mmsg::options::Fragmentation;
 
 use crate::common::firewall;
-use crate::link::Rules;
+use crate::link::{self, Rules};
+use crate::packet::Unreachable;
 use crate::run::Outcome;
 use crate::tun::Device;
-use crate::world::World;
+use crate::world::{Family, World};
 
 /// A row of the table.
 pub struct Condition {
     pub name: &'static str,
+    /// Where this holds; over the other family another row has the name.
+    pub families: &'static [Family],
     /// What the socket sees, and what the crate does.
     pub sees: &'static str,
     pub does: &'static str,
@@ -37,10 +40,11 @@ pub struct Condition {
 
 const QUIET: Condition = Condition {
     name: "nothing",
+    families: &[Family::V4, Family::V6],
     sees: "",
     does: "",
     device: Device::Checksums,
-    rules: Rules { lose: 0, double: 0, delay: 0, reject: (0, 0), longest: None, down: false },
+    rules: link::QUIET,
     len: |_| 1_000,
     connected: false,
     errors: false,
@@ -52,11 +56,10 @@ const QUIET: Condition = Condition {
     holds: |_| {},
 };
 
-/// ICMP codes (RFC 792, RFC 1812).
-const PORT: u8 = 3;
-const PROHIBITED: u8 = 13;
+const V4: &[Family] = &[Family::V4];
+const V6: &[Family] = &[Family::V6];
 
-pub const CONDITIONS: [Condition; 21] = [
+pub const CONDITIONS: [Condition; 24] = [
     Condition {
         sees: "nothing",
         does: "GSO batches, segmented by the client's kernel",
@@ -124,11 +127,27 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "MTU 1280 behind a router, default setting",
+        families: V4,
         len: |_| 1_300,
         learned: Some(1_280),
         sees: "nothing: the kernel fragments once it knows the path MTU",
         does: "GSO batches leave without the don't-fragment bit, and the router fragments",
         holds: Outcome::no_errors,
+        ..QUIET
+    },
+    Condition {
+        name: "MTU 1280 behind a router, default setting",
+        families: V6,
+        len: |_| 1_300,
+        learned: Some(1_280),
+        sees: "nothing: the kernel fragments once it knows the path MTU",
+        does: "the kernel rejects GSO batches then; their datagrams one by one, which it fragments",
+        holds: |outcome| {
+            outcome.no_errors();
+            // Those of the first batch.
+            assert!(outcome.lost_by_network <= 64, "{outcome:?}");
+            assert!(!outcome.offload || outcome.counters.rejected_size > 0, "{outcome:?}");
+        },
         ..QUIET
     },
     Condition {
@@ -204,7 +223,7 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "firewall that rejects 1 in 10 (port unreachable), connected",
-        rules: Rules { reject: (100, PORT), ..QUIET.rules },
+        rules: Rules { reject: (100, Unreachable::Port), ..QUIET.rules },
         connected: true,
         sees: "\"connection refused\" about an earlier datagram",
         does: "reports it by the next call; the caller offers the same datagrams again",
@@ -216,7 +235,8 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "firewall that rejects 1 in 10 (prohibited), connected",
-        rules: Rules { reject: (100, PROHIBITED), ..QUIET.rules },
+        families: V4,
+        rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
         connected: true,
         sees: "\"no route to host\" about an earlier datagram",
         does: "reports it for the datagram at hand, which is not sent",
@@ -224,8 +244,18 @@ pub const CONDITIONS: [Condition; 21] = [
         ..QUIET
     },
     Condition {
+        name: "firewall that rejects 1 in 10 (prohibited), connected",
+        families: V6,
+        rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
+        connected: true,
+        sees: "\"permission denied\" about an earlier datagram",
+        does: "reports it for the datagram at hand, which is not sent",
+        holds: |outcome| outcome.errors_among(&[libc::EACCES]),
+        ..QUIET
+    },
+    Condition {
         name: "firewall that rejects 1 in 10, `Ancillary::ERRORS`",
-        rules: Rules { reject: (100, PORT), ..QUIET.rules },
+        rules: Rules { reject: (100, Unreachable::Port), ..QUIET.rules },
         errors: true,
         sees: "reports in the error queue, and calls that fail",
         does: "makes the calls that fail again, up to three times",
@@ -264,10 +294,7 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "the host's device goes down and comes back",
-        midway: Some([
-            |world| world.client.ip(&["link set tun0 down"]),
-            |world| world.client.ip(&["link set tun0 up", "route add default via 10.9.1.254"]),
-        ]),
+        midway: Some([World::device_down, World::device_up]),
         sees: "`ENETUNREACH`",
         does: "reports it for each datagram; GSO stays on",
         holds: |outcome| {
@@ -278,26 +305,23 @@ pub const CONDITIONS: [Condition; 21] = [
     },
     Condition {
         name: "the host's address goes away and comes back",
-        midway: Some([
-            |world| {
-                world
-                    .client
-                    .ip(&["addr add 10.9.1.7/23 dev tun0", "addr del 10.9.1.1/24 dev tun0"]);
-                world.client.ip(&["route replace default via 10.9.1.254"]);
-            },
-            |world| {
-                world
-                    .client
-                    .ip(&["addr add 10.9.1.1/24 dev tun0", "addr del 10.9.1.7/23 dev tun0"]);
-                world.client.ip(&["route replace default via 10.9.1.254"]);
-            },
-        ]),
+        families: V4,
+        midway: Some([World::address_away, World::address_back]),
         sees: "`EINVAL` or `ENETUNREACH`",
         does: "reports it for each datagram; GSO stays on",
         holds: |outcome| {
             outcome.errors(&[libc::EINVAL, libc::ENETUNREACH]);
             outcome.quarter_reported();
         },
+        ..QUIET
+    },
+    Condition {
+        name: "the host's address goes away and comes back",
+        families: V6,
+        midway: Some([World::address_away, World::address_back]),
+        sees: "nothing: Linux sends from an IPv6 address that the host no longer has",
+        does: "nothing; answers do not come",
+        holds: Outcome::all_arrive,
         ..QUIET
     },
 ];

@@ -3,30 +3,39 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::packet;
+use crate::packet::{self, Unreachable};
 use crate::tun::HEADER;
 
 /// What the link does to datagrams, in thousandths of them. All zero: nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub lose: u32,
     pub double: u32,
     /// Held back until up to eight later packets have passed, or none comes.
     pub delay: u32,
-    /// Lost, and "destination unreachable" with this code is sent back.
-    pub reject: (u32, u8),
+    /// Lost, and "destination unreachable" is sent back.
+    pub reject: (u32, Unreachable),
     /// Packets longer than this are lost without a word.
     pub longest: Option<usize>,
     /// Nothing passes.
     pub down: bool,
 }
+
+pub const QUIET: Rules = Rules {
+    lose: 0,
+    double: 0,
+    delay: 0,
+    reject: (0, Unreachable::Port),
+    longest: None,
+    down: false,
+};
 
 /// The two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +91,8 @@ pub struct Link {
 
 impl Link {
     /// Joins the client's device and the router's. ICMP errors of its own come from `router`.
-    pub fn start(devices: [File; 2], router: Ipv4Addr) -> io::Result<Self> {
-        let (rules, held, ways) = (Rules::default(), Vec::new(), Default::default());
+    pub fn start(devices: [File; 2], router: IpAddr) -> io::Result<Self> {
+        let (rules, held, ways) = (QUIET, Vec::new(), Default::default());
         let state = State { rules, port: 0, random: 1, ways, held };
         let state = Arc::new((Mutex::new(state), Condvar::new()));
         let (end, ended) = UnixDatagram::pair()?;
@@ -133,7 +142,7 @@ impl Drop for Link {
 fn carry(
     shared: &(Mutex<State>, Condvar),
     devices: &[File; 2],
-    router: Ipv4Addr,
+    router: IpAddr,
     end: &UnixDatagram,
 ) {
     let mut buffer = vec![0; HEADER + (1 << 16)];
@@ -166,10 +175,10 @@ fn carry(
 
 impl State {
     /// Does to a packet what the rules say.
-    fn handle(&mut self, devices: &[File; 2], router: Ipv4Addr, way: Way, packet: &[u8]) {
+    fn handle(&mut self, devices: &[File; 2], router: IpAddr, way: Way, packet: &[u8]) {
         let numbers = datagrams(packet, self.port);
         let count = numbers.len() as u64;
-        let rules = if count == 0 { Rules::default() } else { self.rules };
+        let rules = if count == 0 { QUIET } else { self.rules };
         let rejected = self.happens(rules.reject.0);
         let is_too_long = rules.longest.is_some_and(|longest| packet.len() - HEADER > longest);
         let lost = self.rules.down || is_too_long || rejected || self.happens(rules.lose);

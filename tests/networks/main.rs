@@ -35,6 +35,8 @@ mod world;
 use std::net::{SocketAddr, UdpSocket};
 
 use common::{NET, skip};
+use conditions::{CONDITIONS, Condition};
+use world::Family;
 
 /// Whichever the process has.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -55,66 +57,78 @@ fn is_chosen(condition: &str) -> bool {
     condition.contains(&std::env::var("NETWORKS_ONLY").unwrap_or_default())
 }
 
+/// Both families: each table is printed for one, and then for the other.
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
 #[test]
 fn table_of_programs() {
-    println!(
-        "| program | condition | requests | answers | lost by the network | doubled by the network | lost by the program | doubled by the program |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
-    for program in &programs::PROGRAMS {
-        for (condition, device, rules) in &programs::CONDITIONS {
-            if !is_chosen(condition) {
-                continue;
+    for family in FAMILIES {
+        println!("\nPrograms over {family}:\n");
+        println!(
+            "| program | condition | requests | answers | lost by the network | doubled by the network | lost by the program | doubled by the program |"
+        );
+        println!("|---|---|---|---|---|---|---|---|");
+        for program in &programs::PROGRAMS {
+            for (condition, device, rules) in programs::conditions(family) {
+                if !is_chosen(condition) {
+                    continue;
+                }
+                let outcome = programs::run(program, family, condition, *device, *rules);
+                let Some(outcome) = outcome else { break };
+                println!(
+                    "| {} | {condition} | {} | {} | {} | {} | {} | {} |",
+                    program.name,
+                    outcome.requests,
+                    outcome.answers,
+                    outcome.lost_by_network,
+                    outcome.doubled_by_network,
+                    outcome.lost,
+                    outcome.doubled,
+                );
             }
-            let Some(outcome) = programs::run(program, condition, *device, *rules) else { break };
-            println!(
-                "| {} | {condition} | {} | {} | {} | {} | {} | {} |",
-                program.name,
-                outcome.requests,
-                outcome.answers,
-                outcome.lost_by_network,
-                outcome.doubled_by_network,
-                outcome.lost,
-                outcome.doubled,
-            );
         }
     }
 }
 
 #[test]
 fn table_of_quic() {
-    println!(
-        "| condition | bytes of the file | datagrams | lost by the network | doubled by the network |"
-    );
-    println!("|---|---|---|---|---|");
-    for (condition, device, rules) in programs::CONDITIONS {
-        let Some([bytes, datagrams, lost, doubled]) = programs::fetch(condition, device, rules)
-        else {
-            break;
-        };
-        println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
+    for family in FAMILIES {
+        println!("\nA file over {family}:\n");
+        println!(
+            "| condition | bytes of the file | datagrams | lost by the network | doubled by the network |"
+        );
+        println!("|---|---|---|---|---|");
+        for (condition, device, rules) in programs::conditions(family) {
+            let counts = programs::fetch(family, condition, *device, *rules);
+            let Some([bytes, datagrams, lost, doubled]) = counts else { break };
+            println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
+        }
     }
 }
 
 #[test]
 fn table_of_sockets() {
-    println!(
-        "| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    for condition in conditions::CONDITIONS.iter().filter(|one| is_chosen(one.name)) {
-        let Some(outcome) = run::run(condition) else { continue };
+    for family in FAMILIES {
+        println!("\nSockets over {family}:\n");
         println!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            condition.name,
-            condition.sees,
-            condition.does,
-            outcome.sent,
-            outcome.reported,
-            outcome.lost_by_network,
-            outcome.doubled_by_network,
-            outcome.lost_by_crate,
-            outcome.doubled_by_crate,
+            "| condition | what the socket sees | what the crate does | sent | reported | lost by the network | doubled by the network | lost by the crate | doubled by the crate |"
         );
+        println!("|---|---|---|---|---|---|---|---|---|");
+        let has = |one: &&Condition| one.families.contains(&family) && is_chosen(one.name);
+        for condition in CONDITIONS.iter().filter(has) {
+            let Some(outcome) = run::run(condition, family) else { continue };
+            println!(
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                condition.name,
+                condition.sees,
+                condition.does,
+                outcome.sent,
+                outcome.reported,
+                outcome.lost_by_network,
+                outcome.doubled_by_network,
+                outcome.lost_by_crate,
+                outcome.doubled_by_crate,
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the link reads in packets, and the ICMP errors that it answers with. No I/O.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The datagrams of a packet, by their numbers: the first two bytes of each payload. A GSO batch that was not
 /// segmented has several. Empty if none goes to or comes from `port`.
@@ -18,19 +18,42 @@ pub fn numbers(gso_size: u16, packet: &[u8], port: u16) -> Vec<u16> {
 
 /// The UDP header and what follows; `None` for other packets and for all but the first fragment.
 fn udp(packet: &[u8]) -> Option<&[u8]> {
-    // RFC 791, section 3.1.
-    let is_v4 = packet.first()? >> 4 == 4;
-    let is_first = u16::from_be_bytes([*packet.get(6)?, packet[7]]) & 0x1fff == 0;
-    let is_udp = i32::from(*packet.get(9)?) == libc::IPPROTO_UDP;
-    let header = usize::from(packet[0] & 0xf) * 4;
-    if is_v4 && is_first && is_udp { packet.get(header..) } else { None }
+    const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
+    let number = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
+    let (protocol, header, is_first) = match (packet.first()? >> 4, packet.get(6)?) {
+        // RFC 791, section 3.1.
+        (4, _) => (packet.get(9)?, usize::from(packet[0] & 0xf) * 4, number(6)? & 0x1fff == 0),
+        // RFC 8200, section 4.5.
+        (6, &FRAGMENT) => (packet.get(40)?, 48, number(42)? >> 3 == 0),
+        // Section 3.
+        (6, next) => (next, 40, true),
+        _ => return None,
+    };
+    let is_udp = i32::from(*protocol) == libc::IPPROTO_UDP;
+    if is_first && is_udp { packet.get(header..) } else { None }
 }
 
-/// "Destination unreachable" (RFC 792) with this code, about `packet`, from a router.
-pub fn unreachable(packet: &[u8], code: u8, router: Ipv4Addr) -> Vec<u8> {
-    let about = &packet[..packet.len().min(28)];
+/// Why a destination cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    Port,
+    /// Communication is administratively prohibited.
+    Prohibited,
+}
+
+/// "Destination unreachable" about `packet`, from a router.
+pub fn unreachable(packet: &[u8], why: Unreachable, router: IpAddr) -> Vec<u8> {
+    match router {
+        IpAddr::V4(router) => unreachable_v4(packet, why, router),
+        IpAddr::V6(router) => unreachable_v6(packet, why, router),
+    }
+}
+
+fn unreachable_v4(packet: &[u8], why: Unreachable, router: Ipv4Addr) -> Vec<u8> {
+    // RFC 792; RFC 1812, section 5.2.7.1.
+    let code = if why == Unreachable::Port { 3 } else { 13 };
     let mut icmp = vec![3, code, 0, 0, 0, 0, 0, 0];
-    icmp.extend(about);
+    icmp.extend(&packet[..packet.len().min(28)]);
     let sum = checksum(&icmp);
     icmp[2..4].copy_from_slice(&sum);
 
@@ -43,6 +66,20 @@ pub fn unreachable(packet: &[u8], code: u8, router: Ipv4Addr) -> Vec<u8> {
     reply[10..12].copy_from_slice(&sum);
     reply.extend(icmp);
     reply
+}
+
+fn unreachable_v6(packet: &[u8], why: Unreachable, router: Ipv6Addr) -> Vec<u8> {
+    // RFC 4443, section 3.1.
+    let code = if why == Unreachable::Port { 4 } else { 1 };
+    let mut icmp = vec![1, code, 0, 0, 0, 0, 0, 0];
+    icmp.extend(&packet[..packet.len().min(48)]);
+    let len = (icmp.len() as u16).to_be_bytes();
+    let (next, to) = (libc::IPPROTO_ICMPV6 as u8, &packet[8..24]);
+    // RFC 8200, section 8.1.
+    let pseudo = [&router.octets()[..], to, &[0, 0, len[0], len[1], 0, 0, 0, next]].concat();
+    let sum = checksum(&[&pseudo[..], &icmp].concat());
+    icmp[2..4].copy_from_slice(&sum);
+    [&[0x60, 0, 0, 0, len[0], len[1], next, 64], &router.octets()[..], to, &icmp].concat()
 }
 
 /// RFC 1071; `bytes` are even in number.
@@ -62,8 +99,24 @@ fn an_icmp_error_has_the_checksums_of_its_rfc() {
     let packet = [&ip[..], &[0, 1, 0, 2, 0, 10, 0, 0, 1, 2]].concat();
     assert_eq!(numbers(0, &packet, 2), [0x0102]);
     assert!(numbers(0, &packet, 3).is_empty());
-    let reply = unreachable(&packet, 3, Ipv4Addr::new(192, 0, 2, 9));
+    let reply = unreachable(&packet, Unreachable::Port, [192, 0, 2, 9].into());
     assert_eq!((reply.len(), &reply[16..20]), (56, &[192, 0, 2, 1][..]));
     // A sum with its own checksum is all ones, of which the complement is 0.
     assert_eq!((checksum(&reply[..20]), checksum(&reply[20..])), ([0, 0], [0, 0]));
+
+    // The same over IPv6, whole and as a first fragment.
+    let (from, to) = ([0x20; 16], [0x30; 16]);
+    let ip = [&[0x60, 0, 0, 0, 0, 10, 17, 64][..], &from, &to].concat();
+    let packet = [&ip[..], &[0, 1, 0, 2, 0, 10, 0, 0, 1, 2]].concat();
+    assert_eq!(numbers(0, &packet, 2), [0x0102]);
+    let fragment = |offset: u8| {
+        let ip = [&[0x60, 0, 0, 0, 0, 18, 44, 64][..], &from, &to].concat();
+        [&ip[..], &[17, 0, 0, offset << 3 | 1, 0, 0, 0, 7], &packet[40..]].concat()
+    };
+    assert_eq!(numbers(0, &fragment(0), 2), [0x0102]);
+    assert!(numbers(0, &fragment(1), 2).is_empty());
+    let reply = unreachable(&packet, Unreachable::Prohibited, [0x40; 16].into());
+    assert_eq!((reply.len(), &reply[24..40]), (96, &from[..]));
+    let pseudo = [&reply[8..40], &[0, 0, 0, 56, 0, 0, 0, 58]].concat();
+    assert_eq!(checksum(&[&pseudo[..], &reply[40..]].concat()), [0, 0]);
 }

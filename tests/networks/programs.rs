@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::common::NET;
-use crate::link::{Rules, Tally, Way};
+use crate::link::{QUIET, Rules, Tally, Way};
+use crate::packet::Unreachable;
 use crate::requests::{DNS, Request};
 use crate::running::{Program, find};
 use crate::tun::Device;
-use crate::world::{SERVER, World};
+use crate::world::{Family, World};
 
 pub struct Case {
     pub name: &'static str,
@@ -50,19 +51,31 @@ pub const PROGRAMS: [Case; 4] = [
 const ZONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/dns/example.zone");
 const REQUEST: Request = DNS;
 
-const QUIET: Rules =
-    Rules { lose: 0, double: 0, delay: 0, reject: (0, 0), longest: None, down: false };
 const ALL: Rules = Rules { lose: 50, double: 50, delay: 100, ..QUIET };
 
-pub const CONDITIONS: [(&str, Device, Rules); 7] = [
+const CONDITIONS: [(&str, Device, Rules); 7] = [
     ("none", Device::Checksums, QUIET),
     ("device without checksum offload", Device::Plain, QUIET),
     ("5 % loss", Device::Checksums, Rules { lose: 50, ..QUIET }),
     ("5 % duplication", Device::Checksums, Rules { double: 50, ..QUIET }),
     ("10 % reordered", Device::Checksums, Rules { delay: 100, ..QUIET }),
     ("all three, batches whole on the link", Device::Segmentation, ALL),
-    ("firewall that rejects 1 in 10", Device::Checksums, Rules { reject: (100, 3), ..QUIET }),
+    (
+        "firewall that rejects 1 in 10",
+        Device::Checksums,
+        Rules { reject: (100, Unreachable::Port), ..QUIET },
+    ),
 ];
+
+/// Over IPv6 the first and the worst: a program sees of the family no more than an address.
+pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str, Device, Rules)> {
+    let all = family == Family::V4;
+    CONDITIONS
+        .iter()
+        .enumerate()
+        .filter(move |(i, _)| all || [0, 5, 6].contains(i))
+        .map(|(_, one)| one)
+}
 
 /// Requests for each condition, and how many are sent before answers are waited for.
 const COUNT: u16 = 2_048;
@@ -79,10 +92,16 @@ pub struct Outcome {
 }
 
 /// `None`, and a printed reason, where the network or the program is missing.
-pub fn run(case: &Case, condition: &str, device: Device, rules: Rules) -> Option<Outcome> {
-    let name = format!("{} over {condition}", case.name);
+pub fn run(
+    case: &Case,
+    family: Family,
+    condition: &str,
+    device: Device,
+    rules: Rules,
+) -> Option<Outcome> {
+    let name = format!("{} over {condition}, {family}", case.name);
     let program = find(case.program)?;
-    let world = World::new(&name, device)?;
+    let world = World::new(&name, device, family)?;
     let (_behind, upstream) =
         start(&world, find("echo")?, |at| words(&["serve", &at.to_string()]), 0);
     let (running, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
@@ -135,7 +154,7 @@ fn start(
     args: impl Fn(SocketAddr) -> Vec<String> + Send + Sync,
     port: u16,
 ) -> (Program, SocketAddr) {
-    let at = SocketAddr::from((SERVER, port));
+    let at = SocketAddr::new(world.family.server(), port);
     let program = world.server.within(|| Program::start(&path, args(at)));
     let line = program.line();
     let said = line.strip_prefix("listening on ").expect("the first line says where");
@@ -172,9 +191,9 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
 }
 
 /// A file over QUIC, by the program's server and client: whole under every condition.
-pub fn fetch(condition: &str, device: Device, rules: Rules) -> Option<[u64; 4]> {
+pub fn fetch(family: Family, condition: &str, device: Device, rules: Rules) -> Option<[u64; 4]> {
     let program = find("quic")?;
-    let world = World::new(condition, device)?;
+    let world = World::new(condition, device, family)?;
     let folder = std::env::temp_dir().join(format!("mmsg-networks-{}", std::process::id()));
     fs::create_dir_all(folder.join("root")).expect("a new folder");
     let data = crate::common::payload(7, 1 << 20);

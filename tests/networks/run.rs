@@ -14,7 +14,7 @@ use crate::common::{NET, skip};
 use crate::conditions::Condition;
 use crate::link::Way;
 use crate::ways::{self, Received, Receiving, Sending, Socket, numbered};
-use crate::world::World;
+use crate::world::{Family, World};
 
 /// Datagrams for each way to send. The quarters begin with a batch.
 const COUNT: usize = 2_048;
@@ -103,8 +103,8 @@ impl Outcome {
 }
 
 /// Sends over the condition in every way; `None`, and a printed reason, where it cannot be had.
-pub fn run(condition: &Condition) -> Option<Outcome> {
-    let world = World::new(condition.name, condition.device)?;
+pub fn run(condition: &Condition, family: Family) -> Option<Outcome> {
+    let world = World::new(condition.name, condition.device, family)?;
     if let Err(error) = (condition.prepare)(&world) {
         skip(condition.name, error);
         return None;
@@ -112,7 +112,7 @@ pub fn run(condition: &Condition) -> Option<Outcome> {
     let mut all = Outcome::default();
     for (seed, way) in WAYS.into_iter().enumerate() {
         let outcome = one_way(&world, condition, seed as u64 + 1, way);
-        let name = format!("{}, {way:?}", condition.name);
+        let name = format!("{}, {family}, {way:?}", condition.name);
         assert_eq!(
             (outcome.lost_by_crate, outcome.doubled_by_crate),
             (0, 0),
@@ -146,8 +146,9 @@ fn one_way(
         let _stop = Stop(&received);
         let receiver = scope.spawn(|| ways::receive(&server, receiving, &payloads, &received));
         let mut sent = ways::send(&client, sending, dest, &payloads, |at| {
-            // Under the default setting GSO batches leave without the don't-fragment bit, and nobody reports.
-            let is_reported = !offload || condition.fragmentation.is_some();
+            // Over IPv4, GSO batches leave without the don't-fragment bit by default, and nobody reports.
+            let fragments = world.family == Family::V4 && condition.fragmentation.is_none();
+            let is_reported = !(offload && fragments);
             if let (64, Some(mtu), true) = (at, condition.learned, is_reported) {
                 await_path_mtu(world, to, mtu);
             }
@@ -226,7 +227,8 @@ fn client(world: &World, condition: &Condition, to: SocketAddr, offload: bool) -
 /// Returns when all that was sent before has come to the link: a last datagram has, and the way there is a
 /// queue.
 fn await_last(world: &World, to: SocketAddr) {
-    let socket = world.client.within(|| UdpSocket::bind("0.0.0.0:0")).expect("any port");
+    let socket =
+        world.client.within(|| UdpSocket::bind((world.family.any(), 0))).expect("any port");
     let before = world.link.tally(Way::ToServer).seen[usize::from(LAST)];
     let begin = Instant::now();
     loop {

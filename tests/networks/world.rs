@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! client 10.9.1.1 --- link --- 10.9.1.254 router 10.9.2.1 --- 10.9.2.2 router 10.9.3.254 --- 10.9.3.1 server
+//!       fd09:1::1              fd09:1::fe        fd09:2::1    fd09:2::2       fd09:3::fe     fd09:3::1
 //!              MTU 1500                               MTU 1400                         MTU 1280
 //! ```
 
+use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::Command;
-
-use socket2::{Domain, Socket, Type};
 
 use crate::common::linux::set_option;
 use crate::common::{NET, skip};
@@ -18,11 +18,51 @@ use crate::link::Link;
 use crate::net::{Host, warm_up};
 use crate::tun::{self, Device};
 
-pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 1);
-pub const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 254);
-pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 3, 1);
+/// By which protocol datagrams go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// A host of one of the three networks.
+    fn host(self, network: u8, host: u8) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::new(10, 9, network, host).into(),
+            Self::V6 => Ipv6Addr::new(0xfd09, network.into(), 0, 0, 0, 0, 0, host.into()).into(),
+        }
+    }
+
+    fn client(self) -> IpAddr {
+        self.host(1, 1)
+    }
+
+    fn router(self) -> IpAddr {
+        self.host(1, 254)
+    }
+
+    pub fn server(self) -> IpAddr {
+        self.host(3, 1)
+    }
+
+    /// Any address of this host.
+    pub fn any(self) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::V4 { "IPv4" } else { "IPv6" })
+    }
+}
 
 pub struct World {
+    pub family: Family,
     pub client: Host,
     routers: [Host; 2],
     pub server: Host,
@@ -30,57 +70,81 @@ pub struct World {
 }
 
 impl World {
-    /// `None`, and a printed reason, where it cannot be made.
-    pub fn new(test: &str, device: Device) -> Option<Self> {
+    /// `None`, and a printed reason, where it cannot be made. All hosts have addresses of both families.
+    pub fn new(test: &str, device: Device, family: Family) -> Option<Self> {
         let new = || Host::new(test, &[]);
         let (client, near, far, server) = (new()?, new()?, new()?, new()?);
+        for host in [&client, &near, &far, &server] {
+            // Addresses are good at once, without asking whether somebody has them already.
+            for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
+                host.set(path, "0");
+            }
+        }
         let devices = tun::open(&client, "tun0", device)
             .and_then(|c| Ok([c, tun::open(&near, "tun0", device)?]))
             .map_err(|error| skip(test, format_args!("no {device:?} TUN device: {error}")))
             .ok()?;
         for router in [&near, &far] {
             router.set("ipv4/ip_forward", "1");
+            router.set("ipv6/conf/all/forwarding", "1");
             // Each datagram is answered for, not only some of them.
             router.set("ipv4/icmp_ratelimit", "0");
             router.set("ipv4/icmp_msgs_per_sec", "1000000");
             router.set("ipv4/icmp_msgs_burst", "1000000");
+            router.set("ipv6/icmp/ratelimit", "0");
         }
         near.cable("wan0", &far, "wan0");
         far.cable("lan0", &server, "lan0");
         client.ip(&[
             "addr add 10.9.1.1/24 dev tun0",
+            "addr add fd09:1::1/64 dev tun0 nodad",
             "link set tun0 txqueuelen 10000",
             "link set tun0 up",
+            "route add default via 10.9.1.254",
+            "route add ::/0 via fd09:1::fe",
         ]);
-        client.ip(&["route add default via 10.9.1.254"]);
         near.ip(&[
             "addr add 10.9.1.254/24 dev tun0",
+            "addr add fd09:1::fe/64 dev tun0 nodad",
             "link set tun0 txqueuelen 10000",
             "link set tun0 up",
             "addr add 10.9.2.1/24 dev wan0",
+            "addr add fd09:2::1/64 dev wan0 nodad",
             "link set wan0 mtu 1400",
             "link set wan0 up",
             "route add 10.9.3.0/24 via 10.9.2.2",
+            "route add fd09:3::/64 via fd09:2::2",
         ]);
         far.ip(&[
             "addr add 10.9.2.2/24 dev wan0",
+            "addr add fd09:2::2/64 dev wan0 nodad",
             "link set wan0 mtu 1400",
             "link set wan0 up",
             "addr add 10.9.3.254/24 dev lan0",
+            "addr add fd09:3::fe/64 dev lan0 nodad",
             "link set lan0 mtu 1280",
             "link set lan0 up",
             "route add 10.9.1.0/24 via 10.9.2.1",
+            "route add fd09:1::/64 via fd09:2::1",
         ]);
-        server.ip(&["addr add 10.9.3.1/24 dev lan0", "link set lan0 mtu 1280", "link set lan0 up"]);
-        server.ip(&["route add default via 10.9.3.254"]);
-        let link = Link::start(devices, ROUTER).expect("a thread");
-        warm_up((&client, "10.9.1.1:0"), (&server, "10.9.3.1:0"));
-        Some(Self { client, routers: [near, far], server, link })
+        server.ip(&[
+            "addr add 10.9.3.1/24 dev lan0",
+            "addr add fd09:3::1/64 dev lan0 nodad",
+            "link set lan0 mtu 1280",
+            "link set lan0 up",
+            "route add default via 10.9.3.254",
+            "route add ::/0 via fd09:3::fe",
+        ]);
+        let link = Link::start(devices, family.router()).expect("a thread");
+        let at = |addr: IpAddr| SocketAddr::new(addr, 0).to_string();
+        warm_up((&client, &at(family.client())), (&server, &at(family.server())));
+        Some(Self { family, client, routers: [near, far], server, link })
     }
 
     /// A socket at the client's address, connected if there is a peer.
     pub fn client_socket(&self, peer: Option<SocketAddr>) -> UdpSocket {
-        let socket = self.client.within(|| UdpSocket::bind((CLIENT, 0))).expect("its address");
+        let at = SocketAddr::new(self.family.client(), 0);
+        let socket = self.client.within(|| UdpSocket::bind(at)).expect("its address");
         if let Some(peer) = peer {
             socket.connect(peer).expect("there is a route");
         }
@@ -91,22 +155,60 @@ impl World {
 
     /// A socket at the server's address.
     pub fn server_socket(&self) -> UdpSocket {
-        let make = || Socket::new(Domain::IPV4, Type::DGRAM, None);
-        let socket = self.server.within(make).expect("a socket");
-        socket.bind(&SocketAddr::from((SERVER, 0)).into()).expect("its address");
-        let socket = UdpSocket::from(socket);
+        let at = SocketAddr::new(self.family.server(), 0);
+        let socket = self.server.within(|| UdpSocket::bind(at)).expect("its address");
         large_buffers(&socket);
         socket
     }
 
     /// How many packets the routers could not send on for their length.
     pub fn too_long_for_routers(&self) -> u64 {
-        self.routers.iter().map(|router| snmp(router, "Ip:", "FragFails")).sum()
+        let count = match self.family {
+            Family::V4 => fragment_failures_v4,
+            Family::V6 => fragment_failures_v6,
+        };
+        self.routers.iter().map(count).sum()
     }
 
     /// Forgets the path MTUs that the client has learned.
     pub fn forget_path_mtu(&self) {
-        self.client.ip(&["route flush cache"]);
+        // What IPv6 has learned goes with the route.
+        self.client.ip(&["route flush cache", "route replace ::/0 via fd09:1::fe"]);
+    }
+
+    /// Takes the client's device down, and the addresses and routes that go with it.
+    pub fn device_down(&self) {
+        self.client.ip(&["link set tun0 down"]);
+    }
+
+    pub fn device_up(&self) {
+        self.client.ip(&[
+            "link set tun0 up",
+            "addr replace fd09:1::1/64 dev tun0 nodad",
+            "route add default via 10.9.1.254",
+            "route replace ::/0 via fd09:1::fe",
+        ]);
+    }
+
+    /// Gives the client other addresses.
+    pub fn address_away(&self) {
+        self.change_address(("10.9.1.1/24", "10.9.1.7/23"), ("fd09:1::1/64", "fd09:1::7/63"));
+    }
+
+    /// Gives it those that it had.
+    pub fn address_back(&self) {
+        self.change_address(("10.9.1.7/23", "10.9.1.1/24"), ("fd09:1::7/63", "fd09:1::1/64"));
+    }
+
+    fn change_address(&self, (old, new): (&str, &str), (old_v6, new_v6): (&str, &str)) {
+        self.client.ip(&[
+            &format!("addr add {new} dev tun0"),
+            &format!("addr del {old} dev tun0"),
+            &format!("addr add {new_v6} dev tun0 nodad"),
+            &format!("addr del {old_v6} dev tun0"),
+            "route replace default via 10.9.1.254",
+            "route replace ::/0 via fd09:1::fe",
+        ]);
     }
 
     /// Has the client's device send slowly, from a queue that holds two GSO batches; the reason if that cannot be
@@ -134,12 +236,23 @@ fn large_buffers(socket: &UdpSocket) {
     }
 }
 
-/// A counter of the host's: two lines, one of names and one of values.
-fn snmp(host: &Host, protocol: &str, name: &str) -> u64 {
-    let text = host.within(|| fs::read_to_string("/proc/thread-self/net/snmp"));
-    let text = text.expect("procfs is there");
-    let mut lines = text.lines().filter(|line| line.starts_with(protocol));
+/// Two lines, one of names and one of values.
+fn fragment_failures_v4(host: &Host) -> u64 {
+    let text = read(host, "snmp");
+    let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let at = names.split(' ').position(|this| this == name).expect("a counter of every Linux");
+    let at = names.split(' ').position(|name| name == "FragFails").expect("every Linux has it");
     values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// A line for each counter.
+fn fragment_failures_v6(host: &Host) -> u64 {
+    let text = read(host, "snmp6");
+    let value = text.lines().find_map(|line| line.strip_prefix("Ip6FragFails"));
+    value.expect("every Linux has it").trim().parse().expect("a number")
+}
+
+fn read(host: &Host, name: &str) -> String {
+    let path = format!("/proc/thread-self/net/{name}");
+    host.within(|| fs::read_to_string(path)).expect("procfs is there")
 }

@@ -21,6 +21,7 @@ mod release;
 mod retry;
 #[cfg(linux_like)]
 mod reuseport;
+mod send_space;
 mod socket;
 mod tos;
 

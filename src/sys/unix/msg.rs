@@ -14,6 +14,7 @@ use libc::c_int;
 use super::fds;
 use super::icmp::send_stopped;
 use super::retry::{Tried, retry, retry_unrelated_icmp_error};
+use super::send_space::send_if_it_fits;
 use super::tos;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
@@ -138,14 +139,17 @@ fn send_one(
         return send_without_tos(socket, wired, i, flags);
     }
     let hdr = &wired.get(i).header().0.msg_hdr;
-    let result = retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(any(test, fuzzing))]
-        fault::next(Call::SendMsg, 1)?;
-        // SAFETY: the invariant of WiredSends.
-        let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
-        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    });
-    match result {
+    let send = || {
+        retry(socket, Direction::Send, flags, |flags| {
+            #[cfg(any(test, fuzzing))]
+            fault::next(Call::SendMsg, 1)?;
+            // SAFETY: the invariant of WiredSends.
+            let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
+            if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        })
+    };
+    let len = || memory(wired.get(i)).2.map(<[u8]>::len).sum();
+    match send_if_it_fits(socket, hdr.msg_controllen as usize, len, send) {
         Err(error) if may_go_without_tos(&error, wired, i) => {
             send_without_tos(socket, wired, i, flags)?;
             tos::note(socket);

@@ -1,7 +1,9 @@
 //! Groups of sockets on one address: what each member gets, and what is lost when members come and go.
 #![cfg(target_os = "linux")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod cost;
 
 use std::collections::HashMap;
 use std::io;

@@ -1,0 +1,55 @@
+//! Messages that can never pass the send buffer of macOS.
+//!
+//! XNU (`sosendcheck` in bsd/kern/uipc_socket.c) compares a datagram's payload with the size of the send
+//! buffer, and payload and control data together with the space in it. If only the payload fits, the call
+//! waits for ever, or returns `EWOULDBLOCK` for ever: nothing is in the buffer that could leave.
+
+use std::io;
+
+use socket2::SockRef;
+
+use super::socket::BorrowedSocket;
+#[cfg(any(test, fuzzing))]
+use crate::sys::fault;
+use crate::sys::numbers;
+
+/// Whether the system counts control data like this, or a test says that it does.
+const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
+/// On a blocking socket the kernel waits, so that the size is asked for before the call. Not for shorter
+/// messages than this: the question would take a tenth of each send, and hardly any buffer is as small.
+const ASKED_BEFORE: usize = 2_048;
+
+/// Sends a message by `send`, or fails with `EMSGSIZE` if that would wait for ever. `len` is asked for the
+/// length of its payload if there is control data.
+#[inline]
+pub(super) fn send_if_it_fits(
+    socket: BorrowedSocket<'_>,
+    control_len: usize,
+    len: impl FnOnce() -> usize,
+    send: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    if !COUNTS_CONTROL || control_len == 0 {
+        return send();
+    }
+    let len = control_len + len();
+    if len > ASKED_BEFORE && never_fits(socket, len) {
+        return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
+    }
+    match send() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && never_fits(socket, len) => {
+            Err(io::Error::from_raw_os_error(numbers::EMSGSIZE))
+        }
+        result => result,
+    }
+}
+
+/// Whether a message that takes `len` bytes of the send buffer is longer than all of it.
+#[cold]
+fn never_fits(socket: BorrowedSocket<'_>, len: usize) -> bool {
+    #[cfg(any(test, fuzzing))]
+    if let Some(size) = fault::send_buffer() {
+        return len > size;
+    }
+    cfg!(target_vendor = "apple")
+        && SockRef::from(&socket).send_buffer_size().is_ok_and(|size| len > size)
+}

@@ -1,0 +1,99 @@
+//! macOS: a message whose payload fits the send buffer, and whose payload and control data together do not,
+//! would wait for ever.
+
+use super::*;
+use crate::errors::is_too_big;
+use crate::{Ecn, SendMeta};
+
+/// The default of macOS.
+const BUFFER: usize = 9_216;
+const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0);
+
+/// Runs a test with two sockets, as if on macOS with a send buffer of so many bytes.
+fn with_send_buffer(bytes: usize, test: impl Fn(&UdpSocket, &UdpSocket)) {
+    Backend::Msg.make_process_default().unwrap();
+    fault::set_send_buffer(Some(bytes));
+    let (near, far) = (socket(), socket());
+    test(&near, &far);
+    fault::set_send_buffer(None);
+}
+
+fn received(far: &UdpSocket) -> usize {
+    far.recv(&mut [0; 2 * BUFFER]).expect("it was sent")
+}
+
+/// A blocking call would not return, so it is not made.
+#[test]
+fn n4_a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
+    with_send_buffer(BUFFER, |near, far| {
+        let to = addr(far);
+        let data = [7; BUFFER];
+        fault::script([]);
+        let never = SendMsg::to(to, &data[..BUFFER - 8]).with_meta(&META);
+        assert!(is_too_big(&near.send_batch(&[never]).unwrap_err()));
+        assert_eq!(calls(), []);
+        // Without control data the same payload goes, and with it one that is a little shorter.
+        let fits = [SendMsg::to(to, &data), SendMsg::to(to, &data[..BUFFER - 64]).with_meta(&META)];
+        assert_eq!(near.send_batch(&fits).unwrap(), 2);
+        assert_eq!([received(far), received(far)], [BUFFER, BUFFER - 64]);
+    });
+}
+
+#[test]
+fn n4_the_other_messages_of_a_batch_are_sent() {
+    with_send_buffer(BUFFER, |near, far| {
+        let (to, data) = (addr(far), [7; BUFFER]);
+        let long = [&data[..BUFFER / 2], &data[8 + BUFFER / 2..]].map(io::IoSlice::new);
+        let short = SendMsg::to(to, b"short").with_meta(&META);
+        let msgs = [short, SendMsg::gather(&long).with_dest(to).with_meta(&META), short];
+        fault::script([]);
+        let mut errors = Vec::new();
+        let handled =
+            near.send_each(&msgs, |index, error| errors.push((index, is_too_big(&error))));
+        assert_eq!((handled.unwrap(), errors), (3, vec![(1, true)]));
+        assert_eq!([received(far), received(far)], [5, 5]);
+    });
+}
+
+/// Nobody asks for the size before a short message; `EWOULDBLOCK` shows that the buffer is shorter still.
+#[test]
+fn n4_would_block_is_an_error_where_it_would_be_for_ever() {
+    let blocked = [(Call::SendMsg, Fate::Fail(errno::EAGAIN))];
+    let send = |near: &UdpSocket, far: &UdpSocket, len: usize| {
+        fault::script(blocked);
+        let data = [7; 1_400];
+        near.set_nonblocking(true).expect("a mode");
+        let msg = SendMsg::to(addr(far), &data[..len]).with_meta(&META);
+        let error = near.send_batch(&[msg]).unwrap_err();
+        fault::finish();
+        error
+    };
+    with_send_buffer(1_200, |near, far| {
+        assert!(is_too_big(&send(near, far, 1_199)));
+        assert_eq!(send(near, far, 1_100).kind(), io::ErrorKind::WouldBlock);
+    });
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn n4_a_future_returns_instead_of_waiting_for_ever() {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    with_send_buffer(BUFFER, |near, far| {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let near = near.try_clone().expect("a descriptor");
+            near.set_nonblocking(true).expect("a mode");
+            let near = ::tokio::net::UdpSocket::from_std(near).expect("in a runtime");
+            near.writable().await.expect("it is writable");
+            let data = [7; BUFFER - 8];
+            let msgs = [SendMsg::to(addr(far), &data).with_meta(&META)];
+            let sent = std::pin::pin!(crate::AsyncBatchSocket::send_batch(&near, &msgs));
+            match sent.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => assert!(is_too_big(&error), "{error}"),
+                other => panic!("{other:?}"),
+            }
+        });
+    });
+}
