@@ -42,7 +42,7 @@ pub type Turn = Box<dyn FnMut(bool)>;
 
 /// The ways of a workload, in the order in which they are shown.
 pub fn names(load: &Load) -> &'static [&'static str] {
-    if load.workload == "ready" { &READY } else { &NAMES }
+    if load.workload == "ready" { &READY } else { &WAYS }
 }
 
 /// The ways from payloads that lie ready, each by itself.
@@ -57,7 +57,8 @@ pub const READY: [&str; 8] = [
     "mmsg gathered",
 ];
 
-const NAMES: [&str; 9] = [
+/// The ways of the other workloads.
+pub const WAYS: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
