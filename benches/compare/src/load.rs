@@ -14,8 +14,10 @@ const MOST_COALESCED: usize = 32;
 pub const ECN: u8 = 0b10;
 
 /// Datagrams that a turn moves: so many to each destination, all from one socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
+    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
+    pub metadata: bool,
     pub workload: &'static str,
     /// Bytes of each datagram.
     pub payload: usize,
@@ -24,8 +26,6 @@ pub struct Load {
     pub each: usize,
     /// Places for messages that are offered to a receive.
     pub slots: usize,
-    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
-    pub metadata: bool,
 }
 
 impl Load {

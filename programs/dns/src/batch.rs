@@ -42,7 +42,7 @@ pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
                 continue;
             }
         }
-        totals.received += queries.iter().count() as u64;
+        totals.received += queries.datagram_count() as u64;
         if socket.gso() {
             // The longest first for each client, since only the last of a GSO batch may be shorter.
             // Nobody waits for an order.

@@ -9,7 +9,8 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::tables::{Cell, Measured, middle, ratio};
+use super::tables::{Measured, middle, ratio};
+use crate::load::Load;
 
 /// A chart's file, and what it shows for who cannot see it.
 pub struct Chart {
@@ -78,11 +79,11 @@ fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
     let cells: Vec<_> = measured
         .times
         .iter()
-        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.meta)
+        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.metadata)
         .collect();
     let line = |way: &str| -> Vec<(f64, f64)> {
         let point = |(cell, rounds)| {
-            let (cell, rounds): (&Cell, _) = (cell, rounds);
+            let (cell, rounds): (&Load, _) = (cell, rounds);
             Some(((cell.each as f64).log2(), middle(rounds, way)?))
         };
         cells.iter().filter_map(|(cell, rounds)| point((*cell, *rounds))).collect()
@@ -130,8 +131,10 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
 fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
     const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
     const BASE: f64 = 0.5;
-    let shown = |cell: &&Cell| {
-        !cell.meta && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
+    let shown = |cell: &&Load| {
+        !cell.metadata
+            && cell.workload != "ready"
+            && (cell.workload != "batch" || cell.each == 64)
     };
     let times = |cell| WAYS.map(|way| ratio(&measured.times[cell], "std", way));
     let cells = measured.times.keys().filter(shown);
@@ -198,8 +201,8 @@ fn axes_on<'a>(
 }
 
 /// A workload's name in two lines.
-fn short(cell: &Cell) -> String {
-    match cell.workload.as_str() {
+fn short(cell: &Load) -> String {
+    match cell.workload {
         "batch" => format!("batch of {}\n{} B", cell.each, cell.payload),
         "fan-out" => format!("fan-out\n{} x {}", cell.dests, cell.each),
         "idle" => format!("idle\n{} of {}", cell.each, cell.slots),

@@ -8,7 +8,8 @@ use super::charts::Chart;
 use super::goals::{self, TIE};
 use crate::peers::{READY, WAYS};
 
-use super::tables::{Cell, Measured, Rounds, middle, ratio};
+use super::tables::{Measured, Rounds, middle, ratio};
+use crate::load::Load;
 
 /// What is shown of each row: our way, and what it is measured by.
 const RATIOS: [(&str, &str); 10] = [
@@ -77,9 +78,9 @@ fn ready(page: &mut String, measured: &Measured) {
     ];
     page.push_str(include_str!("ready.md"));
     for meta in [false, true] {
-        let chosen = |(cell, _): &(&Cell, _)| cell.workload == "ready" && cell.meta == meta;
+        let chosen = |(cell, _): &(&Load, _)| cell.workload == "ready" && cell.metadata == meta;
         let chosen: Vec<_> = measured.times.iter().filter(chosen).collect();
-        let name = |cell: &Cell| format!("{} B x {}", cell.payload, cell.each);
+        let name = |cell: &Load| format!("{} B x {}", cell.payload, cell.each);
         add(page, &format!("\nNanoseconds a datagram{}:", asked(meta)));
         table(
             page,
@@ -94,20 +95,19 @@ fn one_thread(page: &mut String, measured: &Measured) {
     for meta in [false, true] {
         for payload in [15, 1200] {
             add(page, &format!("\n## Batches of {payload} bytes{}", asked(meta)));
-            let chosen = |cell: &Cell| {
-                cell.workload == "batch" && cell.payload == payload && cell.meta == meta
+            let chosen = |cell: &Load| {
+                cell.workload == "batch" && cell.payload == payload && cell.metadata == meta
             };
             cells(page, measured, chosen, |cell| cell.each.to_string());
         }
     }
     for meta in [false, true] {
         add(page, &format!("\n## Bulk, fan-out, one waiting of 512{}", asked(meta)));
-        let chosen = |cell: &Cell| {
-            !["batch", "ready"].contains(&cell.workload.as_str()) && cell.meta == meta
-        };
-        cells(page, measured, chosen, |cell| goals::title(&Cell { meta: false, ..cell.clone() }));
+        let chosen =
+            |cell: &Load| !["batch", "ready"].contains(&cell.workload) && cell.metadata == meta;
+        cells(page, measured, chosen, |cell| goals::title(&Load { metadata: false, ..*cell }));
         if let Some((cell, rounds)) =
-            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.meta == meta)
+            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.metadata == meta)
         {
             bulk(page, cell, rounds);
         }
@@ -118,14 +118,14 @@ fn one_thread(page: &mut String, measured: &Measured) {
 fn cells(
     page: &mut String,
     measured: &Measured,
-    chosen: impl Fn(&Cell) -> bool,
-    name: impl Fn(&Cell) -> String,
+    chosen: impl Fn(&Load) -> bool,
+    name: impl Fn(&Load) -> String,
 ) {
     let chosen: Vec<_> = measured.times.iter().filter(|(cell, _)| chosen(cell)).collect();
     let rows = chosen.iter().map(|(cell, rounds)| times(name(cell), rounds, &WAYS, 0));
     let mut rows: Vec<_> = rows.collect();
     let most = |way: &str| {
-        let of = |(cell, _): &(&Cell, &Rounds)| measured.allocations.get(cell)?.get(way).copied();
+        let of = |(cell, _): &(&Load, &Rounds)| measured.allocations.get(cell)?.get(way).copied();
         chosen.iter().filter_map(of).reduce(f64::max)
     };
     let allocations = WAYS.map(|way| number(most(way), 0));
@@ -144,8 +144,8 @@ fn times(name: String, rounds: &Rounds, ways: &[&str], places: usize) -> Vec<Str
 fn ratios(
     page: &mut String,
     pairs: &[(&str, &str)],
-    chosen: &[(&Cell, &Rounds)],
-    name: impl Fn(&Cell) -> String,
+    chosen: &[(&Load, &Rounds)],
+    name: impl Fn(&Load) -> String,
 ) {
     add(page, "\nTime of the first by that of the second:");
     let rows = chosen.iter().map(|(cell, rounds)| {
@@ -155,7 +155,7 @@ fn ratios(
     table(page, &head(pairs.iter().map(|(one, other)| format!("{one} / {other}"))), rows);
 }
 
-fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
+fn bulk(page: &mut String, cell: &Load, rounds: &Rounds) {
     let mut line = String::from("\n10 MiB in bulk take");
     for (i, way) in WAYS.into_iter().enumerate() {
         if let Some(ns) = middle(rounds, way) {
