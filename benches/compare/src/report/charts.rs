@@ -132,9 +132,7 @@ fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
     const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
     const BASE: f64 = 0.5;
     let shown = |cell: &&Load| {
-        !cell.metadata
-            && cell.workload != "ready"
-            && (cell.workload != "batch" || cell.each == 64)
+        !cell.metadata && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
     };
     let times = |cell| WAYS.map(|way| ratio(&measured.times[cell], "std", way));
     let cells = measured.times.keys().filter(shown);

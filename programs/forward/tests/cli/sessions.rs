@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, Offload, SendMsg};
 
 use crate::common::skip;
-use crate::kit::{
-    Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop,
-};
+use crate::kit::{Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop};
 use crate::running::{PATIENCE, Program, Server, has_ipv6, loopbacks, receive};
 
 #[test]
