@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -66,7 +66,6 @@ pub fn skip(what: &str, reason: impl std::fmt::Display) {
 
 /// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
 /// moment, whoever does that (signal(7)); it is made again then.
-#[allow(dead_code)] // Not every program is tested by single datagrams.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {
@@ -144,6 +143,42 @@ impl Program {
         let result = unsafe { libc::kill(pid, signal) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
+}
+
+/// A program that serves, and its address, as its first line says.
+pub struct Server {
+    pub program: Program,
+    pub addr: SocketAddr,
+}
+
+impl Server {
+    pub fn start<A: AsRef<OsStr>>(
+        path: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let program = Program::start(path, args);
+        let line = program.line();
+        let addr = line.strip_prefix("listening on ").expect("the first line says where");
+        let addr = addr.parse().expect("an address and a port");
+        Self { program, addr }
+    }
+
+    /// Ends it by SIGTERM, without an error, and gives the lines that were not read before.
+    #[track_caller]
+    pub fn stop(self) -> Vec<String> {
+        self.program.signal(libc::SIGTERM);
+        let ended = self.program.wait();
+        assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+        ended.out
+    }
+}
+
+/// A socket on loopback of the same family as `addr`.
+pub fn client(addr: SocketAddr) -> UdpSocket {
+    let local = if addr.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let socket = UdpSocket::bind(local).expect("a loopback socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    socket
 }
 
 impl Drop for Program {

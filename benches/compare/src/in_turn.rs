@@ -108,6 +108,34 @@ impl Contender {
     }
 }
 
+/// One side of `benches/compare/xnet/compare.sh`, the work of x/net's own benchmark: for each size of
+/// batch and each way of this crate the time of a datagram on the wall and on the processors, and
+/// allocations a datagram. The Go program prints the same of itself.
+pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
+    for size in (0..=9).map(|power| 1 << power) {
+        for way in ["mmsg RecvMsg", "mmsg RecvBatch", "mmsg Offload"] {
+            let contender = Contender::new(way, &Load::new("batch", 15, size), Extent::Test);
+            let mut turn = contender.expect("it can do without metadata").turn;
+            (0..3).for_each(|_| turn(false));
+            let (begin, cpu) = (Instant::now(), Clock::start());
+            let (mut datagrams, slice) = (0, Duration::from_millis(milliseconds));
+            let (_, counts) = counted(|| {
+                loop {
+                    turn(false);
+                    datagrams += size;
+                    if begin.elapsed() >= slice {
+                        break;
+                    }
+                }
+            });
+            let each = |total: f64| total / datagrams as f64;
+            let [wall, cpu] = [begin.elapsed(), cpu.elapsed()].map(|t| each(t.as_nanos() as f64));
+            println!("{way},{size},{wall:.1},{cpu:.1},{:.3}", each(counts.allocations as f64));
+        }
+    }
+    Ok(())
+}
+
 /// Prints the medians of the processor's time.
 fn tell(load: &Load, contenders: &[Contender], times: &[Vec<[f64; 2]>]) {
     let Load { workload, payload, dests, each, slots, metadata } = load;

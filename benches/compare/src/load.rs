@@ -14,8 +14,10 @@ const MOST_COALESCED: usize = 32;
 pub const ECN: u8 = 0b10;
 
 /// Datagrams that a turn moves: so many to each destination, all from one socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
+    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
+    pub metadata: bool,
     pub workload: &'static str,
     /// Bytes of each datagram.
     pub payload: usize,
@@ -24,11 +26,14 @@ pub struct Load {
     pub each: usize,
     /// Places for messages that are offered to a receive.
     pub slots: usize,
-    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
-    pub metadata: bool,
 }
 
 impl Load {
+    /// So many datagrams for one destination, all in one call.
+    pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
+        Self { workload, payload, dests: 1, each, slots: each, metadata: false }
+    }
+
     pub fn datagrams(&self) -> usize {
         self.dests * self.each
     }
@@ -52,34 +57,41 @@ impl Load {
         }
         slab.leak()
     }
-}
 
-impl Load {
+    /// As many datagrams at a time as are asked for, back to back, with their destinations.
+    pub fn batches(
+        &self,
+        to: &[SocketAddr],
+        datagrams: usize,
+    ) -> impl Iterator<Item = (SocketAddr, &'static [u8])> {
+        let len = datagrams * self.payload;
+        let parts = self.slab().chunks(self.each * self.payload).zip(to);
+        parts.flat_map(move |(part, to)| part.chunks(len).map(move |batch| (*to, batch)))
+    }
+
     /// A transmit for each datagram, or for as many as make a GSO batch if fewer buffers are lent than there
     /// are datagrams: destination, contents, segment size.
     pub fn transmits(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8], Option<u16>)> {
         let segments = if self.slots < self.each { self.segments() } else { 1 };
         let size = (segments > 1).then_some(self.payload as u16);
-        let parts = self.slab().chunks(self.each * self.payload).zip(to);
-        let of = |(part, to): (&'static [u8], &SocketAddr)| {
-            let to = *to;
-            part.chunks(segments * self.payload).map(move |contents| (to, contents, size))
-        };
-        parts.flat_map(of).collect()
+        self.batches(to, segments).map(|(to, contents)| (to, contents, size)).collect()
+    }
+
+    /// All payloads with their destinations.
+    pub fn contiguous(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
+        self.batches(to, 1).collect()
     }
 
     /// All payloads with their destinations, each in memory of its own.
     pub fn apart(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
-        let payloads = self.slab().chunks(self.payload).enumerate();
-        let apart = payloads.map(|(i, payload)| (to[i / self.each], &*payload.to_vec().leak()));
-        let mut payloads: Vec<_> = apart.collect();
-        if self.workload == "interleaved" {
-            // To each destination its first datagram, then to each its second.
-            payloads = (0..payloads.len())
-                .map(|i| payloads[i % self.dests * self.each + i / self.dests])
-                .collect();
+        let apart = |(to, payload): (_, &[u8])| (to, &*payload.to_vec().leak());
+        let payloads: Vec<_> = self.batches(to, 1).map(apart).collect();
+        if self.workload != "interleaved" {
+            return payloads;
         }
-        payloads
+        // To each destination its first datagram, then to each its second.
+        let places = 0..payloads.len();
+        places.map(|i| payloads[i % self.dests * self.each + i / self.dests]).collect()
     }
 }
 
@@ -153,14 +165,8 @@ pub fn ready() -> Vec<Load> {
     let mut loads = Vec::new();
     for metadata in [false, true] {
         for payload in [15, 200, 600, 1200] {
-            loads.extend([4, 16, 64, 256].map(|each| Load {
-                workload: "ready",
-                payload,
-                dests: 1,
-                each,
-                slots: each,
-                metadata,
-            }));
+            let load = |each| Load { metadata, ..Load::new("ready", payload, each) };
+            loads.extend([4, 16, 64, 256].map(load));
         }
     }
     loads
@@ -171,32 +177,16 @@ pub fn all(capacity: usize) -> Vec<Load> {
     let mut loads = ready();
     loads.retain(|load| load.each <= capacity);
     for metadata in [false, true] {
+        let load =
+            |workload, payload, each| Load { metadata, ..Load::new(workload, payload, each) };
         for payload in [15, 1200] {
             let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);
-            loads.extend(sweep.map(|batch| Load {
-                workload: "batch",
-                payload,
-                dests: 1,
-                each: batch,
-                slots: batch,
-                metadata,
-            }));
+            loads.extend(sweep.map(|each| load("batch", payload, each)));
         }
-        loads.push(bulk(metadata));
-        loads.extend([1, 4, 16].map(|each| Load {
-            workload: "fan-out",
-            payload: 1200,
-            dests: 32,
-            each,
-            slots: each,
-            metadata,
-        }));
-        loads.push(Load { workload: "idle", payload: 15, dests: 1, each: 1, slots: 512, metadata });
+        // A part of 10 MiB: 128 turns move all of it.
+        loads.push(load("bulk", 1280, 64));
+        loads.extend([1, 4, 16].map(|each| Load { dests: 32, ..load("fan-out", 1200, each) }));
+        loads.push(Load { slots: 512, ..load("idle", 15, 1) });
     }
     loads
-}
-
-/// A part of 10 MiB in datagrams of 1,280 bytes: 128 turns move all of it.
-fn bulk(metadata: bool) -> Load {
-    Load { workload: "bulk", payload: 1280, dests: 1, each: 64, slots: 64, metadata }
 }

@@ -16,11 +16,9 @@ mod counting;
 mod echo;
 mod in_turn;
 mod load;
-mod once;
 mod peers;
 mod ratios;
 mod report;
-mod sockets;
 mod tables;
 mod wire;
 
@@ -79,7 +77,7 @@ enum Command {
     BesideXnet { milliseconds: u64 },
     /// An echo server, started by a run.
     #[command(hide = true)]
-    Serve { way: String, threads: usize, net: String },
+    Serve { way: String, threads: usize, ip: std::net::IpAddr },
 }
 
 /// How much is done.
@@ -103,8 +101,8 @@ fn main() -> ExitCode {
         }
         Command::Ratios { filters, test } => ratios::run(&filters, test),
         Command::Report { from, to } => report::write(&from, &to),
-        Command::BesideXnet { milliseconds } => once::beside_xnet(milliseconds),
-        Command::Serve { way, threads, net } => echo::server::main(&way, threads, &net),
+        Command::BesideXnet { milliseconds } => in_turn::beside_xnet(milliseconds),
+        Command::Serve { way, threads, ip } => echo::server::main(&way, threads, ip),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

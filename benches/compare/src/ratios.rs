@@ -55,14 +55,7 @@ pub fn run(filters: &[String], test: bool) -> io::Result<()> {
 }
 
 fn all(capacity: usize) -> Vec<Row> {
-    let load = |each, payload| Load {
-        workload: "batch",
-        payload,
-        dests: 1,
-        each,
-        slots: each,
-        metadata: false,
-    };
+    let load = |each, payload| Load::new("batch", payload, each);
     let mut rows = ready();
     rows.extend(lent());
     for payload in [15, 1200] {
@@ -128,12 +121,10 @@ fn ready() -> Vec<Row> {
 
 /// The ways of a QUIC stack: buffers lent for each call, ECN bits and addresses both ways.
 fn lent() -> Vec<Row> {
-    let load =
-        Load { workload: "lent", payload: 1200, dests: 1, each: 1, slots: 1, metadata: true };
     let ways = ["mmsg lent", "quinn-udp lent"];
     let mut rows = Vec::new();
     for payload in [15, 1200] {
-        let load = Load { payload, ..load };
+        let load = Load { metadata: true, ..Load::new("lent", payload, 1) };
         rows.push(of(ways, load, Some(1.0)));
         rows.push(of(ways, Load { each: 32, slots: 32, ..load }, Some(0.97)));
         // Coalesced, into one buffer.
@@ -144,15 +135,9 @@ fn lent() -> Vec<Row> {
 
 /// A load with ECN bits beside the same without.
 fn with_ecn(way: &'static str, load: Load) -> Row {
-    let plain = Load { metadata: false, ..load };
     let times = SEGMENTED_TURN.div_ceil(load.datagrams());
-    Row {
-        name: format!("{way}{} / without", described(&load)),
-        promise: Some(1.03),
-        pairs: PAIRS,
-        datagrams: [times * load.datagrams(); 2],
-        sides: Box::new(move || [load, plain].map(|load| side(way, load, times))),
-    }
+    let sides = move || [true, false].map(|metadata| side(way, Load { metadata, ..load }, times));
+    row(format!("{way}{} / without", described(&load)), Some(1.03), times * load.datagrams(), sides)
 }
 
 /// Sends and receives by two ways.
@@ -160,8 +145,9 @@ fn of(ways: [&'static str; 2], load: Load, promise: Option<f64>) -> Row {
     let segmented = ["ready", "interleaved"].contains(&load.workload);
     let turn = if segmented { SEGMENTED_TURN } else { TURN };
     let times = turn.div_ceil(load.datagrams());
-    let sides = Box::new(move || ways.map(|way| side(way, load, times)));
-    row(ways, load, "", promise, times * load.datagrams(), sides)
+    let sides = move || ways.map(|way| side(way, load, times));
+    let name = format!("{}{}", ways.join(" / "), described(&load));
+    row(name, promise, times * load.datagrams(), sides)
 }
 
 fn side(way: &str, load: Load, times: usize) -> Side {
@@ -181,24 +167,20 @@ fn side(way: &str, load: Load, times: usize) -> Side {
 fn receive_alone(ways: [&'static str; 2], load: Load, promise: f64) -> Row {
     let times = TURN.div_ceil(load.datagrams());
     let side = move |way| -> Side {
-        let mut turn = peers::receive_turn(way, &load).expect("it can do without metadata");
+        let mut turn = peers::receive_turn(way, &load);
         Box::new(move |check| (0..if check { 1 } else { times }).map(|_| turn()).sum())
     };
-    let sides = Box::new(move || ways.map(side));
-    row(ways, load, ", receive alone", Some(promise), times * load.datagrams(), sides)
+    let name = format!("{}{}, receive alone", ways.join(" / "), described(&load));
+    row(name, Some(promise), times * load.datagrams(), move || ways.map(side))
 }
 
 fn row(
-    ways: [&str; 2],
-    load: Load,
-    what: &str,
+    name: String,
     promise: Option<f64>,
     datagrams: usize,
-    sides: Box<dyn FnOnce() -> [Side; 2]>,
+    sides: impl FnOnce() -> [Side; 2] + 'static,
 ) -> Row {
-    let [ours, theirs] = ways;
-    let name = format!("{ours} / {theirs}{}{what}", described(&load));
-    Row { name, promise, pairs: PAIRS, datagrams: [datagrams; 2], sides }
+    Row { name, promise, pairs: PAIRS, datagrams: [datagrams; 2], sides: Box::new(sides) }
 }
 
 fn described(load: &Load) -> String {

@@ -4,10 +4,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use mmsg::options::{self, Fragmentation};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::load::Load;
-use crate::sockets::{grow_receive_buffer, never_fragment};
 
 /// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
 const CHARGE: usize = 4096;
@@ -27,13 +27,14 @@ impl Wire {
         let bind = || UdpSocket::bind("127.0.0.1:0");
         let far = (0..load.dests).map(|_| bind()).collect::<io::Result<Vec<_>>>()?;
         for socket in &far {
-            grow_receive_buffer(socket, CHARGE * if load.dests == 1 { MOST } else { 128 })?;
+            options::set_recv_buffer(socket, CHARGE * if load.dests == 1 { MOST } else { 128 })?;
             // A datagram that was lost ends the benchmark instead of stopping it.
             socket.set_read_timeout(Some(Duration::from_secs(10)))?;
         }
         let near = bind()?;
-        // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same.
-        far.iter().chain([&near]).try_for_each(never_fragment)?;
+        // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same. It is
+        // spared the choice of an identification for each datagram.
+        far.iter().chain([&near]).try_for_each(|socket| Fragmentation::Probe.set(socket))?;
         let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
         Ok(Self { near, far, to })
     }
@@ -59,5 +60,6 @@ impl Wire {
 /// Datagrams that may wait at a socket here.
 pub fn capacity() -> io::Result<usize> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    Ok(grow_receive_buffer(&socket, CHARGE * MOST)? / CHARGE)
+    // The kernel doubles what it is asked for.
+    Ok(2 * options::set_recv_buffer(&socket, CHARGE * MOST)? / CHARGE)
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::load::{self, Report};
-use crate::{Failure, Mode, Way, grouped, outcome, say};
+use crate::{Failure, Mode, Way, grouped, load, outcome, prepare, say};
 
 const TIME: Duration = Duration::from_secs(3);
 const SIZE: usize = 1200;
@@ -27,49 +26,39 @@ const MODES: [(Mode, &str, &str); 3] = [
     (Mode::Offload, "offload", "with offload (mmsg)"),
 ];
 
-struct Row {
-    name: &'static str,
-    report: Report,
-    /// Of the server and of the load generator.
-    cpu: Option<[Duration; 2]>,
-}
-
 pub fn run() -> Result<(), Failure> {
     let window = WINDOW.min(receive_buffer() / CHARGE).max(1);
     say(format_args!(
         "An echo server and a load generator on loopback, a process each: {SIZE} bytes, {window} in flight, {} s.",
         TIME.as_secs(),
     ));
-    let rows: Result<Vec<_>, _> = MODES.iter().map(|mode| measure(*mode, window)).collect();
-    let rows = rows?;
+    let rows = MODES.map(|(mode, argument, name)| {
+        let server = Server::start(argument)
+            .map_err(|error| outcome(format!("cannot start a server: {error}")))?;
+        let cpu = || [server.child.id(), std::process::id()].map(cpu_time);
+        let before = cpu();
+        let way = Way { mode, no_gso: false, no_gro: false };
+        let report = load::measure(server.addr, way, SIZE, window, TIME, name)?;
+        let (after, each) = (cpu(), report.received.max(1) as f64);
+        // Of the server and of the load generator.
+        let cpu = [0, 1].map(|side| match (before[side], after[side]) {
+            (Some(before), Some(after)) => {
+                format!("{:.0} ns each", (after - before).as_nanos() as f64 / each)
+            }
+            _ => "-".into(),
+        });
+        Ok((name, report, cpu))
+    });
+    let rows = rows.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     say(format_args!(
         "\n{:<22}{:>14}{:>14}{:>14}{:>8}",
         "datagrams", "a second", "server's CPU", "client's CPU", "lost"
     ));
-    for Row { name, report, cpu } in &rows {
-        let cpu = |side: usize| {
-            let each = cpu.map(|cpu| cpu[side].as_nanos() as f64 / report.received.max(1) as f64);
-            each.map_or("-".into(), |ns| format!("{ns:.0} ns each"))
-        };
+    for (name, report, [server, client]) in &rows {
         let (rate, lost) = (grouped(report.rate()), grouped(report.lost() as f64));
-        say(format_args!("{name:<22}{rate:>14}{:>14}{:>14}{lost:>8}", cpu(0), cpu(1)));
+        say(format_args!("{name:<22}{rate:>14}{server:>14}{client:>14}{lost:>8}"));
     }
-    rows.iter().try_for_each(|row| row.report.verdict())
-}
-
-fn measure(
-    (mode, argument, name): (Mode, &str, &'static str),
-    window: usize,
-) -> Result<Row, Failure> {
-    let server = Server::start(argument)
-        .map_err(|error| outcome(format!("cannot start a server: {error}")))?;
-    let own = std::process::id();
-    let cpu = || Some([cpu_time(server.child.id())?, cpu_time(own)?]);
-    let before = cpu();
-    let way = Way { mode, no_gso: false, no_gro: false };
-    let report = load::measure(server.addr, way, SIZE, window, TIME, name)?;
-    let cpu = before.zip(cpu()).map(|([s0, c0], [s1, c1])| [s1 - s0, c1 - c0]);
-    Ok(Row { name, report, cpu })
+    rows.iter().try_for_each(|(_, report, _)| report.verdict())
 }
 
 /// Ends with this.
@@ -111,9 +100,6 @@ fn cpu_time(pid: u32) -> Option<Duration> {
 /// What a socket gets that asks for as much as ours do.
 fn receive_buffer() -> usize {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None);
-    let size = socket.and_then(|socket| {
-        let _ = socket.set_recv_buffer_size(4 << 20);
-        socket.recv_buffer_size()
-    });
+    let size = socket.and_then(|socket| prepare(&socket, TIME).and(socket.recv_buffer_size()));
     size.unwrap_or(1 << 16)
 }

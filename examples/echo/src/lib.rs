@@ -6,14 +6,13 @@ mod serve;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mmsg::Offload;
 use mmsg::offload::OffloadBuilder;
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
 
 /// A UDP echo server and a load generator that checks it. Without a command: a demonstration of
 /// both on loopback, which ends by itself.
@@ -114,30 +113,13 @@ fn say(line: impl Display) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// A socket with space for bursts, whose calls end after `wait`. Bound to `addr`, shared with other
-/// sockets of this user if `shared`.
-fn socket(addr: SocketAddr, shared: bool, wait: Duration) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None)?;
+/// Gives a socket space for bursts, and ends its calls after `wait`.
+fn prepare(socket: &Socket, wait: Duration) -> io::Result<()> {
     // The system gives what it allows: on Linux at most net.core.rmem_max and wmem_max.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let _ = socket.set_send_buffer_size(4 << 20);
-    if shared {
-        share_port(&socket)?;
-    }
-    socket.bind(&addr.into())?;
     socket.set_read_timeout(Some(wait))?;
-    socket.set_write_timeout(Some(wait))?;
-    Ok(socket.into())
-}
-
-#[cfg(unix)]
-fn share_port(socket: &Socket) -> io::Result<()> {
-    socket.set_reuse_port(true)
-}
-
-#[cfg(not(unix))]
-fn share_port(_: &Socket) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "several threads need SO_REUSEPORT"))
+    socket.set_write_timeout(Some(wait))
 }
 
 /// Whether an error says only that a call's time is over, or that a signal ended it.
@@ -148,13 +130,5 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// 1234567.0 as "1,234,567".
 fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(number.round() as u64).to_string()
 }

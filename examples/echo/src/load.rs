@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+use socket2::{Domain, Socket, Type};
 
-use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, say, socket, usage};
+use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
 
 #[derive(Args)]
 pub struct Options {
@@ -79,36 +80,33 @@ pub fn measure(
     name: &'static str,
 ) -> Result<Report, Failure> {
     let cannot = |error| usage(format!("cannot send to {to}: {error}"));
-    let local = match to {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let socket = socket(local, false, WAIT).map_err(cannot)?;
-    socket.connect(to).map_err(cannot)?;
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None).map_err(cannot)?;
+    prepare(&socket, WAIT).map_err(cannot)?;
+    socket.connect(&to.into()).map_err(cannot)?;
+    let socket = UdpSocket::from(socket);
     let payload = Payload::new(size);
-    let report = match way.mode {
-        Mode::Std => generate(&mut Single::new(&socket, &payload), &payload, window, time, name),
+    Ok(match way.mode {
+        Mode::Std => generate(Single::new(&socket, &payload), &payload, window, time, name),
         Mode::Batch => {
             // A byte more than is sent, so that a longer reply is seen to be longer.
             let client = Batched::new(&socket, &payload, size + 1);
-            generate(&mut { client }, &payload, window, time, name)
+            generate(client, &payload, window, time, name)
         }
         Mode::Offload => {
             let socket = way.offload().build(socket).map_err(cannot)?;
             let client = Batched::new(&socket, &payload, 65_535);
-            let report = generate(&mut { client }, &payload, window, time, name);
+            let report = generate(client, &payload, window, time, name);
             if name.is_empty() {
                 crate::serve::say_offload(&socket);
             }
             report
         }
-    };
-    Ok(report)
+    })
 }
 
 /// Keeps `window` datagrams in flight for `time`, then waits for those that are still on their way.
 fn generate(
-    client: &mut impl Client,
+    mut client: impl Client,
     payload: &Payload,
     window: usize,
     time: Duration,
@@ -131,9 +129,14 @@ fn generate(
             bar.set_message(format!("{} came back", grouped(report.received as f64)));
         }
         if now < end {
-            match fill(client, &mut flights, window, now) {
-                Err(error) if !is_timeout(&error) => report.failed(error),
-                _ => {}
+            while flights.count < window {
+                match client.send(flights.next(), (window - flights.count).min(BATCH)) {
+                    Ok(sent) => flights.depart(sent, now),
+                    Err(error) => {
+                        report.failed(error);
+                        break;
+                    }
+                }
             }
         } else if flights.count == 0 {
             break;
@@ -149,26 +152,13 @@ fn generate(
                 }
             }
         });
-        match result {
-            Err(error) if !is_timeout(&error) => report.failed(error),
-            _ => {}
+        if let Err(error) = result {
+            report.failed(error);
         }
     }
     bar.finish_and_clear();
     report.sent = flights.next();
     report
-}
-
-/// Sends until the window is full, or the socket takes no more.
-fn fill(c: &mut impl Client, flights: &mut Flights, window: usize, now: Instant) -> io::Result<()> {
-    while flights.count < window {
-        let sent = c.send(flights.next(), (window - flights.count).min(BATCH))?;
-        if sent == 0 {
-            break;
-        }
-        flights.depart(sent, now);
-    }
-    Ok(())
 }
 
 /// A connected socket and the memory to use it with.
@@ -334,22 +324,17 @@ impl Report {
     fn new() -> Self {
         // Two digits: 1 % of a time.
         let round_trips = Histogram::new(2).expect("two digits are allowed");
-        let (time, last_error) = (Duration::ZERO, None);
-        Self {
-            sent: 0,
-            received: 0,
-            repeated: 0,
-            changed: 0,
-            errors: 0,
-            last_error,
-            round_trips,
-            time,
-        }
+        let (sent, received, repeated, changed, errors) = (0, 0, 0, 0, 0);
+        let (last_error, time) = (None, Duration::ZERO);
+        Self { sent, received, repeated, changed, errors, last_error, round_trips, time }
     }
 
+    /// Counts an error, unless it says only that nothing happened in time.
     fn failed(&mut self, error: io::Error) {
-        self.errors += 1;
-        self.last_error = Some(error);
+        if !is_timeout(&error) {
+            self.errors += 1;
+            self.last_error = Some(error);
+        }
     }
 
     pub fn lost(&self) -> u64 {

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use mmsg::{BatchSocket, Offload, RecvBatch, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, ReusePortGroup};
 
-use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, say, socket, usage};
+use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
 
 #[derive(Args)]
 pub struct Options {
@@ -34,98 +34,75 @@ const WAIT: Duration = Duration::from_millis(200);
 const LARGEST: usize = 65_535;
 
 static STOP: AtomicBool = AtomicBool::new(false);
-static COUNTERS: Counters = Counters::new();
 
 /// What all threads have done.
-struct Counters {
-    received: AtomicU64,
-    sent: AtomicU64,
-    /// Errors that the system returned, and replies given up for them.
-    errors: AtomicU64,
-    /// Datagrams that cannot be sent back: truncated, or without a source that takes replies.
-    ignored: AtomicU64,
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+/// Errors that the system returned, and replies given up for them.
+static ERRORS: AtomicU64 = AtomicU64::new(0);
+/// Datagrams that cannot be sent back: truncated, or without a source that takes replies.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+fn totals() -> [u64; 4] {
+    [&RECEIVED, &SENT, &ERRORS, &IGNORED].map(|counter| counter.load(Relaxed))
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     let way = options.way.check()?;
     let cannot = |error| usage(format!("cannot listen on {}: {error}", options.addr));
-    let sockets = listen(options.addr, options.threads).map_err(cannot)?;
-    let addr = sockets[0].local_addr().map_err(cannot)?;
-    let ready = sockets.into_iter().map(|socket| Ready::new(socket, way));
-    let ready: Vec<_> = ready.collect::<io::Result<_>>().map_err(cannot)?;
+    // A second server on the port is rejected, but only Linux can give an address to one group alone.
+    let group = ReusePortGroup::builder(options.addr)
+        .members(options.threads.into())
+        .exclusive(options.threads == 1 || cfg!(target_os = "linux"))
+        .prepare(|socket| prepare(socket, WAIT));
+    let group = group.bind().map_err(cannot)?;
+    let addr = group.local_addr();
+    let server = |socket| server(socket, way, options.batch.into());
+    let servers: Vec<_> =
+        group.into_iter().map(server).collect::<io::Result<_>>().map_err(cannot)?;
     let main = thread::current();
     ctrlc::set_handler(move || {
         STOP.store(true, Relaxed);
         main.unpark();
     })
     .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
-    thread::scope(|scope| {
-        let serve = |ready: Ready| scope.spawn(move || ready.serve(options.batch.into()));
-        let workers: Vec<_> = ready.into_iter().map(serve).collect();
-        say(format_args!("listening on {addr}"));
-        let start = Instant::now();
-        let (mut before, mut then) = (COUNTERS.totals(), start);
-        // A thread that ends before that has failed.
-        while !STOP.load(Relaxed) && !workers.iter().any(|worker| worker.is_finished()) {
-            thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
-            if then.elapsed() >= Duration::from_secs(1) {
-                say_rates(before, COUNTERS.totals(), then.elapsed());
-                (before, then) = (COUNTERS.totals(), Instant::now());
-            }
+    let threads: Vec<_> = servers.into_iter().map(thread::spawn).collect();
+    say(format_args!("listening on {addr}"));
+    let start = Instant::now();
+    let (mut before, mut then) = (totals(), start);
+    // A thread that ends before that has failed.
+    while !STOP.load(Relaxed) && !threads.iter().any(thread::JoinHandle::is_finished) {
+        thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
+        if then.elapsed() >= Duration::from_secs(1) {
+            say_rates(before, totals(), then.elapsed());
+            (before, then) = (totals(), Instant::now());
         }
-        STOP.store(true, Relaxed);
-        for worker in workers {
-            worker
-                .join()
-                .map_err(|_| outcome("a thread of the server failed"))?
-                .map_err(|error| outcome(format!("cannot serve: {error}")))?;
-        }
-        let [received, sent, errors, ignored] = COUNTERS.totals();
-        let time = start.elapsed().as_secs_f64();
-        say(format_args!(
-            "total: received {received}, sent {sent}, errors {errors}, ignored {ignored}, in {time:.1} s"
-        ));
-        Ok(())
-    })
-}
-
-/// Sockets on one port. The first one does not share the port while it binds, so that a second
-/// server is rejected.
-fn listen(addr: SocketAddr, count: u16) -> io::Result<Vec<UdpSocket>> {
-    if count == 1 {
-        return Ok(vec![socket(addr, false, WAIT)?]);
     }
-    let addr = socket(addr, false, WAIT)?.local_addr()?;
-    (0..count).map(|_| socket(addr, true, WAIT)).collect()
-}
-
-/// A socket with its options set, before its address is printed.
-enum Ready {
-    Std(UdpSocket),
-    Batch(UdpSocket),
-    Offload(Box<Offload<UdpSocket>>),
-}
-
-impl Ready {
-    fn new(socket: UdpSocket, way: Way) -> io::Result<Self> {
-        Ok(match way.mode {
-            Mode::Std => Self::Std(socket),
-            Mode::Batch => Self::Batch(socket),
-            Mode::Offload => Self::Offload(Box::new(way.offload().build(socket)?)),
-        })
+    STOP.store(true, Relaxed);
+    for thread in threads {
+        thread.join().map_err(|_| outcome("a thread of the server failed"))?;
     }
+    let ([received, sent, errors, ignored], time) = (totals(), start.elapsed().as_secs_f64());
+    say(format_args!(
+        "total: received {received}, sent {sent}, errors {errors}, ignored {ignored}, in {time:.1} s"
+    ));
+    Ok(())
+}
 
-    fn serve(self, slots: usize) -> io::Result<()> {
-        match self {
-            Self::Std(socket) => single(&socket),
-            Self::Batch(socket) => Batched::new(&socket, slots)?.run(),
-            Self::Offload(socket) => {
-                Batched::new(&*socket, slots)?.run();
+/// What a thread does, with all that can fail done before the address is printed.
+fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnce() + Send>> {
+    let batch = RecvBatch::try_new(slots, LARGEST)?;
+    Ok(match way.mode {
+        Mode::Std => Box::new(move || single(&socket)),
+        Mode::Batch => Box::new(move || batches(&socket, batch)),
+        Mode::Offload => {
+            let socket = way.offload().build(socket)?;
+            Box::new(move || {
+                batches(&socket, batch);
                 say_offload(&socket);
-            }
+            })
         }
-        Ok(())
-    }
+    })
 }
 
 /// `recv_from` and `send_to`.
@@ -139,9 +116,9 @@ fn single(socket: &UdpSocket) {
                 continue;
             }
         };
-        COUNTERS.received.fetch_add(1, Relaxed);
+        RECEIVED.fetch_add(1, Relaxed);
         if source.port() == 0 {
-            COUNTERS.ignored.fetch_add(1, Relaxed);
+            IGNORED.fetch_add(1, Relaxed);
             continue;
         }
         let sent = loop {
@@ -150,98 +127,50 @@ fn single(socket: &UdpSocket) {
                 result => break result.is_ok(),
             }
         };
-        let counter = if sent { &COUNTERS.sent } else { &COUNTERS.errors };
-        counter.fetch_add(1, Relaxed);
+        if sent { &SENT } else { &ERRORS }.fetch_add(1, Relaxed);
     }
 }
 
-/// The same in batches. Nothing is received while replies wait, so the queue holds one batch.
-struct Batched<'a, S> {
-    socket: &'a S,
-    batch: RecvBatch,
-    replies: SendQueue,
-}
-
-impl<'a, S: BatchSocket> Batched<'a, S> {
-    fn new(socket: &'a S, slots: usize) -> io::Result<Self> {
-        let batch = RecvBatch::try_new(slots, LARGEST)?;
-        Ok(Self { socket, batch, replies: SendQueue::new(usize::MAX) })
-    }
-
-    fn run(&mut self) {
-        while !STOP.load(Relaxed) {
-            match self.socket.recv_into(&mut self.batch) {
-                Ok(_) => self.reply(),
-                Err(error) => receive_failed(&error),
-            }
-            self.send();
+/// The same in batches.
+fn batches(socket: &impl BatchSocket, mut batch: RecvBatch) {
+    while !STOP.load(Relaxed) {
+        if let Err(error) = socket.recv_into(&mut batch) {
+            receive_failed(&error);
+            continue;
         }
-    }
-
-    fn reply(&mut self) {
-        let (mut received, mut ignored) = (0, 0);
-        for message in self.batch.messages() {
-            // One whose segment size was lost has no datagrams.
-            received += message.datagrams().len().max(1) as u64;
-            ignored += u64::from(message.datagrams().len() == 0);
-        }
-        for datagram in &self.batch {
-            let reply = datagram.reply(datagram.data()).filter(|_| !datagram.truncated());
-            match reply.map(|reply| self.replies.push(&reply)) {
-                Some(Ok(())) => {}
-                _ => ignored += 1,
-            }
-        }
-        COUNTERS.received.fetch_add(received, Relaxed);
-        COUNTERS.ignored.fetch_add(ignored, Relaxed);
-    }
-
-    /// Sends the replies in order. An error is about the first one: it is dropped, and the others go
-    /// on; but "connection refused" may be about a datagram sent before, so that one is tried again.
-    fn send(&mut self) {
-        let mut refused = false;
-        while !self.replies.is_empty() {
-            match self.socket.flush(&mut self.replies) {
-                Ok(sent) => {
-                    COUNTERS.sent.fetch_add(sent as u64, Relaxed);
-                    refused = false;
-                }
-                Err(error) if is_timeout(&error) => {
-                    if STOP.load(Relaxed) {
-                        COUNTERS.errors.fetch_add(self.replies.len() as u64, Relaxed);
-                        return;
-                    }
-                }
-                Err(error) => {
-                    COUNTERS.errors.fetch_add(1, Relaxed);
-                    if error.kind() == io::ErrorKind::ConnectionRefused && !refused {
-                        refused = true;
-                        continue;
-                    }
-                    refused = false;
-                    self.replies.discard_front();
+        // A coalesced message whose segment size was lost has no datagrams, and counts as one.
+        let received: usize =
+            batch.messages().map(|message| message.datagrams().len().max(1)).sum();
+        let replies = || {
+            let whole = batch.iter().filter(|datagram| !datagram.truncated());
+            whole.filter_map(|datagram| datagram.reply(datagram.data()))
+        };
+        let (mut handled, mut errors) = (0, 0);
+        loop {
+            match socket.send_each(replies().skip(handled), |_, _| errors += 1) {
+                Ok(0) => break,
+                Ok(count) => handled += count,
+                // There was no space within the socket's timeout.
+                Err(_) if !STOP.load(Relaxed) => {}
+                Err(_) => {
+                    let given_up = replies().skip(handled).count();
+                    (handled, errors) = (handled + given_up, errors + given_up);
+                    break;
                 }
             }
         }
+        RECEIVED.fetch_add(received as u64, Relaxed);
+        SENT.fetch_add((handled - errors) as u64, Relaxed);
+        ERRORS.fetch_add(errors as u64, Relaxed);
+        IGNORED.fetch_add((received - handled) as u64, Relaxed);
     }
 }
 
 /// A receive's error is about no datagram at hand. One that comes again and again takes no core.
 fn receive_failed(error: &io::Error) {
     if !is_timeout(error) {
-        COUNTERS.errors.fetch_add(1, Relaxed);
+        ERRORS.fetch_add(1, Relaxed);
         thread::sleep(Duration::from_millis(1));
-    }
-}
-
-impl Counters {
-    const fn new() -> Self {
-        let [received, sent, errors, ignored] = [const { AtomicU64::new(0) }; 4];
-        Self { received, sent, errors, ignored }
-    }
-
-    fn totals(&self) -> [u64; 4] {
-        [&self.received, &self.sent, &self.errors, &self.ignored].map(|n| n.load(Relaxed))
     }
 }
 
@@ -249,8 +178,7 @@ impl Counters {
 fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
     if before != now {
         let rate = |i: usize| grouped((now[i] - before[i]) as f64 / time.as_secs_f64());
-        let (received, sent) = (rate(0), rate(1));
-        let [.., errors, ignored] = now;
+        let (received, sent, [.., errors, ignored]) = (rate(0), rate(1), now);
         say(format_args!(
             "received {received:>9}/s  sent {sent:>9}/s  errors {errors}  ignored {ignored}"
         ));

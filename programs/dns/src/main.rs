@@ -5,41 +5,86 @@
 //! dig @127.0.0.1 -p 5300 www.example.test
 //! ```
 //!
-//! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, a `SendQueue` for
-//! the answers. `plain.rs` is the same server on tokio's own socket, to compare with. What
-//! both answer is in `answer.rs`.
+//! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, `send_each` for the
+//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. What both answer
+//! is in `answer.rs`.
 
 mod answer;
 mod batch;
-mod cli;
 mod metrics;
-mod net;
 mod plain;
 mod query;
 mod reply;
-mod stop;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 use std::io::{self, Write};
-use std::net::UdpSocket;
-use std::ops::AddAssign;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum, value_parser};
+use mmsg::{Ancillary, Offload, ReusePortGroup};
+use socket2::Socket;
 
-use cli::{Args, Mode};
-use stop::{RaiseAtEnd, Stop};
 use zone::Zone;
 
-fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let _ = writeln!(io::stderr(), "error: {failure}");
-            ExitCode::FAILURE
-        }
+/// An authoritative DNS server over UDP for one zone.
+#[derive(Parser)]
+#[command(name = "dns", version)]
+struct Args {
+    /// Address and port to listen on; with port 0 the system picks one.
+    #[arg(long, value_name = "ADDR")]
+    listen: SocketAddr,
+
+    /// The zone, in the format of master files. Without $ORIGIN, names are relative to the file's
+    /// name without its last extension.
+    #[arg(long, value_name = "FILE")]
+    zone: PathBuf,
+
+    /// Threads, each with a socket of its own on the same port; the system spreads the clients.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    threads: u16,
+
+    /// Address and port on which the sockets' counters are served over HTTP, for Prometheus. With
+    /// --mode tokio they stay 0.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+
+    /// How datagrams are moved.
+    #[arg(long, value_enum, default_value_t = Mode::Offload)]
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// In batches, by this crate.
+    Batch,
+    /// In batches, with GSO: answers of the same length to the same client leave as one, which the
+    /// kernel segments (UDP_SEGMENT).
+    Offload,
+    /// One at a time on tokio's socket, without this crate, to compare with. The answers' source
+    /// address is what the system picks.
+    Tokio,
+}
+
+/// How long a thread waits before it checks whether to stop.
+const WAIT: Duration = Duration::from_millis(200);
+/// Space in a socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Set by SIGINT, by SIGTERM and when a thread ends, also by a panic. Threads check it between two calls.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+struct StopAtEnd;
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        STOP.store(true, Relaxed);
     }
 }
 
@@ -52,44 +97,67 @@ struct Totals {
     failed: u64,
 }
 
-impl AddAssign for Totals {
-    fn add_assign(&mut self, other: Self) {
-        self.received += other.received;
-        self.answered += other.answered;
-        self.failed += other.failed;
-    }
+fn main() -> ExitCode {
+    let Err(failure) = run(&Args::parse()) else { return ExitCode::SUCCESS };
+    let _ = writeln!(io::stderr(), "error: {failure}");
+    ExitCode::FAILURE
 }
 
 fn run(args: &Args) -> Result<(), String> {
     let zone = Zone::load(&args.zone)?;
-    let destinations = args.mode != Mode::Tokio;
-    let group = net::listen(args.listen, args.threads.into(), destinations)
-        .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
-    let stop = Stop::on_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-    let sockets = net::with_counters(&group, args.mode == Mode::Offload)
-        .map_err(|error| format!("cannot serve: {error}"))?;
+    let cannot = |what| move |error: io::Error| format!("cannot {what}: {error}");
+    let group =
+        listen(args).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
+    ctrlc::set_handler(|| STOP.store(true, Relaxed))
+        .map_err(|error| format!("cannot wait for signals: {error}"))?;
+    // Queries come from many places, unsegmented: there is nothing to coalesce.
+    let offload = Offload::<()>::builder().gso(args.mode == Mode::Offload).gro(false);
+    let wrap = |socket: &UdpSocket| offload.build(socket.try_clone()?);
+    let sockets: Arc<[_]> =
+        group.members().iter().map(wrap).collect::<Result<_, _>>().map_err(cannot("serve"))?;
     if let Some(addr) = args.metrics {
-        metrics::start(addr, sockets.clone())
+        metrics::start(addr, Arc::clone(&sockets))
             .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
     }
     // The sockets are bound: what is sent from now on waits there, at the worst.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
     let serve = |index: usize, socket: &UdpSocket| {
-        // If one ends, by whatever fault, so do all.
-        let _raise = RaiseAtEnd(&stop);
+        let _stop = StopAtEnd;
         match args.mode {
-            Mode::Batch => Ok(batch::Server::new(&sockets[index], &zone, false).run(&stop)),
-            Mode::Offload => Ok(batch::Server::new(&sockets[index], &zone, true).run(&stop)),
-            Mode::Tokio => plain::run(socket, &zone, &stop),
+            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[index], &zone)),
+            Mode::Tokio => plain::run(socket, &zone),
         }
     };
-    let mut totals = Totals::default();
-    for outcome in group.run(serve).map_err(|error| format!("cannot start a thread: {error}"))? {
-        totals += outcome.map_err(|error| format!("cannot serve: {error}"))?;
+    let mut all = Totals::default();
+    for totals in group.run(serve).map_err(cannot("start a thread"))? {
+        let Totals { received, answered, failed } = totals.map_err(cannot("serve"))?;
+        all.received += received;
+        all.answered += answered;
+        all.failed += failed;
     }
-    let Totals { received, answered, failed } = totals;
+    let Totals { received, answered, failed } = all;
     let _ =
         writeln!(io::stdout(), "total: received {received}, answered {answered}, failed {failed}");
     Ok(())
+}
+
+/// A socket for each thread, on one port. A port that another server has is an error.
+fn listen(args: &Args) -> io::Result<ReusePortGroup> {
+    // The address that each query was sent to, if the sockets listen on several: an answer from
+    // another one would be taken for forged.
+    let needs_dest = args.mode != Mode::Tokio && args.listen.ip().is_unspecified();
+    let prepare = move |socket: &Socket| {
+        // A system that rejects the size leaves its own.
+        let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
+        let _ = socket.set_send_buffer_size(BUFFER_BYTES);
+        // Both directions: a socket that is full must not hold up the end either.
+        socket.set_read_timeout(Some(WAIT))?;
+        socket.set_write_timeout(Some(WAIT))?;
+        if needs_dest { Ancillary::DEST.require(socket) } else { Ok(()) }
+    };
+    let (count, group) = (args.threads.into(), ReusePortGroup::builder(args.listen));
+    // Only Linux can give an address to one group alone.
+    let alone = count == 1 || cfg!(target_os = "linux");
+    group.members(count).prepare(prepare).exclusive(alone).bind()
 }

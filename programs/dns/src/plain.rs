@@ -3,27 +3,24 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::Totals;
 use crate::answer::answer;
 use crate::reply::LARGEST;
-use crate::stop::Stop;
 use crate::zone::Zone;
-
-/// How often it checks whether to stop.
-const LOOK: Duration = Duration::from_millis(200);
+use crate::{STOP, Totals, WAIT};
 
 /// Answers queries until it is to stop, on a runtime of this thread.
-pub fn run(socket: &UdpSocket, zone: &Zone, stop: &Stop) -> io::Result<Totals> {
+pub fn run(socket: &UdpSocket, zone: &Zone) -> io::Result<Totals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         socket.set_nonblocking(true)?;
         let socket = tokio::net::UdpSocket::from_std(socket.try_clone()?)?;
         let mut totals = Totals::default();
         let stopped = async {
-            while !stop.is_raised() {
-                tokio::time::sleep(LOOK).await;
+            while !STOP.load(Relaxed) {
+                tokio::time::sleep(WAIT).await;
             }
         };
         tokio::select! {

@@ -66,17 +66,11 @@ impl<'a> Query<'a> {
         let mut query =
             Self { header, question: &[], name, ty: 0, class: 0, edns: None, wrong: None };
         let opcode = header[2] >> 3 & 0xf;
-        let read = if opcode != 0 {
-            Err(Wrong::NotImplemented)
-        } else if query.count(4) != 1 {
-            Err(Wrong::Form)
-        } else {
-            query.read_sections(datagram)
-        };
-        query.wrong = read.err();
-        if query.question.is_empty() {
-            // Nothing is looked up, but who speaks EDNS is answered by it (RFC 6891, section 6.1.1).
-            query.edns = query.find_edns(datagram);
+        if opcode != 0 {
+            query.wrong = Some(Wrong::NotImplemented);
+        }
+        if let Err(wrong) = query.read_sections(datagram) {
+            query.wrong.get_or_insert(wrong);
         }
         Some(query)
     }
@@ -86,37 +80,21 @@ impl<'a> Query<'a> {
         u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
     }
 
-    /// What EDNS says in a message of any type, as far as that is laid out as a question is.
-    /// (Notifications are, and updates: RFC 1996, RFC 2136.)
-    fn find_edns(&self, datagram: &[u8]) -> Option<Edns> {
-        let mut rest = &datagram[HEADER..];
-        for _ in 0..self.count(4) {
-            let name = skip_name(rest)?;
-            rest = rest.get(name + 4..)?;
-        }
-        for _ in 0..self.count(6) + self.count(8) {
-            rest = &rest[Record::read(rest)?.len..];
-        }
-        for _ in 0..self.count(10) {
-            let record = Record::read(rest)?;
-            if record.ty == OPT {
-                return Some(record.edns());
-            }
-            rest = &rest[record.len..];
-        }
-        None
-    }
-
+    /// Reads the question, and EDNS also where there is no question to be answered: who speaks EDNS is
+    /// answered by it (RFC 6891, section 6.1.1). Messages of other types are laid out as queries are
+    /// (RFC 1996, RFC 2136).
     fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
-        let (in_between, additional) = (self.count(6) + self.count(8), self.count(10));
+        let (questions, in_between) = (self.count(4), self.count(6) + self.count(8));
         let mut rest = &datagram[HEADER..];
-        let name = read_name(&mut self.name, rest).ok_or(Wrong::Form)?;
-        let fixed = rest.get(name..name + 4).ok_or(Wrong::Form)?;
-        self.ty = u16::from_be_bytes([fixed[0], fixed[1]]);
-        self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
-        (self.question, rest) = rest.split_at(name + 4);
-
-        for i in 0..in_between + additional {
+        let mut read = Ok(());
+        if self.wrong.is_none() {
+            read = if questions == 1 { self.read_question(rest) } else { Err(Wrong::Form) };
+        }
+        for _ in 0..questions {
+            let name = skip_name(rest).ok_or(Wrong::Form)?;
+            rest = rest.get(name + 4..).ok_or(Wrong::Form)?;
+        }
+        for i in 0..in_between + self.count(10) {
             let record = Record::read(rest).ok_or(Wrong::Form)?;
             rest = &rest[record.len..];
             if record.ty == OPT {
@@ -130,9 +108,18 @@ impl<'a> Query<'a> {
             }
         }
         match self.edns {
-            Some(edns) if edns.version > 0 => Err(Wrong::Version),
-            _ => Ok(()),
+            Some(edns) if edns.version > 0 => read.and(Err(Wrong::Version)),
+            _ => read,
         }
+    }
+
+    fn read_question(&mut self, bytes: &'a [u8]) -> Result<(), Wrong> {
+        let name = read_name(&mut self.name, bytes).ok_or(Wrong::Form)?;
+        let fixed = bytes.get(name..name + 4).ok_or(Wrong::Form)?;
+        self.ty = u16::from_be_bytes([fixed[0], fixed[1]]);
+        self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
+        self.question = &bytes[..name + 4];
+        Ok(())
     }
 }
 

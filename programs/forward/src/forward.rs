@@ -6,15 +6,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use mio::net::UdpSocket;
-use mio::{Events, Poll, Token};
+use mio::{Events, Poll, Token, Waker};
 use mmsg::{Ancillary, RecvBatch, SendMsg};
 use socket2::SockRef;
 
-use crate::cli::Options;
+use crate::Options;
 use crate::figures::Figures;
 use crate::outlet::Outlet;
 use crate::sessions::{Session, Sessions};
-use crate::stop;
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
@@ -45,15 +44,15 @@ pub struct Forwarder {
 impl Forwarder {
     pub fn new(options: &Options) -> io::Result<Self> {
         let poll = Poll::new()?;
-        stop::on_signals(poll.registry(), STOP)?;
+        let waker = Waker::new(poll.registry(), STOP)?;
+        // A second signal finds the loop ending already, and a waker that cannot wake finds nobody.
+        ctrlc::set_handler(move || drop(waker.wake())).map_err(io::Error::other)?;
         let socket = UdpSocket::bind(options.listen)?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
         // Replies must leave by the address that was asked: from another one they would be a
         // stranger's to who asked.
-        let any = options.listen.ip().is_unspecified();
-        if any && !Ancillary::DEST.enable(&socket)?.contains(Ancillary::DEST) {
-            let reason = "this system does not report the address that a datagram was sent to";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        if options.listen.ip().is_unspecified() {
+            Ancillary::DEST.require(&socket)?;
         }
         let queue = options.queue as usize;
         let listener = Outlet::new(socket, queue, poll.registry(), LISTENER)?;
@@ -76,12 +75,8 @@ impl Forwarder {
         self.listener.socket().local_addr()
     }
 
-    pub fn figures(&self) -> &Figures {
-        &self.figures
-    }
-
-    /// Forwards until it is to stop.
-    pub fn run(&mut self) -> io::Result<()> {
+    /// Forwards until it is to stop, and gives what was done.
+    pub fn run(mut self) -> io::Result<Figures> {
         let mut events = Events::with_capacity(1024);
         let mut batch = RecvBatch::for_gro(BATCH);
         while self.wait(&mut events)? {
@@ -97,8 +92,12 @@ impl Forwarder {
             }
             self.end_idle_sessions(now);
         }
-        self.end();
-        Ok(())
+        // What waits still is given up, so that every datagram is accounted for.
+        for mut session in self.sessions.take_all() {
+            session.upstream.abandon(&mut self.figures.to_upstreams);
+        }
+        self.listener.abandon(&mut self.figures.to_clients);
+        Ok(self.figures)
     }
 
     /// Waits for sockets to be ready, not at all if some are; false if it is time to stop.
@@ -118,8 +117,10 @@ impl Forwarder {
                 self.flush(token)?;
             }
             // There is no other event before all was received, so it stays in line until then.
-            if event.is_readable() || event.is_error() {
-                self.get_in_line(token);
+            let readable = event.is_readable() || event.is_error();
+            if let Some(outlet) = self.outlet(token).filter(|outlet| readable && !outlet.in_line) {
+                outlet.in_line = true;
+                self.ready.push_back(token);
             }
         }
         Ok(true)
@@ -134,13 +135,6 @@ impl Forwarder {
                 Some(session) => session.upstream.flush(registry, &mut self.figures.to_upstreams),
                 None => Ok(()),
             },
-        }
-    }
-
-    fn get_in_line(&mut self, token: Token) {
-        if let Some(outlet) = self.outlet(token).filter(|outlet| !outlet.in_line) {
-            outlet.in_line = true;
-            self.ready.push_back(token);
         }
     }
 
@@ -254,14 +248,6 @@ impl Forwarder {
             session.upstream.abandon(&mut self.figures.to_upstreams);
             self.figures.idle += 1;
         }
-    }
-
-    /// Gives up on what waits still, so that every datagram is accounted for.
-    fn end(&mut self) {
-        for mut session in self.sessions.take_all() {
-            session.upstream.abandon(&mut self.figures.to_upstreams);
-        }
-        self.listener.abandon(&mut self.figures.to_clients);
     }
 }
 

@@ -12,39 +12,67 @@
 //! does not take at once waits in a `SendQueue` (`outlet.rs`): nothing is lost unless the queue is
 //! full, and then it is counted. `forward.rs` is the loop around it, on mio's readiness.
 
-mod cli;
 mod figures;
 mod forward;
 mod outlet;
 mod sessions;
-mod stop;
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use clap::{Parser, value_parser};
 use forward::Forwarder;
 
-fn main() -> ExitCode {
-    let options = cli::parse();
-    match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Forwards UDP datagrams to upstreams, a session for each client, until SIGINT or SIGTERM.
+#[derive(Parser)]
+#[command(name = "forward", version)]
+struct Options {
+    /// Address and port to listen on; with port 0 the system picks one.
+    listen: SocketAddr,
+
+    /// Where datagrams go. New sessions take the upstreams in turn; a session stays with its own.
+    #[arg(required = true)]
+    upstream: Vec<SocketAddr>,
+
+    /// Seconds without a datagram either way after which a session ends.
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    idle: Duration,
+
+    /// Sessions at once. Beyond them, datagrams of new clients are dropped and counted. Each takes
+    /// a descriptor.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    sessions: u32,
+
+    /// Bytes that may wait for a session's upstream, and for all clients together, while a socket
+    /// takes no more; datagrams count some 100 bytes beside their payload. Beyond them datagrams
+    /// are dropped and counted. Memory is twice as much, and taken only while it is needed.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = value_parser!(u32).range(1..))]
+    queue: u32,
 }
 
-fn run(options: &cli::Options) -> io::Result<()> {
-    let mut forwarder = Forwarder::new(options)?;
-    say(&format!("listening on {}\n", forwarder.addr()?));
-    forwarder.run()?;
-    say(&forwarder.figures().to_string());
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.001..=1e6).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or("not a number of seconds from 0.001 to 1000000")
+}
+
+fn main() -> ExitCode {
+    let Err(error) = run(&Options::parse()) else { return ExitCode::SUCCESS };
+    let _ = writeln!(io::stderr(), "error: {error}");
+    ExitCode::FAILURE
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let forwarder = Forwarder::new(options)?;
+    say(format_args!("listening on {}\n", forwarder.addr()?));
+    let figures = forwarder.run()?;
+    say(figures);
     Ok(())
 }
 
 /// Prints at once, also into a pipe. If nobody reads it any more, the work goes on.
-fn say(text: &str) {
+fn say(text: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use mio::net::UdpSocket;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mmsg::options::Drops;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::figures::Direction;
@@ -26,8 +27,8 @@ pub struct Outlet {
     asked: bool,
     /// Whether it is among those that may have something to be received.
     pub in_line: bool,
-    /// The system's count so far of datagrams that it dropped before they were received.
-    missed: u32,
+    /// Datagrams that the system dropped before they were received.
+    missed: Drops,
 }
 
 impl Outlet {
@@ -47,8 +48,8 @@ impl Outlet {
             token,
             Interest::READABLE,
         )?;
-        let waiting = SendQueue::new(capacity);
-        Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed: 0 })
+        let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
+        Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
     }
 
     pub fn socket(&self) -> &UdpSocket {
@@ -58,16 +59,13 @@ impl Outlet {
     /// Receives a batch, and counts it.
     pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
         self.socket.recv_into(batch)?;
-        figures.received +=
-            batch.messages().map(|m| m.datagrams().len().max(1) as u64).sum::<u64>();
         // A coalesced message whose segment size was lost gives no datagram; it is counted as one.
         let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
         figures.unfit += lost as u64;
+        figures.received += (batch.datagram_count() + lost) as u64;
         // Each message says how many were dropped before it came, so the last one knows of all.
-        if let Some(missed) = batch.messages().last().and_then(|message| message.meta().dropped) {
-            figures.missed += u64::from(missed.wrapping_sub(self.missed));
-            self.missed = missed;
-        }
+        let dropped = batch.messages().last().and_then(|message| message.meta().dropped);
+        figures.missed += self.missed.note(dropped);
         Ok(())
     }
 

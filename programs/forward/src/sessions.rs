@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mmsg::SendMeta;
+use slab::Slab;
 
 use crate::outlet::Outlet;
 
@@ -21,8 +22,7 @@ pub struct Session {
 
 /// The sessions, each in a slot of its own, which is its number for as long as it lasts.
 pub struct Sessions {
-    slots: Vec<Option<Session>>,
-    free: Vec<usize>,
+    slots: Slab<Session>,
     by_client: HashMap<SocketAddr, usize>,
     /// When to check each session again, one entry a session.
     due: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -31,12 +31,11 @@ pub struct Sessions {
 
 impl Sessions {
     pub fn new(idle: Duration) -> Self {
-        let (slots, free, by_client) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { slots, free, by_client, due: BinaryHeap::new(), idle }
+        Self { slots: Slab::new(), by_client: HashMap::new(), due: BinaryHeap::new(), idle }
     }
 
     pub fn len(&self) -> usize {
-        self.by_client.len()
+        self.slots.len()
     }
 
     pub fn find(&self, client: SocketAddr) -> Option<usize> {
@@ -44,23 +43,20 @@ impl Sessions {
     }
 
     pub fn get(&mut self, slot: usize) -> Option<&mut Session> {
-        self.slots.get_mut(slot)?.as_mut()
+        self.slots.get_mut(slot)
     }
 
     /// The slot of the next session to be inserted.
     pub fn next_slot(&self) -> usize {
-        self.free.last().copied().unwrap_or(self.slots.len())
+        self.slots.vacant_key()
     }
 
     /// Puts a session into the next slot.
     pub fn insert(&mut self, session: Session) {
-        let slot = self.next_slot();
-        if self.free.pop().is_none() {
-            self.slots.push(None);
-        }
-        self.by_client.insert(session.client, slot);
-        self.due.push(Reverse((session.used + self.idle, slot)));
-        self.slots[slot] = Some(session);
+        let (client, due) = (session.client, session.used + self.idle);
+        let slot = self.slots.insert(session);
+        self.by_client.insert(client, slot);
+        self.due.push(Reverse((due, slot)));
     }
 
     /// How long until a session may be idle.
@@ -79,24 +75,18 @@ impl Sessions {
             self.due.pop();
             let ends = self.get(slot)?.used + self.idle;
             if ends <= now {
-                return self.take(slot);
+                let session = self.slots.try_remove(slot)?;
+                self.by_client.remove(&session.client);
+                return Some(session);
             }
             self.due.push(Reverse((ends, slot)));
         }
-    }
-
-    fn take(&mut self, slot: usize) -> Option<Session> {
-        let session = self.slots[slot].take()?;
-        self.by_client.remove(&session.client);
-        self.free.push(slot);
-        Some(session)
     }
 
     /// Takes out every session.
     pub fn take_all(&mut self) -> impl Iterator<Item = Session> {
         self.by_client.clear();
         self.due.clear();
-        self.free.clear();
-        self.slots.drain(..).flatten()
+        std::mem::take(&mut self.slots).into_iter().map(|(_, session)| session)
     }
 }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use mmsg::quinn::Socket;
@@ -15,58 +14,51 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 /// What went one way.
 #[derive(Debug, Default)]
 struct Direction {
-    datagrams: AtomicU64,
-    bytes: AtomicU64,
+    datagrams: usize,
+    bytes: usize,
     /// Messages: a datagram or several segments each.
-    messages: AtomicU64,
+    messages: usize,
     /// Those of two datagrams and more.
-    segmented: AtomicU64,
+    segmented: usize,
     /// Datagrams with an ECN mark.
-    ecn: AtomicU64,
+    ecn: usize,
     /// Quinn's calls of the socket that moved something.
-    calls: AtomicU64,
+    calls: usize,
 }
 
 #[derive(Debug, Default)]
 pub struct Counters {
-    sent: Direction,
-    received: Direction,
-    /// Those of this crate's sockets, which have counters of their own.
+    sent: Mutex<Direction>,
+    received: Mutex<Direction>,
+    /// This crate's sockets, which have counters of their own.
     sockets: Mutex<Vec<Weak<Socket>>>,
 }
 
 impl Counters {
     /// Counts the messages that this socket hands to the kernel, too, while it exists.
     pub fn include(&self, socket: &Arc<Socket>) {
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        sockets.push(Arc::downgrade(socket));
+        lock(&self.sockets).push(Arc::downgrade(socket));
     }
 }
 
-impl Direction {
-    fn message(&self, bytes: usize, segment: usize, ecn: bool) {
-        let datagrams = if segment == 0 { 1 } else { bytes.div_ceil(segment).max(1) } as u64;
-        self.datagrams.fetch_add(datagrams, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.messages.fetch_add(1, Ordering::Relaxed);
-        if datagrams > 1 {
-            self.segmented.fetch_add(1, Ordering::Relaxed);
-        }
-        if ecn {
-            self.ecn.fetch_add(datagrams, Ordering::Relaxed);
-        }
-    }
+fn lock<T>(counters: &Mutex<T>) -> MutexGuard<'_, T> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+impl Direction {
+    fn message(&mut self, bytes: usize, segment: usize, ecn: bool) {
+        let datagrams = if segment == 0 { 1 } else { bytes.div_ceil(segment).max(1) };
+        self.datagrams += datagrams;
+        self.bytes += bytes;
+        self.messages += 1;
+        self.segmented += usize::from(datagrams > 1);
+        self.ecn += if ecn { datagrams } else { 0 };
     }
 }
 
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { datagrams, bytes, messages, segmented, ecn, calls } = self;
-        let [datagrams, bytes, messages, segmented, ecn, calls] =
-            [datagrams, bytes, messages, segmented, ecn, calls].map(|n| n.load(Ordering::Relaxed));
         write!(
             f,
             "datagrams {datagrams}, bytes {bytes}, messages {messages}, segmented {segmented}, with ECN \
@@ -77,9 +69,8 @@ impl fmt::Display for Direction {
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sent: {}\nreceived: {}", self.sent, self.received)?;
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        for socket in sockets.iter().filter_map(Weak::upgrade) {
+        write!(f, "sent: {}\nreceived: {}", lock(&self.sent), lock(&self.received))?;
+        for socket in lock(&self.sockets).iter().filter_map(Weak::upgrade) {
             let counted = socket.offload().counters();
             write!(
                 f,
@@ -103,8 +94,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub fn new(socket: Arc<dyn AsyncUdpSocket>, counters: Arc<Counters>) -> Self {
-        Self { socket, counters }
+    pub fn new(socket: Arc<dyn AsyncUdpSocket>, counters: &Arc<Counters>) -> Self {
+        Self { socket, counters: Arc::clone(counters) }
     }
 }
 
@@ -115,9 +106,10 @@ impl AsyncUdpSocket for Counted {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.socket.try_send(transmit)?;
+        let mut sent = lock(&self.counters.sent);
         let segment = transmit.segment_size.unwrap_or(0);
-        self.counters.sent.message(transmit.contents.len(), segment, transmit.ecn.is_some());
-        self.counters.sent.call();
+        sent.message(transmit.contents.len(), segment, transmit.ecn.is_some());
+        sent.calls += 1;
         Ok(())
     }
 
@@ -129,10 +121,11 @@ impl AsyncUdpSocket for Counted {
     ) -> Poll<io::Result<usize>> {
         let result = self.socket.poll_recv(cx, bufs, metas);
         if let Poll::Ready(Ok(count)) = result {
+            let mut received = lock(&self.counters.received);
             for meta in &metas[..count] {
-                self.counters.received.message(meta.len, meta.stride, meta.ecn.is_some());
+                received.message(meta.len, meta.stride, meta.ecn.is_some());
             }
-            self.counters.received.call();
+            received.calls += 1;
         }
         result
     }

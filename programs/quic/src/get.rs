@@ -1,97 +1,105 @@
-//! The client.
+//! The clients: one that gets a file, and many at once that keep nothing.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use quinn::{Connection, Endpoint, RecvStream};
+use quinn::Connection;
 
-use crate::cli::Get;
-use crate::endpoint::{Counting, any_port};
-use crate::{Failure, certificate, protocol, say};
+use crate::peer::Peer;
+use crate::{Failure, From, protocol, say};
 
-pub async fn run(options: &Get) -> Result<(), Failure> {
-    let output = output(options)?;
-    let client = Counting::client(options.addr, &options.common)?;
-    let connection = client.endpoint.connect(options.addr, certificate::NAME)?.await?;
+/// Gets a file.
+pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<(), Failure> {
+    let named = || Path::new(&from.path).file_name().map(PathBuf::from);
+    let output = output.or_else(named).ok_or("the path has no name; choose one by -o")?;
+    let client = Peer::client(from.addr, from.common)?;
+    let connection = client.connect(from.addr).await?;
     let start = Instant::now();
-    let endpoint = options.rebind.then_some(&client.endpoint);
-    let result = fetch(&connection, &options.path, &output, endpoint).await;
+    let result = fetch(&connection, &from.path, &output, rebind.then_some(&client)).await;
     let time = start.elapsed();
     // However it went: the server need not wait for more.
     connection.close(u32::from(result.is_err()).into(), b"done");
     client.endpoint.wait_idle().await;
     let len = result?;
     say(format_args!("{}: {len} bytes in {:.3} s", output.display(), time.as_secs_f64()));
-    client.tell();
+    client.say_stats();
     Ok(())
 }
 
-/// Gets a file and gives its length. Until it is whole, it has another name.
+/// Gets a file and gives its length. Until it is whole, it has another name. Halfway the client that
+/// `moves`, if there is one, moves to another port.
 async fn fetch(
     connection: &Connection,
     path: &str,
     output: &Path,
-    moves: Option<&Endpoint>,
+    mut moves: Option<&Peer>,
 ) -> Result<u64, Failure> {
     let (len, recv) = protocol::request(connection, path).await?;
-    let part = part_of(output);
-    let result = match File::create(&part) {
-        Ok(file) => receive(recv, len, file, moves).await,
-        Err(error) => Err(error.into()),
+    let bar = ProgressBar::new(len).with_style(ProgressStyle::with_template(
+        "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+    )?);
+    let mut part = output.as_os_str().to_owned();
+    part.push(".part");
+    let result = async {
+        let mut file = File::create(&part)?;
+        let take = |data: &[u8], received| {
+            bar.set_position(received);
+            file.write_all(data)?;
+            moves.take_if(|_| received >= len / 2).map_or(Ok(()), Peer::rebind)
+        };
+        protocol::receive(recv, len, take).await?;
+        bar.finish_and_clear();
+        Ok(fs::rename(&part, output)?)
     };
-    let result = result.and_then(|()| Ok(fs::rename(&part, output)?));
-    result.map(|()| len).map_err(|failure| {
+    result.await.map(|()| len).map_err(|failure: Failure| {
         let _ = fs::remove_file(&part);
         format!("{}: {failure}", output.display()).into()
     })
 }
 
-/// Where the file goes.
-fn output(options: &Get) -> Result<PathBuf, Failure> {
-    if let Some(output) = &options.output {
-        return Ok(output.clone());
-    }
-    let name = Path::new(&options.path).file_name();
-    Ok(name.ok_or("the path has no name; choose one by -o")?.into())
-}
-
-fn part_of(output: &Path) -> PathBuf {
-    let mut name = OsString::from(output);
-    name.push(".part");
-    name.into()
-}
-
-/// Writes a file of this length, no less and no more, as it comes. Halfway the endpoint, if there
-/// is one, moves to another port.
-async fn receive(
-    mut recv: RecvStream,
-    len: u64,
-    mut file: File,
-    mut moves: Option<&Endpoint>,
-) -> Result<(), Failure> {
-    let bar = ProgressBar::new(len).with_style(ProgressStyle::with_template(
-        "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-    )?);
-    let mut received = 0;
-    // As large as they come, in order.
-    while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
-        received += chunk.bytes.len() as u64;
-        if received > len {
-            break;
-        }
-        file.write_all(&chunk.bytes)?;
-        bar.set_position(received);
-        if let Some(endpoint) = moves.take_if(|_| received >= len / 2) {
-            endpoint.rebind(any_port(endpoint.local_addr()?)?)?;
+/// Gets a file over so many connections at once, so many times over each.
+pub async fn many(from: From, connections: u16, times: u32) -> Result<(), Failure> {
+    let (addr, path) = (from.addr, Arc::<str>::from(from.path));
+    let client = Arc::new(Peer::client(addr, from.common)?);
+    let start = Instant::now();
+    let get = |_| {
+        let (client, path) = (Arc::clone(&client), Arc::clone(&path));
+        tokio::spawn(async move {
+            let connection = client.connect(addr).await?;
+            let result = again_and_again(&connection, &path, times).await;
+            connection.close(u32::from(result.is_err()).into(), b"done");
+            result
+        })
+    };
+    let tasks: Vec<_> = (0..connections).map(get).collect();
+    let (mut whole, mut bytes, mut failure) = (0u32, 0u64, None);
+    for task in tasks {
+        match task.await? {
+            Ok(received) => (whole, bytes) = (whole + 1, bytes + received),
+            Err(error) => failure = Some(error),
         }
     }
-    bar.finish_and_clear();
-    if received != len {
-        return Err(format!("{received} bytes or more came, {len} were announced").into());
+    let time = start.elapsed().as_secs_f64();
+    client.endpoint.wait_idle().await;
+    let rate = bytes as f64 / time;
+    say(format_args!(
+        "connections {connections}, whole {whole}, bytes {bytes} in {time:.6} s, {rate:.0} bytes/s"
+    ));
+    client.say_stats();
+    failure.map_or(Ok(()), Err)
+}
+
+/// Gets the file so many times, one after the other, and gives the bytes of all.
+async fn again_and_again(connection: &Connection, path: &str, times: u32) -> Result<u64, Failure> {
+    let mut all = 0;
+    for _ in 0..times {
+        let (len, recv) = protocol::request(connection, path).await?;
+        protocol::receive(recv, len, |_, _| Ok(())).await?;
+        all += len;
     }
-    Ok(file.flush()?)
+    Ok(all)
 }

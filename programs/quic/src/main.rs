@@ -8,50 +8,120 @@
 //!
 //! The server makes a self-signed certificate and writes it to a file, `quic.pem` if none is named;
 //! the client reads it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
-//! `--stats` it says how datagrams were moved. `compare.sh` measures one against the other.
+//! `--stats` it prints how datagrams were moved. `compare.sh` measures one against the other.
 //!
-//! `endpoint.rs` has what it takes to use this crate's sockets: its feature `quinn`, and another runtime.
+//! `peer.rs` makes quinn's endpoints on this crate's sockets.
 
-mod certificate;
-mod cli;
 mod counted;
-mod endpoint;
-mod files;
 mod get;
-mod load;
+mod peer;
 mod protocol;
 mod serve;
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cli::Command;
+use clap::{Args, Parser, ValueEnum, value_parser};
 use tokio::runtime::Builder;
 
 /// Whatever ends the program, in one line.
 type Failure = Box<dyn Error + Send + Sync>;
 
+/// Serves files over QUIC, and gets them.
+#[derive(Parser)]
+#[command(name = "quic", version)]
+enum Command {
+    /// Serve the files in a folder until SIGINT or SIGTERM.
+    Serve {
+        /// Address and port to listen on; with port 0 the system picks one.
+        addr: SocketAddr,
+        /// The folder. Nothing outside of it is served.
+        #[arg(long, value_name = "DIR")]
+        root: PathBuf,
+        /// Connections at once; more are refused.
+        #[arg(long, value_name = "N", default_value_t = 250, value_parser = value_parser!(u16).range(1..))]
+        connections: u16,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Get a file.
+    Get {
+        #[command(flatten)]
+        from: From,
+        /// Where to write it; without this option, under its own name here.
+        #[arg(short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Move to another port halfway, as a phone does that changes from one network to another.
+        #[arg(long)]
+        rebind: bool,
+    },
+    /// Get a file over many connections at once, and keep nothing of it.
+    Load {
+        #[command(flatten)]
+        from: From,
+        /// Connections at once.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=1000))]
+        connections: u16,
+        /// How often each of them gets the file.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        times: u32,
+    },
+}
+
+#[derive(Args)]
+struct From {
+    /// Address and port of the server.
+    addr: SocketAddr,
+    /// The file, as a path in the server's folder.
+    path: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The server's certificate: the server writes it there, the client trusts no other.
+    #[arg(long, value_name = "FILE", default_value = "quic.pem")]
+    cert: PathBuf,
+    /// Whose sockets quinn works on.
+    #[arg(long, value_enum, default_value_t = SocketKind::Mmsg)]
+    socket: SocketKind,
+    /// Print at the end how datagrams were moved.
+    #[arg(long)]
+    stats: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SocketKind {
+    /// This crate's.
+    Mmsg,
+    /// Quinn's own.
+    Quinn,
+}
+
 fn main() -> ExitCode {
-    let command = cli::parse();
+    let command = Command::parse();
     // One thread, so that what is measured is not how work is spread, and two to read files.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     let result = runtime.map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
-            match &command {
-                Command::Serve(options) => serve::run(options).await,
-                Command::Get(options) => get::run(options).await,
-                Command::Load(options) => load::run(options).await,
+            match command {
+                Command::Serve { addr, root, connections, common } => {
+                    serve::run(addr, &root, connections.into(), common).await
+                }
+                Command::Get { from, output, rebind } => get::one(from, output, rebind).await,
+                Command::Load { from, connections, times } => {
+                    get::many(from, connections, times).await
+                }
             }
         })
     });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let _ = writeln!(io::stderr(), "error: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    let _ = writeln!(io::stderr(), "error: {failure}");
+    ExitCode::FAILURE
 }
 
 /// Prints a line at once, also into a pipe. If nobody reads it any more, the work goes on.

@@ -4,6 +4,7 @@
 //! length in 8 bytes, highest first, and the file; or 1 and why not. Then it ends its side.
 
 use quinn::{Connection, RecvStream, SendStream};
+use tokio::io::AsyncReadExt;
 
 use crate::Failure;
 
@@ -17,20 +18,36 @@ pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvSt
     let (mut send, mut recv) = connection.open_bi().await?;
     send.write_all(path.as_bytes()).await?;
     send.finish()?;
-    let mut kind = [0];
-    recv.read_exact(&mut kind).await?;
-    match kind {
-        [FILE] => {
-            let mut len = [0; 8];
-            recv.read_exact(&mut len).await?;
-            Ok((u64::from_be_bytes(len), recv))
-        }
-        [REFUSAL] => {
+    match recv.read_u8().await? {
+        FILE => Ok((recv.read_u64().await?, recv)),
+        REFUSAL => {
             let why = recv.read_to_end(LONGEST).await?;
             Err(format!("{path}: {}", String::from_utf8_lossy(&why)).into())
         }
-        _ => Err("the server speaks another language".into()),
+        _ => Err("the server's answer is neither a file nor a reason".into()),
     }
+}
+
+/// Receives a file of this length, no less and no more, and hands over each part of it with the bytes
+/// received so far.
+pub async fn receive(
+    mut recv: RecvStream,
+    len: u64,
+    mut each: impl FnMut(&[u8], u64) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut received = 0;
+    // As large as they come, in order.
+    while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
+        received += chunk.bytes.len() as u64;
+        if received > len {
+            break;
+        }
+        each(&chunk.bytes, received)?;
+    }
+    if received != len {
+        return Err(format!("{received} bytes or more came, {len} were announced").into());
+    }
+    Ok(())
 }
 
 /// Reads the requested path.
@@ -40,9 +57,8 @@ pub async fn requested(recv: &mut RecvStream) -> Result<String, Failure> {
 
 /// Begins the answer with a file of this length.
 pub async fn accept(send: &mut SendStream, len: u64) -> Result<(), Failure> {
-    let mut head = [FILE; 9];
-    head[1..].copy_from_slice(&len.to_be_bytes());
-    Ok(send.write_all(&head).await?)
+    send.write_all(&[FILE]).await?;
+    Ok(send.write_all(&len.to_be_bytes()).await?)
 }
 
 /// Answers with a reason instead.

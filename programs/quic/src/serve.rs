@@ -1,22 +1,26 @@
-//! The server.
+//! The server: the files of a folder, and no others.
 
+use std::fs::File;
+use std::path::{Component, Path};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use quinn::{Connecting, Connection, ConnectionError, RecvStream, SendStream};
+use quinn::{Connecting, ConnectionError, RecvStream, SendStream};
+use tokio::io::AsyncReadExt;
 use tokio::sync::Notify;
 
-use crate::cli::Serve;
-use crate::endpoint::Counting;
-use crate::files::Root;
-use crate::{Failure, protocol, say};
+use crate::peer::Peer;
+use crate::{Common, Failure, protocol, say};
 
 /// How long clients are given to hear that the server ends.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Bytes read from a file at once, which every stream has in memory: see `peer::STREAMS`. A sixteenth
+/// of it would cost the server half as much time again: each chunk is read by another thread.
+const CHUNK: usize = 1 << 20;
 
 /// What became of those who came.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Figures {
     connections: AtomicU64,
     /// Connections that were never made, or did not end by the client's own word.
@@ -28,11 +32,21 @@ struct Figures {
     unfinished: AtomicU64,
 }
 
-pub async fn run(options: &Serve) -> Result<(), Failure> {
-    let root =
-        Root::new(&options.root).map_err(|error| format!("{}: {error}", options.root.display()))?;
-    let server = Counting::server(options.addr, &options.common)?;
-    let stop = stop_on_signals()?;
+pub async fn run(
+    addr: std::net::SocketAddr,
+    root: &Path,
+    most: usize,
+    common: Common,
+) -> Result<(), Failure> {
+    let cannot = |error| format!("{}: {error}", root.display());
+    let folder: Arc<Path> = root.canonicalize().map_err(cannot)?.into();
+    if !folder.is_dir() {
+        return Err(cannot(std::io::ErrorKind::NotADirectory.into()).into());
+    }
+    let server = Peer::server(addr, common)?;
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    ctrlc::set_handler(move || stopped.notify_one())?;
     say(format_args!("listening on {}", server.endpoint.local_addr()?));
 
     let figures = Arc::new(Figures::default());
@@ -42,105 +56,106 @@ pub async fn run(options: &Serve) -> Result<(), Failure> {
             () = stop.notified() => break,
         };
         let Some(incoming) = incoming else { break };
-        figures.connections.fetch_add(1, Ordering::Relaxed);
-        if server.endpoint.open_connections() >= usize::from(options.connections) {
-            figures.broken.fetch_add(1, Ordering::Relaxed);
+        figures.connections.fetch_add(1, Relaxed);
+        if server.endpoint.open_connections() >= most {
+            figures.broken.fetch_add(1, Relaxed);
             incoming.refuse();
             continue;
         }
         // Here and not in the task: from now on it is among the open ones.
         match incoming.accept() {
             Ok(connecting) => {
-                tokio::spawn(connection(connecting, root.clone(), Arc::clone(&figures)));
+                tokio::spawn(serve(connecting, Arc::clone(&folder), Arc::clone(&figures)));
             }
-            Err(_) => drop(figures.broken.fetch_add(1, Ordering::Relaxed)),
+            Err(_) => drop(figures.broken.fetch_add(1, Relaxed)),
         }
     }
 
     server.endpoint.close(0u32.into(), b"the server ends");
     let _ = tokio::time::timeout(FAREWELL, server.endpoint.wait_idle()).await;
-    let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
     let Figures { connections, broken, files, bytes, refused, unfinished } = &*figures;
+    let [connections, broken, files, bytes, refused, unfinished] =
+        [connections, broken, files, bytes, refused, unfinished].map(|n| n.load(Relaxed));
     say(format_args!(
-        "connections {}, broken {}; files {}, bytes {}, refused {}, unfinished {}",
-        get(connections),
-        get(broken),
-        get(files),
-        get(bytes),
-        get(refused),
-        get(unfinished)
+        "connections {connections}, broken {broken}; files {files}, bytes {bytes}, refused {refused}, \
+         unfinished {unfinished}"
     ));
-    server.tell();
+    server.say_stats();
     Ok(())
 }
 
-fn stop_on_signals() -> Result<Arc<Notify>, Failure> {
-    let stop = Arc::new(Notify::new());
-    let theirs = Arc::clone(&stop);
-    ctrlc::set_handler(move || theirs.notify_one())?;
-    Ok(stop)
-}
-
 /// Answers the requests of a connection, all at once, until the client ends it.
-async fn connection(connecting: Connecting, root: Root, figures: Arc<Figures>) {
+async fn serve(connecting: Connecting, folder: Arc<Path>, figures: Arc<Figures>) {
     let end = match connecting.await {
-        Ok(connection) => requests(connection, root, &figures).await,
         Err(error) => error,
+        Ok(connection) => loop {
+            let (send, recv) = match connection.accept_bi().await {
+                Ok(streams) => streams,
+                Err(end) => break end,
+            };
+            let (folder, figures) = (Arc::clone(&folder), Arc::clone(&figures));
+            tokio::spawn(async move {
+                if answer(send, recv, folder, &figures).await.is_err() {
+                    figures.unfinished.fetch_add(1, Relaxed);
+                }
+            });
+        },
     };
     if !matches!(end, ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed) {
-        figures.broken.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-async fn requests(connection: Connection, root: Root, figures: &Arc<Figures>) -> ConnectionError {
-    loop {
-        let (send, recv) = match connection.accept_bi().await {
-            Ok(streams) => streams,
-            Err(end) => return end,
-        };
-        let (root, figures) = (root.clone(), Arc::clone(figures));
-        tokio::spawn(async move {
-            if answer(send, recv, root, &figures).await.is_err() {
-                figures.unfinished.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+        figures.broken.fetch_add(1, Relaxed);
     }
 }
 
 async fn answer(
     mut send: SendStream,
     mut recv: RecvStream,
-    root: Root,
+    folder: Arc<Path>,
     figures: &Figures,
 ) -> Result<(), Failure> {
     let path = protocol::requested(&mut recv).await?;
     // A disk may take its time: not on the thread that the connections are served by.
-    let mut source = match tokio::task::spawn_blocking(move || root.open(&path)).await? {
-        Ok(source) => source,
-        Err(why) => {
-            figures.refused.fetch_add(1, Ordering::Relaxed);
-            return protocol::refuse(&mut send, why).await;
-        }
+    let found = tokio::task::spawn_blocking(move || open(&folder, &path)).await?;
+    let Some((file, len)) = found else {
+        figures.refused.fetch_add(1, Relaxed);
+        // Whatever is wrong, who asks hears the same, and learns nothing about what is outside.
+        return protocol::refuse(&mut send, "no such file").await;
     };
-    protocol::accept(&mut send, source.len).await?;
-    let mut part = Vec::new();
-    loop {
-        let read;
-        // There and back, both of them.
-        (source, part, read) = tokio::task::spawn_blocking(move || {
-            let read = source.read(&mut part);
-            (source, part, read)
-        })
-        .await?;
-        // A stream that is reset tells the client that this is not the end.
-        read.inspect_err(|_| drop(send.reset(1u32.into())))?;
-        if part.is_empty() {
-            break;
+    protocol::accept(&mut send, len).await?;
+    let mut file = tokio::fs::File::from_std(file);
+    file.set_max_buf_size(CHUNK);
+    let mut left = len;
+    while left > 0 {
+        let mut part = Vec::with_capacity(CHUNK.min(usize::try_from(left)?));
+        // A stream that is reset tells the client that this is not the end. So does one whose file has
+        // become shorter meanwhile.
+        if !matches!(file.read_buf(&mut part).await, Ok(1..)) {
+            send.reset(1u32.into())?;
+            return Err("the file cannot be read to its end".into());
         }
-        send.write_all(&part).await?;
-        figures.bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
+        let read = part.len() as u64;
+        left -= read;
+        send.write_chunk(part.into()).await?;
+        figures.bytes.fetch_add(read, Relaxed);
     }
     send.finish()?;
-    figures.files.fetch_add(1, Ordering::Relaxed);
+    figures.files.fetch_add(1, Relaxed);
     Ok(())
+}
+
+/// Opens a file in the folder, which is canonical, and gives its length.
+fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
+    // Names only: no "..", no "/" at the start.
+    let relative = Path::new(path);
+    if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+        return None;
+    }
+    // Nor by a link.
+    let path = folder.join(relative).canonicalize().ok()?;
+    // Before it is opened: a pipe would wait for who writes to it.
+    if !path.starts_with(folder) || !path.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let len = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    Some((file, len))
 }

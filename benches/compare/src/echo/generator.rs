@@ -5,11 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, options};
 
 use super::server::BUFFER;
 use crate::load::COALESCED_LEN;
-use crate::sockets::grow_receive_buffer;
 
 /// Sockets of each thread.
 const SOCKETS: usize = 8;
@@ -40,7 +39,7 @@ impl Generator {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(to)?;
             socket.set_read_timeout(Some(patience))?;
-            grow_receive_buffer(&socket, BUFFER / 8)?;
+            options::set_recv_buffer(&socket, BUFFER / 8)?;
             // Has GRO in any case: what a server saves is not to be this side's loss.
             Offload::builder().gso(gso).build(socket)
         };

@@ -58,7 +58,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
 
 /// All servers with so many threads.
 fn in_turn(
-    net: &Network,
+    net: Network,
     threads: usize,
     pace: &Pace,
     extent: Extent,

@@ -2,19 +2,18 @@
 //! sends every datagram back to where it came from.
 
 use std::convert::Infallible;
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
-use socket2::{Domain, Protocol, Socket, Type};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, ReusePortGroup, SendMsg, options};
+use socket2::Socket;
 
-use super::network::{Network, Side};
+use super::network::Network;
 use crate::clock;
 use crate::load::{COALESCED_LEN, SLOT_LEN};
-use crate::sockets::grow_receive_buffer;
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
 
@@ -37,23 +36,22 @@ impl Server {
     pub fn start(
         way: &'static str,
         threads: usize,
-        net: &Network,
+        net: Network,
         number: usize,
     ) -> io::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", way, &threads.to_string(), &net.far_side(number)])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let program = std::env::current_exe()?;
+        let mut child = net.place(number, |addr| {
+            Command::new(program)
+                .args(["serve", way, &threads.to_string(), &addr.to_string()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+        })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let mut server = Self { way, addr: SocketAddr::from(([0; 4], 0)), child, stdin };
-        let mut lines = BufReader::new(stdout.expect("it is piped")).lines();
-        let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
-        // It is in a namespace of its own now, or needs none.
-        line()?;
-        net.connect(server.child.id(), number)?;
-        writeln!(server.stdin.as_mut().expect("it is open"), "go")?;
-        server.addr = line()?.parse().map_err(io::Error::other)?;
+        let mut line = String::new();
+        BufReader::new(stdout.expect("it is piped")).read_line(&mut line)?;
+        server.addr = line.trim_end().parse().map_err(io::Error::other)?;
         Ok(server)
     }
 
@@ -73,19 +71,11 @@ impl Drop for Server {
 }
 
 /// The server's side: serves until its input ends.
-pub fn main(way: &str, threads: usize, side: &str) -> io::Result<()> {
-    let side = Side::enter(side)?;
-    let tell = |line: &str| {
-        let mut stdout = io::stdout().lock();
-        writeln!(stdout, "{line}").and_then(|()| Write::flush(&mut stdout))
-    };
-    tell("ready")?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
-    let mut addr = SocketAddr::from((side.raise()?, 0));
-    for _ in 0..threads {
-        let socket = bind(addr)?;
-        addr = socket.local_addr()?;
+pub fn main(way: &str, threads: usize, ip: IpAddr) -> io::Result<()> {
+    let prepare = |socket: &Socket| options::set_recv_buffer(socket, BUFFER).map(drop);
+    let group = ReusePortGroup::builder((ip, 0).into()).members(threads).prepare(prepare).bind()?;
+    let addr = group.local_addr();
+    for socket in group {
         let serve = match way {
             "std" => by_std,
             "tokio" => by_tokio,
@@ -101,19 +91,9 @@ pub fn main(way: &str, threads: usize, side: &str) -> io::Result<()> {
             }
         });
     }
-    tell(&addr.to_string())?;
+    println!("{addr}");
     // Ends, and the threads with it, when the other side closes it or is gone.
-    while io::stdin().read_line(&mut line)? > 0 {}
-    Ok(())
-}
-
-fn bind(addr: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&addr.into())?;
-    let socket = UdpSocket::from(socket);
-    grow_receive_buffer(&socket, BUFFER)?;
-    Ok(socket)
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
 /// `recv_from` and `send_to`, one after the other.

@@ -13,7 +13,6 @@ use crate::load::{COALESCED_LEN, Load, Seen, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
-    wire: Wire,
     near: OffloadState,
     far: Vec<OffloadState>,
     /// Destination, contents, and segment size where there is more than one datagram in it.
@@ -22,24 +21,19 @@ pub struct Lent {
 }
 
 impl Peer for Lent {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        expect_metadata(&wire)?;
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
+        expect_metadata(wire)?;
         Ok(Self {
             near: OffloadState::new(&wire.near)?,
             far: wire.far.iter().map(OffloadState::new).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
             memory: vec![0; load.slots * COALESCED_LEN],
-            wire,
         })
     }
 
-    fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
     #[inline(always)]
-    fn send(&mut self) {
-        let socket = self.near.on(&self.wire.near);
+    fn send(&mut self, wire: &Wire) {
+        let socket = self.near.on(&wire.near);
         for (to, contents, segment_size) in &self.transmits {
             let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
             let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(source);
@@ -50,9 +44,9 @@ impl Peer for Lent {
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         let (mut buffers, len) = lend(&mut self.memory);
-        let socket = self.far[dest].on(&self.wire.far[dest]);
+        let socket = self.far[dest].on(&wire.far[dest]);
         let received = socket.recv_slices(&mut buffers[..len], |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = Some(metadata_of(message.meta()));

@@ -6,7 +6,7 @@
 //! the stack, of just the size that is needed, where the documentation's example allocates a vector.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use nix::cmsg_space;
@@ -20,7 +20,6 @@ use crate::load::{ECN, Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
 pub struct Nix {
-    wire: Wire,
     metadata: bool,
     slices: Vec<[IoSlice<'static>; 1]>,
     addrs: Vec<Option<SockaddrIn>>,
@@ -31,63 +30,59 @@ pub struct Nix {
 }
 
 impl Peer for Nix {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         wire.enable_metadata(load.metadata)?;
-        let slab = load.slab();
-        let addr = |i: usize| match wire.to[i / load.each] {
-            SocketAddr::V4(addr) => Some(SockaddrIn::from(addr)),
+        let addr = |to: &SocketAddr| match to {
+            SocketAddr::V4(addr) => Some(SockaddrIn::from(*addr)),
             SocketAddr::V6(_) => panic!("the benchmarks run on IPv4"),
         };
+        let payloads = load.contiguous(&wire.to);
         let to_send = load.metadata.then(|| cmsg_space!(u8));
         let to_receive = load.metadata.then(|| cmsg_space!(u8, libc::in_pktinfo));
         Ok(Self {
             metadata: load.metadata,
-            slices: slab.chunks(load.payload).map(|payload| [IoSlice::new(payload)]).collect(),
-            addrs: (0..load.datagrams()).map(addr).collect(),
+            slices: payloads.iter().map(|(_, payload)| [IoSlice::new(payload)]).collect(),
+            addrs: payloads.iter().map(|(to, _)| addr(to)).collect(),
             send: MultiHeaders::preallocate(load.datagrams(), to_send),
             recv: MultiHeaders::preallocate(load.slots, to_receive),
             slots: load.slots,
             memory: vec![0; load.slots * SLOT_LEN],
-            wire,
         })
     }
 
-    fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
-    fn send(&mut self) {
+    fn send(&mut self, wire: &Wire) {
         let with_ecn = [ControlMessage::Ipv4Tos(&ECN)];
         let cmsgs = if self.metadata { &with_ecn[..] } else { &[] };
-        let (fd, flags) = (self.wire.near.as_raw_fd(), MsgFlags::empty());
+        let (fd, flags) = (wire.near.as_raw_fd(), MsgFlags::empty());
         let sent = sendmmsg(fd, &mut self.send, &self.slices, &self.addrs, cmsgs, flags);
         assert_eq!(sent.expect("loopback takes them").count(), self.slices.len());
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>)) {
+        let socket = &wire.far[dest];
         match self.slots {
-            1 => self.take::<1>(dest, see),
-            2 => self.take::<2>(dest, see),
-            4 => self.take::<4>(dest, see),
-            8 => self.take::<8>(dest, see),
-            16 => self.take::<16>(dest, see),
-            32 => self.take::<32>(dest, see),
-            64 => self.take::<64>(dest, see),
-            128 => self.take::<128>(dest, see),
-            256 => self.take::<256>(dest, see),
-            _ => self.take::<512>(dest, see),
+            1 => self.take::<1>(socket, see),
+            2 => self.take::<2>(socket, see),
+            4 => self.take::<4>(socket, see),
+            8 => self.take::<8>(socket, see),
+            16 => self.take::<16>(socket, see),
+            32 => self.take::<32>(socket, see),
+            64 => self.take::<64>(socket, see),
+            128 => self.take::<128>(socket, see),
+            256 => self.take::<256>(socket, see),
+            _ => self.take::<512>(socket, see),
         }
     }
 }
 
 impl Nix {
     #[inline(always)]
-    fn take<const SLOTS: usize>(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn take<const SLOTS: usize>(&mut self, socket: &UdpSocket, mut see: impl FnMut(Seen<'_>)) {
         let mut buffers = self.memory.chunks_exact_mut(SLOT_LEN);
         let mut slices: [[IoSliceMut<'_>; 1]; SLOTS] =
             std::array::from_fn(|_| [IoSliceMut::new(buffers.next().expect("one for each slot"))]);
-        let (fd, flags) = (self.wire.far[dest].as_raw_fd(), MsgFlags::MSG_WAITFORONE);
+        let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
         let received = recvmmsg(fd, &mut self.recv, slices.iter_mut(), flags, None);
         for msg in received.expect("they have arrived") {
             let addr = SocketAddr::V4(SocketAddrV4::from(msg.address.expect("a source")));

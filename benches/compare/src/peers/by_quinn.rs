@@ -30,7 +30,6 @@ pub struct Copied {
 }
 
 pub struct Quinn<const GSO: bool> {
-    wire: Wire,
     near: UdpSocketState,
     far: Vec<UdpSocketState>,
     transmits: Vec<Transmit<'static>>,
@@ -40,7 +39,7 @@ pub struct Quinn<const GSO: bool> {
 }
 
 impl<const GSO: bool> Peer for Quinn<GSO> {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let (segments, slots, slot_len) = match GSO {
             true => (load.segments(), load.coalesced_slots(), COALESCED_LEN),
             false => (1, load.slots, SLOT_LEN),
@@ -50,38 +49,32 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
         let far = states.collect::<io::Result<_>>()?;
         wire.enable_metadata(load.metadata)?;
         let ecn = load.metadata.then_some(EcnCodepoint::Ect0);
-        let mut transmits = Vec::new();
-        for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
-            transmits.extend(part.chunks(segments * load.payload).map(|contents| Transmit {
-                destination: *to,
-                ecn,
-                contents,
-                segment_size: (segments > 1).then_some(load.payload),
-                src_ip: None,
-            }));
-        }
+        let transmit = |(destination, contents)| Transmit {
+            destination,
+            ecn,
+            contents,
+            segment_size: (segments > 1).then_some(load.payload),
+            src_ip: None,
+        };
+        let transmits = load.batches(&wire.to, segments).map(transmit).collect();
         let slots = slots.min(BATCH_SIZE);
         let memory = vec![0; slots * slot_len].leak();
         let buffers = memory.chunks_exact_mut(slot_len).map(IoSliceMut::new).collect();
         let metas = vec![RecvMeta::default(); slots];
-        Ok(Self { wire, near, far, transmits, buffers, metas, metadata: load.metadata })
-    }
-
-    fn wire(&self) -> &Wire {
-        &self.wire
+        Ok(Self { near, far, transmits, buffers, metas, metadata: load.metadata })
     }
 
     #[inline(always)]
-    fn send(&mut self) {
+    fn send(&mut self, wire: &Wire) {
         for transmit in &self.transmits {
-            let socket = UdpSockRef::from(&self.wire.near);
+            let socket = UdpSockRef::from(&wire.near);
             self.near.try_send(socket, transmit).expect("loopback takes it");
         }
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
-        let socket = UdpSockRef::from(&self.wire.far[dest]);
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut self.buffers, &mut self.metas);
         let received = received.expect("they have arrived");
         for (received, buffer) in self.metas[..received].iter().zip(&self.buffers) {
@@ -99,19 +92,15 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
 }
 
 impl Peer for Copied {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let payloads = load.apart(&wire.to);
         let segmented = Segmented::new(load, wire)?;
         Ok(Self { segmented, payloads, contents: Vec::new(), segments: load.segments() })
     }
 
-    fn wire(&self) -> &Wire {
-        self.segmented.wire()
-    }
-
     #[inline(always)]
-    fn send(&mut self) {
-        let Quinn { wire, near, metadata, .. } = &self.segmented;
+    fn send(&mut self, wire: &Wire) {
+        let Quinn { near, metadata, .. } = &self.segmented;
         let ecn = metadata.then_some(EcnCodepoint::Ect0);
         // Payloads of one destination, all of one length, as the load has them.
         for run in self.payloads.chunk_by(|(one, _), (other, _)| one == other) {
@@ -133,7 +122,7 @@ impl Peer for Copied {
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>)) {
-        self.segmented.receive(dest, see);
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>)) {
+        self.segmented.receive(wire, dest, see);
     }
 }

@@ -11,7 +11,6 @@ use crate::load::{COALESCED_LEN, Load, MOST_LENT, Seen, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
-    wire: Wire,
     near: UdpSocketState,
     far: Vec<UdpSocketState>,
     /// Destination, contents, and segment size where there is more than one datagram in it.
@@ -20,23 +19,18 @@ pub struct Lent {
 }
 
 impl Peer for Lent {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let state = |socket| UdpSocketState::new(UdpSockRef::from(socket));
         Ok(Self {
             near: state(&wire.near)?,
             far: wire.far.iter().map(state).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
             memory: vec![0; load.slots * COALESCED_LEN],
-            wire,
         })
     }
 
-    fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
     #[inline(always)]
-    fn send(&mut self) {
+    fn send(&mut self, wire: &Wire) {
         for (to, contents, segment_size) in &self.transmits {
             let transmit = Transmit {
                 destination: *to,
@@ -45,16 +39,16 @@ impl Peer for Lent {
                 segment_size: segment_size.map(usize::from),
                 src_ip: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             };
-            let socket = UdpSockRef::from(&self.wire.near);
+            let socket = UdpSockRef::from(&wire.near);
             self.near.try_send(socket, &transmit).expect("loopback takes it");
         }
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
         let (mut buffers, len) = lend(&mut self.memory);
         let mut metas = [RecvMeta::default(); MOST_LENT];
-        let socket = UdpSockRef::from(&self.wire.far[dest]);
+        let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut buffers[..len], &mut metas);
         let received = received.expect("they have arrived");
         for (received, buffer) in metas[..received].iter().zip(&buffers) {

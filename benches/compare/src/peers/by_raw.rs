@@ -17,14 +17,13 @@ pub type Gso = Raw<true, false>;
 pub type ScatteredGso = Raw<true, true>;
 
 pub struct Raw<const GSO: bool, const SCATTERED: bool> {
-    wire: Wire,
     sender: Sender,
     receiver: Receiver,
     metadata: bool,
 }
 
 impl<const GSO: bool, const SCATTERED: bool> Peer for Raw<GSO, SCATTERED> {
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let (segments, slots, len) = match GSO {
             true => (load.segments(), load.coalesced_slots(), COALESCED_LEN),
             false => (1, load.slots, SLOT_LEN),
@@ -34,33 +33,27 @@ impl<const GSO: bool, const SCATTERED: bool> Peer for Raw<GSO, SCATTERED> {
         }
         wire.enable_metadata(load.metadata)?;
         let segment = (segments > 1).then_some(load.payload as u16);
-        let mut list = Vec::new();
-        for (part, to) in load.slab().chunks(load.each * load.payload).zip(&wire.to) {
-            for batch in part.chunks(segments * load.payload) {
-                let apart = |payload: &[u8]| &*payload.to_vec().leak();
-                let buffers = match SCATTERED {
-                    true => batch.chunks(load.payload).map(apart).collect(),
-                    false => vec![batch],
-                };
-                list.push((*to, buffers));
-            }
-        }
+        let list = load.batches(&wire.to, segments).map(|(to, batch)| {
+            let apart = |payload: &[u8]| &*payload.to_vec().leak();
+            let buffers = match SCATTERED {
+                true => batch.chunks(load.payload).map(apart).collect(),
+                false => vec![batch],
+            };
+            (to, buffers)
+        });
+        let list: Vec<_> = list.collect();
         let sender = Sender::new(&list, segment, load.metadata);
         let receiver = Receiver::new(slots, len, load.metadata || segment.is_some());
-        Ok(Self { wire, sender, receiver, metadata: load.metadata })
+        Ok(Self { sender, receiver, metadata: load.metadata })
     }
 
-    fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
-    fn send(&mut self) {
-        self.sender.send(&self.wire.near);
+    fn send(&mut self, wire: &Wire) {
+        self.sender.send(&wire.near);
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
-        let received = self.receiver.recv(&self.wire.far[dest]);
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let received = self.receiver.recv(&wire.far[dest]);
         for i in 0..received {
             let (addr, data) = (self.receiver.source(i), self.receiver.message(i));
             let control = self.receiver.control(i);

@@ -8,7 +8,6 @@ use crate::load::{Load, SLOT_LEN, Seen};
 use crate::wire::Wire;
 
 pub struct Std {
-    wire: Wire,
     list: Vec<(SocketAddr, &'static [u8])>,
     buffer: Vec<u8>,
 }
@@ -16,25 +15,19 @@ pub struct Std {
 impl Peer for Std {
     const HAS_METADATA: bool = false;
 
-    fn new(load: &Load, wire: Wire) -> io::Result<Self> {
-        let payloads = load.slab().chunks(load.payload).enumerate();
-        let list = payloads.map(|(i, payload)| (wire.to[i / load.each], payload)).collect();
-        Ok(Self { wire, list, buffer: vec![0; SLOT_LEN] })
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
+        Ok(Self { list: load.contiguous(&wire.to), buffer: vec![0; SLOT_LEN] })
     }
 
-    fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
-    fn send(&mut self) {
+    fn send(&mut self, wire: &Wire) {
         for (to, payload) in &self.list {
-            self.wire.near.send_to(payload, to).expect("loopback takes it");
+            wire.near.send_to(payload, to).expect("loopback takes it");
         }
     }
 
     #[inline(always)]
-    fn receive(&mut self, dest: usize, mut see: impl FnMut(Seen<'_>)) {
-        let (len, addr) = self.wire.far[dest].recv_from(&mut self.buffer).expect("it has arrived");
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        let (len, addr) = wire.far[dest].recv_from(&mut self.buffer).expect("it has arrived");
         see(Seen { addr, data: &self.buffer[..len], meta: None });
     }
 }

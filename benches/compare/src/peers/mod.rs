@@ -8,7 +8,7 @@
 
 mod by_mmsg;
 mod by_mmsg_lent;
-mod by_mmsg_ready;
+mod by_mmsg_offload;
 mod by_nix;
 mod by_quinn;
 mod by_quinn_lent;
@@ -28,15 +28,13 @@ pub trait Peer: Sized {
     /// Whether it can receive ECN bits and destination.
     const HAS_METADATA: bool = true;
 
-    fn new(load: &Load, wire: Wire) -> io::Result<Self>;
-
-    fn wire(&self) -> &Wire;
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self>;
 
     /// Sends all of them.
-    fn send(&mut self);
+    fn send(&mut self, wire: &Wire);
 
     /// Receives at least one message at the receiver of this number, and shows its datagrams.
-    fn receive(&mut self, dest: usize, see: impl FnMut(Seen<'_>));
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>));
 }
 
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
@@ -44,7 +42,7 @@ pub type Turn = Box<dyn FnMut(bool)>;
 
 /// The ways of a workload, in the order in which they are shown.
 pub fn names(load: &Load) -> &'static [&'static str] {
-    if load.workload == "ready" { &READY } else { &NAMES }
+    if load.workload == "ready" { &READY } else { &WAYS }
 }
 
 /// The ways from payloads that lie ready, each by itself.
@@ -59,7 +57,8 @@ pub const READY: [&str; 8] = [
     "mmsg gathered",
 ];
 
-const NAMES: [&str; 9] = [
+/// The ways of the other workloads.
+pub const WAYS: [&str; 9] = [
     "std",
     "nix",
     "quinn-udp",
@@ -87,15 +86,15 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg RecvBatch" => made::<by_mmsg::IntoRecvBatch<false>>(load),
         "mmsg dyn RecvMsg" => made::<by_mmsg::IntoRecvMsgs<true>>(load),
         "mmsg dyn RecvBatch" => made::<by_mmsg::IntoRecvBatch<true>>(load),
-        "mmsg Offload" => made::<by_mmsg::Contiguous>(load),
-        "mmsg Offload scattered" => made::<by_mmsg::Scattered>(load),
-        "mmsg Offload queue" => made::<by_mmsg::Queued>(load),
-        "mmsg list" => made::<by_mmsg_ready::List>(load),
-        "mmsg send_iter" => made::<by_mmsg_ready::Iter>(load),
-        "mmsg queue" => made::<by_mmsg_ready::Queue>(load),
-        "mmsg grouped" => made::<by_mmsg_ready::Grouped>(load),
-        "mmsg gathered" => made::<by_mmsg_ready::Gathered>(load),
-        "mmsg segments" => made::<by_mmsg_ready::Segments>(load),
+        "mmsg Offload" => made::<by_mmsg_offload::Contiguous>(load),
+        "mmsg Offload scattered" => made::<by_mmsg_offload::Scattered>(load),
+        "mmsg Offload queue" => made::<by_mmsg_offload::Queued>(load),
+        "mmsg list" => made::<by_mmsg_offload::List>(load),
+        "mmsg send_iter" => made::<by_mmsg_offload::Iter>(load),
+        "mmsg queue" => made::<by_mmsg_offload::Queue>(load),
+        "mmsg grouped" => made::<by_mmsg_offload::Grouped>(load),
+        "mmsg gathered" => made::<by_mmsg_offload::Gathered>(load),
+        "mmsg segments" => made::<by_mmsg_offload::Segments>(load),
         "mmsg lent" => made::<by_mmsg_lent::Lent>(load),
         _ => panic!("no such way: {name}"),
     }
@@ -105,22 +104,22 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     if load.metadata && !P::HAS_METADATA {
         return None;
     }
-    let wire = Wire::new(load).expect("loopback sockets");
-    let (load, mut peer) = (*load, P::new(load, wire).expect("a socket's options"));
+    let mut both = Both::<P>::new(load);
     Some(Box::new(move |check| {
+        both.peer.send(&both.wire);
         if check {
-            let from = peer.wire().near.local_addr().expect("it is bound");
-            let mut check = Check::new(load, from);
-            one_turn(&mut peer, &load, |dest, seen| check.see(dest, &seen, P::HAS_METADATA));
+            let from = both.wire.near.local_addr().expect("it is bound");
+            let mut check = Check::new(both.load, from);
+            both.receive(|dest, seen| check.see(dest, &seen, P::HAS_METADATA));
             check.finish();
         } else {
-            one_turn(&mut peer, &load, |_, seen| seen.glance());
+            both.receive(|_, seen| seen.glance());
         }
     }))
 }
 
 /// Sends what a load has, then receives it: gives the time of the receives alone.
-pub fn receive_turn(name: &str, load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
+pub fn receive_turn(name: &str, load: &Load) -> Box<dyn FnMut() -> Duration> {
     match name {
         "std" => receives::<by_std::Std>(load),
         "mmsg RecvMsg" => receives::<by_mmsg::IntoRecvMsgs<false>>(load),
@@ -129,33 +128,41 @@ pub fn receive_turn(name: &str, load: &Load) -> Option<Box<dyn FnMut() -> Durati
     }
 }
 
-fn receives<P: Peer + 'static>(load: &Load) -> Option<Box<dyn FnMut() -> Duration>> {
-    let wire = Wire::new(load).expect("loopback sockets");
-    let (load, mut peer) = (*load, P::new(load, wire).expect("a socket's options"));
-    Some(Box::new(move || {
-        peer.send();
+fn receives<P: Peer + 'static>(load: &Load) -> Box<dyn FnMut() -> Duration> {
+    let mut both = Both::<P>::new(load);
+    Box::new(move || {
+        both.peer.send(&both.wire);
         let begin = Clock::start();
-        receive_all(&mut peer, &load, |_, seen| seen.glance());
+        both.receive(|_, seen| seen.glance());
         begin.elapsed()
-    }))
+    })
 }
 
-#[inline(always)]
-fn one_turn<P: Peer>(peer: &mut P, load: &Load, see: impl FnMut(usize, Seen<'_>)) {
-    peer.send();
-    receive_all(peer, load, see);
+/// A way and its sockets.
+struct Both<P> {
+    load: Load,
+    wire: Wire,
+    peer: P,
 }
 
-#[inline(always)]
-fn receive_all<P: Peer>(peer: &mut P, load: &Load, mut see: impl FnMut(usize, Seen<'_>)) {
-    for dest in 0..load.dests {
-        let mut received = 0;
-        while received < load.each {
-            peer.receive(dest, |seen| {
-                received += 1;
-                see(dest, seen);
-            });
+impl<P: Peer> Both<P> {
+    fn new(load: &Load) -> Self {
+        let wire = Wire::new(load).expect("loopback sockets");
+        let peer = P::new(load, &wire).expect("a socket's options");
+        Self { load: *load, wire, peer }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, mut see: impl FnMut(usize, Seen<'_>)) {
+        for dest in 0..self.load.dests {
+            let mut received = 0;
+            while received < self.load.each {
+                self.peer.receive(&self.wire, dest, |seen| {
+                    received += 1;
+                    see(dest, seen);
+                });
+            }
+            assert_eq!(received, self.load.each);
         }
-        assert_eq!(received, load.each);
     }
 }

@@ -1,14 +1,16 @@
 //! The charts. Each has a background of its own, so that it reads the same on a light and on a dark
 //! page.
 
+use std::ops::Range;
 use std::path::Path;
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::tables::{Cell, Measured, middle, ratio};
+use super::tables::{Measured, middle, ratio};
+use crate::load::Load;
 
 /// A chart's file, and what it shows for who cannot see it.
 pub struct Chart {
@@ -77,11 +79,11 @@ fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
     let cells: Vec<_> = measured
         .times
         .iter()
-        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.meta)
+        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.metadata)
         .collect();
     let line = |way: &str| -> Vec<(f64, f64)> {
         let point = |(cell, rounds)| {
-            let (cell, rounds): (&Cell, _) = (cell, rounds);
+            let (cell, rounds): (&Load, _) = (cell, rounds);
             Some(((cell.each as f64).log2(), middle(rounds, way)?))
         };
         cells.iter().filter_map(|(cell, rounds)| point((*cell, *rounds))).collect()
@@ -91,27 +93,8 @@ fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
     let right = cells.iter().map(|(cell, _)| (cell.each as f64).log2()).fold(1.0, f64::max);
 
     let area = paper(file, "Sending and receiving datagrams of 1,200 bytes over loopback")?;
-    let mut chart = ChartBuilder::on(&area)
-        .margin(20)
-        .margin_top(50)
-        .margin_right(30)
-        .x_label_area_size(46)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..right, (low..high).log_scale())?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .bold_line_style(RULE)
-        .light_line_style(TRANSPARENT)
-        .axis_style(INK)
-        .label_style(text(14))
-        .axis_desc_style(text(15))
-        .x_labels(right as usize + 1)
-        .x_label_formatter(&|power| format!("{:.0}", power.exp2()))
-        .y_label_formatter(&|ns| thousands(*ns))
-        .x_desc("datagrams a batch")
-        .y_desc("processor time, ns a datagram")
-        .draw()?;
+    let axes = ["datagrams a batch", "processor time, ns a datagram"];
+    let mut chart = axes_on(&area, 50, right, low..high, axes)?;
     for (way, line) in &lines {
         let colour = colour(way);
         let width = if way.starts_with("mmsg") { 3 } else { 2 };
@@ -144,100 +127,85 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (step(low.min(high).log10(), false), step(high.log10() + 0.02, true))
 }
 
-/// Bars in groups: a name and a value for each way.
-struct Bars<'a> {
-    ways: &'a [&'a str],
-    groups: Vec<(String, Vec<Option<f64>>)>,
-    /// Where bars stand on.
-    base: f64,
-    axis: &'a str,
-    /// What is written above a bar.
-    label: fn(f64) -> String,
-}
-
-/// How many times as fast as std, by workload.
+/// How many times as fast as std, by workload: bars in groups.
 fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
     const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
-    let shown = |cell: &&Cell| {
-        !cell.meta && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
+    const BASE: f64 = 0.5;
+    let shown = |cell: &&Load| {
+        !cell.metadata && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
     };
+    let times = |cell| WAYS.map(|way| ratio(&measured.times[cell], "std", way));
     let cells = measured.times.keys().filter(shown);
-    let groups = cells.map(|cell| {
-        let rounds = &measured.times[cell];
-        let times = WAYS.map(|way| ratio(rounds, "std", way));
-        (short(cell), times.to_vec())
-    });
-    let bars = Bars {
-        ways: &WAYS,
-        groups: groups.collect(),
-        base: 0.5,
-        axis: "times as fast as std",
-        label: |times| if times < 9.95 { format!("{times:.1}") } else { format!("{times:.0}") },
-    };
+    let groups: Vec<_> = cells.map(|cell| (short(cell), times(cell))).collect();
+    let (_, high) = bounds(groups.iter().flat_map(|(_, times)| times).filter_map(|times| *times));
+
     let area = paper(file, "Speed-up over std, one datagram a call, by workload")?;
-    let (_, high) = bounds(bars.values());
-    draw_bars(&area, &bars, (bars.base..high * 1.2).log_scale())
-}
-
-impl Bars<'_> {
-    fn values(&self) -> impl Iterator<Item = f64> {
-        self.groups.iter().flat_map(|(_, values)| values).filter_map(|value| *value)
-    }
-}
-
-/// A workload's name in two lines.
-fn short(cell: &Cell) -> String {
-    match cell.workload.as_str() {
-        "batch" => format!("batch of {}\n{} B", cell.each, cell.payload),
-        "fan-out" => format!("fan-out\n{} x {}", cell.dests, cell.each),
-        "idle" => format!("idle\n{} of {}", cell.each, cell.slots),
-        name => format!("{name}\n{} B", cell.payload),
-    }
-}
-
-fn draw_bars<Y>(area: &Area<'_>, bars: &Bars<'_>, values: Y) -> Result<()>
-where
-    Y: plotters::coord::ranged1d::AsRangedCoord<Value = f64>,
-    Y::CoordDescType: ValueFormatter<f64>,
-{
-    let groups = bars.groups.len() as f64;
-    let mut chart = ChartBuilder::on(area)
-        .margin(20)
-        .margin_top(84)
-        .x_label_area_size(46)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..groups, values)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .disable_x_axis()
-        .bold_line_style(RULE)
-        .light_line_style(TRANSPARENT)
-        .axis_style(INK)
-        .label_style(text(14))
-        .axis_desc_style(text(15))
-        .y_label_formatter(&|value| thousands(*value))
-        .y_desc(bars.axis)
-        .draw()?;
-    let slot = 0.86 / bars.ways.len() as f64;
-    for (g, (name, values)) in bars.groups.iter().enumerate() {
-        for (w, value) in values.iter().enumerate() {
-            let Some(value) = *value else { continue };
+    let axes = ["", "times as fast as std"];
+    let mut chart = axes_on(&area, 84, groups.len() as f64, BASE..high * 1.2, axes)?;
+    let slot = 0.86 / WAYS.len() as f64;
+    for (g, (name, times)) in groups.iter().enumerate() {
+        for (w, times) in times.iter().enumerate() {
+            let Some(times) = *times else { continue };
             let left = g as f64 + 0.07 + w as f64 * slot;
-            let bar = [(left, bars.base), (left + slot * 0.9, value)];
-            chart.draw_series([Rectangle::new(bar, colour(bars.ways[w]).filled())])?;
-            let at = chart.backend_coord(&(left + slot * 0.45, value));
-            area.draw(&Text::new((bars.label)(value), (at.0, at.1 - 3), centred(12)))?;
+            let bar = [(left, BASE), (left + slot * 0.9, times)];
+            chart.draw_series([Rectangle::new(bar, colour(WAYS[w]).filled())])?;
+            let (x, y) = chart.backend_coord(&(left + slot * 0.45, times));
+            let places = usize::from(times < 9.95);
+            area.draw(&Text::new(format!("{times:.places$}"), (x, y - 3), centred(12)))?;
         }
-        let below = chart.backend_coord(&(g as f64 + 0.5, bars.base));
+        let below = chart.backend_coord(&(g as f64 + 0.5, BASE));
         for (line, words) in name.lines().enumerate() {
             let at = (below.0, below.1 + 22 + 18 * line as i32);
             area.draw(&Text::new(words.to_string(), at, centred(14)))?;
         }
     }
-    legend(area, bars.ways)?;
+    legend(&area, &WAYS)?;
     area.present()?;
     Ok(())
+}
+
+/// Axes on a chart's paper. Without a name for it, nothing is written along the first.
+fn axes_on<'a>(
+    area: &Area<'a>,
+    top: u32,
+    right: f64,
+    values: Range<f64>,
+    [x, y]: [&str; 2],
+) -> Result<ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>> {
+    let mut chart = ChartBuilder::on(area)
+        .margin(20)
+        .margin_top(top)
+        .margin_right(30)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..right, values.log_scale())?;
+    let (power, value) = (|x: &f64| format!("{:.0}", x.exp2()), |y: &f64| thousands(*y));
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh()
+        .bold_line_style(RULE)
+        .light_line_style(TRANSPARENT)
+        .axis_style(INK)
+        .label_style(text(14))
+        .axis_desc_style(text(15))
+        .y_label_formatter(&value)
+        .y_desc(y);
+    match x {
+        "" => mesh.disable_x_axis(),
+        _ => mesh.x_labels(right as usize + 1).x_label_formatter(&power).x_desc(x),
+    };
+    mesh.draw()?;
+    drop(mesh);
+    Ok(chart)
+}
+
+/// A workload's name in two lines.
+fn short(cell: &Load) -> String {
+    match cell.workload {
+        "batch" => format!("batch of {}\n{} B", cell.each, cell.payload),
+        "fan-out" => format!("fan-out\n{} x {}", cell.dests, cell.each),
+        "idle" => format!("idle\n{} of {}", cell.each, cell.slots),
+        name => format!("{name}\n{} B", cell.payload),
+    }
 }
 
 /// One row below the title.

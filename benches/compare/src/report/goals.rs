@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::tables::{Cell, Echo, Measured, ratio};
+use super::tables::{Echo, Measured, ratio};
+use crate::load::Load;
 
 /// Ratios nearer to 1 than this are ties.
 pub const TIE: f64 = 0.03;
@@ -60,7 +61,7 @@ fn times(measured: &Measured, missed: &mut Missed) {
         for (one, other) in OURS.iter().flat_map(|one| THEIRS.map(|other| (one, other))) {
             over(one, other, 1.0 + TIE);
         }
-        if ["bulk", "fan-out"].contains(&cell.workload.as_str()) {
+        if ["bulk", "fan-out"].contains(&cell.workload) {
             // One datagram to each destination is no GSO batch.
             let most = if cell.each == 1 { 1.0 + TIE } else { 1.0 };
             over("mmsg Offload", "quinn-udp GSO", most);
@@ -84,10 +85,10 @@ fn beside_xnet(measured: &Measured, missed: &mut Missed) {
 }
 
 /// What is moved, in words.
-pub fn title(cell: &Cell) -> String {
-    let Cell { meta, workload, payload, dests, each, slots } = cell;
-    let meta = if *meta { ", ECN and destination" } else { "" };
-    match workload.as_str() {
+pub fn title(cell: &Load) -> String {
+    let Load { metadata, workload, payload, dests, each, slots } = cell;
+    let meta = if *metadata { ", ECN and destination" } else { "" };
+    match *workload {
         "batch" => format!("batch of {each}, {payload} B{meta}"),
         "bulk" => format!("bulk, {payload} B{meta}"),
         "fan-out" => format!("fan-out, {dests} x {each}, {payload} B{meta}"),

@@ -6,12 +6,11 @@ use std::io;
 use super::about;
 use super::charts::Chart;
 use super::goals::{self, TIE};
-use crate::peers::READY;
+use crate::peers::{READY, WAYS};
 
-use super::tables::{Cell, Measured, Rounds, middle, ratio};
+use super::tables::{Measured, Rounds, middle, ratio};
+use crate::load::Load;
 
-const PLAIN: [&str; 6] = ["std", "nix", "quinn-udp", "raw", "mmsg RecvMsg", "mmsg RecvBatch"];
-const GSO: [&str; 3] = ["quinn-udp GSO", "raw GSO", "mmsg Offload"];
 /// What is shown of each row: our way, and what it is measured by.
 const RATIOS: [(&str, &str); 10] = [
     ("mmsg RecvMsg", "std"),
@@ -57,9 +56,14 @@ fn table(page: &mut String, head: &[String], rows: impl IntoIterator<Item = Vec<
     }
 }
 
-fn head(first: &str, rest: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
-    let rest = rest.into_iter().map(|name| name.to_string());
-    [first.to_string()].into_iter().chain(rest).collect()
+/// The names of all columns but the first.
+fn head(names: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+    let names = names.into_iter().map(|name| name.to_string());
+    [String::new()].into_iter().chain(names).collect()
+}
+
+fn asked(meta: bool) -> &'static str {
+    if meta { ", ECN and destination" } else { "" }
 }
 
 /// What the comparison is about first: datagrams are here, each by itself, and go there.
@@ -74,50 +78,36 @@ fn ready(page: &mut String, measured: &Measured) {
     ];
     page.push_str(include_str!("ready.md"));
     for meta in [false, true] {
-        let asked = if meta { ", ECN and destination" } else { "" };
-        let chosen = |cell: &&Cell| cell.workload == "ready" && cell.meta == meta;
-        let cells: Vec<_> = measured.times.keys().filter(chosen).collect();
-        let name = |cell: &Cell| format!("{} B x {}", cell.payload, cell.each);
-        add(page, &format!("\nNanoseconds a datagram{asked}:"));
-        let rows = cells.iter().map(|cell| {
-            let time = |way: &&str| number(middle(&measured.times[*cell], way), 1);
-            [name(cell)].into_iter().chain(READY.iter().map(time)).collect()
-        });
-        table(page, &head("", READY), rows);
-        add(page, "\nTime of the first by that of the second:");
-        let rows = cells.iter().map(|cell| {
-            let ratio = |(one, other)| judged(ratio(&measured.times[*cell], one, other));
-            [name(cell)].into_iter().chain(RATIOS.map(ratio)).collect()
-        });
-        table(page, &head("", RATIOS.map(|(one, other)| format!("{one} / {other}"))), rows);
+        let chosen = |(cell, _): &(&Load, _)| cell.workload == "ready" && cell.metadata == meta;
+        let chosen: Vec<_> = measured.times.iter().filter(chosen).collect();
+        let name = |cell: &Load| format!("{} B x {}", cell.payload, cell.each);
+        add(page, &format!("\nNanoseconds a datagram{}:", asked(meta)));
+        table(
+            page,
+            &head(READY),
+            chosen.iter().map(|(cell, rounds)| times(name(cell), rounds, &READY, 1)),
+        );
+        ratios(page, &RATIOS, &chosen, name);
     }
 }
 
 fn one_thread(page: &mut String, measured: &Measured) {
-    let batches = |cell: &Cell, payload, meta| {
-        cell.workload == "batch" && cell.payload == payload && cell.meta == meta
-    };
     for meta in [false, true] {
         for payload in [15, 1200] {
-            let asked = if meta { ", ECN and destination" } else { "" };
-            add(page, &format!("\n## Batches of {payload} bytes{asked}"));
-            cells(
-                page,
-                measured,
-                |cell| batches(cell, payload, meta),
-                |cell| cell.each.to_string(),
-            );
+            add(page, &format!("\n## Batches of {payload} bytes{}", asked(meta)));
+            let chosen = |cell: &Load| {
+                cell.workload == "batch" && cell.payload == payload && cell.metadata == meta
+            };
+            cells(page, measured, chosen, |cell| cell.each.to_string());
         }
     }
     for meta in [false, true] {
-        let asked = if meta { ", ECN and destination" } else { "" };
-        add(page, &format!("\n## Bulk, fan-out, one waiting of 512{asked}"));
-        let chosen = |cell: &Cell| {
-            !["batch", "ready"].contains(&cell.workload.as_str()) && cell.meta == meta
-        };
-        cells(page, measured, chosen, |cell| goals::title(&Cell { meta: false, ..cell.clone() }));
+        add(page, &format!("\n## Bulk, fan-out, one waiting of 512{}", asked(meta)));
+        let chosen =
+            |cell: &Load| !["batch", "ready"].contains(&cell.workload) && cell.metadata == meta;
+        cells(page, measured, chosen, |cell| goals::title(&Load { metadata: false, ..*cell }));
         if let Some((cell, rounds)) =
-            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.meta == meta)
+            measured.times.iter().find(|(cell, _)| cell.workload == "bulk" && cell.metadata == meta)
         {
             bulk(page, cell, rounds);
         }
@@ -128,38 +118,46 @@ fn one_thread(page: &mut String, measured: &Measured) {
 fn cells(
     page: &mut String,
     measured: &Measured,
-    chosen: impl Fn(&Cell) -> bool,
-    name: impl Fn(&Cell) -> String,
+    chosen: impl Fn(&Load) -> bool,
+    name: impl Fn(&Load) -> String,
 ) {
-    let ways = || PLAIN.into_iter().chain(GSO);
     let chosen: Vec<_> = measured.times.iter().filter(|(cell, _)| chosen(cell)).collect();
-    let mut rows: Vec<_> = chosen
-        .iter()
-        .map(|(cell, rounds)| {
-            let times = ways().map(|way| number(middle(rounds, way), 0));
-            [name(cell)].into_iter().chain(times).collect()
-        })
-        .collect();
+    let rows = chosen.iter().map(|(cell, rounds)| times(name(cell), rounds, &WAYS, 0));
+    let mut rows: Vec<_> = rows.collect();
     let most = |way: &str| {
-        let of = |(cell, _): &(&Cell, &Rounds)| measured.allocations.get(cell)?.get(way).copied();
+        let of = |(cell, _): &(&Load, &Rounds)| measured.allocations.get(cell)?.get(way).copied();
         chosen.iter().filter_map(of).reduce(f64::max)
     };
-    let allocations = ways().map(|way| number(most(way), 0));
+    let allocations = WAYS.map(|way| number(most(way), 0));
     rows.push(["allocations, at most".into()].into_iter().chain(allocations).collect());
     add(page, "\nNanoseconds a datagram:");
-    table(page, &head("", ways()), rows);
-    add(page, "\nTime of the first by that of the second:");
-    let names = RATIOS.map(|(one, other)| format!("{one} / {other}"));
-    let rows = chosen.iter().map(|(cell, rounds)| {
-        let ratios = RATIOS.map(|(one, other)| judged(ratio(rounds, one, other)));
-        [name(cell)].into_iter().chain(ratios).collect()
-    });
-    table(page, &head("", names), rows);
+    table(page, &head(WAYS), rows);
+    ratios(page, &RATIOS, &chosen, name);
 }
 
-fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
+/// A row: its name, and the times of the ways with so many places.
+fn times(name: String, rounds: &Rounds, ways: &[&str], places: usize) -> Vec<String> {
+    let times = ways.iter().map(|way| number(middle(rounds, way), places));
+    [name].into_iter().chain(times).collect()
+}
+
+fn ratios(
+    page: &mut String,
+    pairs: &[(&str, &str)],
+    chosen: &[(&Load, &Rounds)],
+    name: impl Fn(&Load) -> String,
+) {
+    add(page, "\nTime of the first by that of the second:");
+    let rows = chosen.iter().map(|(cell, rounds)| {
+        let ratios = pairs.iter().map(|(one, other)| judged(ratio(rounds, one, other)));
+        [name(cell)].into_iter().chain(ratios).collect()
+    });
+    table(page, &head(pairs.iter().map(|(one, other)| format!("{one} / {other}"))), rows);
+}
+
+fn bulk(page: &mut String, cell: &Load, rounds: &Rounds) {
     let mut line = String::from("\n10 MiB in bulk take");
-    for (i, way) in PLAIN.into_iter().chain(GSO).enumerate() {
+    for (i, way) in WAYS.into_iter().enumerate() {
         if let Some(ns) = middle(rounds, way) {
             let comma = if i == 0 { "" } else { "," };
             let milliseconds = ns * (10 << 20) as f64 / cell.payload as f64 / 1e6;
@@ -172,21 +170,17 @@ fn bulk(page: &mut String, cell: &Cell, rounds: &Rounds) {
 fn echo(page: &mut String, measured: &Measured) {
     page.push_str(include_str!("echo.md"));
     let ways = ["std", "tokio", "mmsg", "mmsg Offload"];
+    let pairs = ["mmsg", "mmsg Offload"].map(|ours| [(ours, "std"), (ours, "tokio")]);
     let rows = measured.echo.iter().map(|(echo, rounds)| {
-        let rates = ways.map(|way| number(middle(rounds, way), 0));
-        let pairs = [
-            ("mmsg", "std"),
-            ("mmsg", "tokio"),
-            ("mmsg Offload", "std"),
-            ("mmsg Offload", "tokio"),
-        ];
-        let ratios = pairs.map(|(one, other)| number(ratio(rounds, one, other), 2));
+        let mut row = times(goals::place(echo), rounds, &ways, 0);
+        let ratio = |(one, other): &(&str, &str)| number(ratio(rounds, one, other), 2);
+        row.extend(pairs.as_flattened().iter().map(ratio));
         let (lost, all) = measured.lost.get(echo).copied().unwrap_or_default();
-        let lost = if lost == 0.0 { "0".into() } else { format!("{:.3} %", 100.0 * lost / all) };
-        [goals::place(echo)].into_iter().chain(rates).chain(ratios).chain([lost]).collect()
+        row.push(if lost == 0.0 { "0".into() } else { format!("{:.3} %", 100.0 * lost / all) });
+        row
     });
     let names = ["mmsg / std", "mmsg / tokio", "Offload / std", "Offload / tokio", "lost"];
-    table(page, &head("", ways.into_iter().chain(names)), rows);
+    table(page, &head(ways.into_iter().chain(names)), rows);
 }
 
 fn xnet(page: &mut String, measured: &Measured) {
@@ -205,7 +199,7 @@ fn xnet(page: &mut String, measured: &Measured) {
         ]
     });
     let names = ["ns a datagram", "of x/net's time", "of its processors' time", "allocations"];
-    table(page, &head("", names), rows);
+    table(page, &head(names), rows);
 }
 
 fn goals(page: &mut String, measured: &Measured) {

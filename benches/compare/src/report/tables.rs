@@ -5,16 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a turn moves: see `load.rs`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
-    pub meta: bool,
-    pub workload: String,
-    pub payload: usize,
-    pub dests: usize,
-    pub each: usize,
-    pub slots: usize,
-}
+use crate::load::Load;
 
 /// Where an echo server was, and under what load.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,9 +32,9 @@ pub type Rounds = BTreeMap<String, Vec<f64>>;
 pub struct Measured {
     pub about: BTreeMap<String, String>,
     /// Nanoseconds of the processor a datagram.
-    pub times: BTreeMap<Cell, Rounds>,
+    pub times: BTreeMap<Load, Rounds>,
     /// Allocations a datagram.
-    pub allocations: BTreeMap<Cell, BTreeMap<String, f64>>,
+    pub allocations: BTreeMap<Load, BTreeMap<String, f64>>,
     /// Datagrams a second of the server's processors.
     pub echo: BTreeMap<Echo, Rounds>,
     /// Datagrams of each that were lost, and of how many.
@@ -69,14 +60,18 @@ fn number<T: std::str::FromStr>(row: &[String], at: usize) -> io::Result<T> {
     row.get(at).and_then(|field| field.parse().ok()).ok_or_else(wrong)
 }
 
-fn cell(row: &[String]) -> io::Result<Cell> {
-    Ok(Cell {
-        meta: row.get(5).is_some_and(|meta| meta == "meta"),
-        workload: number(row, 0)?,
-        payload: number(row, 1)?,
-        dests: number(row, 2)?,
-        each: number(row, 3)?,
-        slots: number(row, 4)?,
+fn load(row: &[String]) -> io::Result<Load> {
+    let [payload, dests, each, slots] =
+        [number(row, 1)?, number(row, 2)?, number(row, 3)?, number(row, 4)?];
+    // Leaked: there are a few.
+    let workload = number::<String>(row, 0)?.leak();
+    Ok(Load {
+        metadata: number::<String>(row, 5)? == "meta",
+        workload,
+        payload,
+        dests,
+        each,
+        slots,
     })
 }
 
@@ -87,11 +82,11 @@ impl Measured {
             measured.about.insert(number(&row, 0)?, number(&row, 1)?);
         }
         for row in rows(folder, "times.csv")? {
-            let ways = measured.times.entry(cell(&row)?).or_default();
+            let ways = measured.times.entry(load(&row)?).or_default();
             ways.entry(number(&row, 6)?).or_default().push(number(&row, 8)?);
         }
         for row in rows(folder, "allocations.csv")? {
-            let ways = measured.allocations.entry(cell(&row)?).or_default();
+            let ways = measured.allocations.entry(load(&row)?).or_default();
             let [datagrams, allocations]: [f64; 2] = [number(&row, 7)?, number(&row, 8)?];
             ways.insert(number(&row, 6)?, allocations / datagrams);
         }

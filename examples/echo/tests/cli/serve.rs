@@ -25,10 +25,7 @@ fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
 
 /// Stops the server and gives the line of its totals.
 fn stop(server: Server) -> String {
-    server.program.signal(libc::SIGTERM);
-    let ended = server.program.wait();
-    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
-    ended.out.last().expect("the totals are printed").clone()
+    server.stop().pop().expect("the totals are printed")
 }
 
 #[test]
@@ -130,9 +127,8 @@ fn gso_and_gro_are_used_unless_switched_off() {
         let Some(server) = serve("127.0.0.1:0", &way) else { return };
         let client = Offload::new(client(server.addr)).expect("a loopback socket");
         exchange_gso_batch(&client, &server);
-        server.program.signal(libc::SIGTERM);
-        let ended = server.program.wait();
-        let [.., offload, totals] = &ended.out[..] else { panic!("no totals: {ended:#?}") };
+        let out = server.stop();
+        let [.., offload, totals] = &out[..] else { panic!("no totals: {out:#?}") };
         assert!(totals.starts_with("total: received 11, sent 11, "), "{totals}");
         if !client.gso() || !client.gro() {
             return skip("GSO of the echo server", "this system has no offload");

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::MODES;
-use crate::program::{Server, has_ipv6, loopbacks, run};
+use crate::program::{Server, has_ipv6, loopbacks, run, serve};
 
 /// An answer as dig shows it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ const CASES: &[Case] = &[
 fn every_type_of_answer_follows_the_rfcs() {
     for mode in MODES {
         for addr in loopbacks() {
-            let server = Server::start(addr, &["--mode", mode]);
+            let server = serve(addr, &["--mode", mode]);
             for (question, status, flags, records) in CASES {
                 let Some(answer) = dig(&server, question) else { return };
                 assert_eq!(answer.status, *status, "{mode}: {question:?}: {answer:?}");
@@ -163,7 +163,7 @@ fn every_type_of_answer_follows_the_rfcs() {
             }
             let count = CASES.len();
             let totals = format!("total: received {count}, answered {count}, failed 0");
-            assert_eq!(server.stop(), totals, "{mode}");
+            assert_eq!(server.stop(), [totals], "{mode}");
         }
     }
 }
@@ -171,7 +171,7 @@ fn every_type_of_answer_follows_the_rfcs() {
 #[test]
 fn long_answers_are_truncated_to_the_edns_size() {
     for mode in MODES {
-        let server = Server::start("127.0.0.1:0", &["--mode", mode]);
+        let server = serve("127.0.0.1:0", &["--mode", mode]);
         let big =
             |options: &[&str]| dig(&server, &[&["big.example.test", "TXT"], options].concat());
         let Some(plain) = big(&["+noedns"]) else { return };
@@ -202,7 +202,7 @@ fn answers_leave_from_the_address_that_was_asked() {
             if listen == "[::]:0" && !has_ipv6() {
                 continue;
             }
-            let server = Server::start(listen, &["--mode", mode]);
+            let server = serve(listen, &["--mode", mode]);
             for ip in asked {
                 let ip = ip.parse().expect("an address");
                 let Some(answer) = dig_at(ip, &server, &["ns1.example.test"]) else { return };

@@ -1,4 +1,4 @@
-//! `examples/dns` as a user has it before them, asked by programs that know nothing of this crate:
+//! `programs/dns` as a user has it before them, asked by programs that know nothing of this crate:
 //! dig and dnsperf (Debian: bind9-dnsutils, dnsperf).
 
 mod dig;

@@ -1,9 +1,9 @@
 //! The counters over HTTP.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream};
 
-use crate::program::{PATIENCE, Server};
+use crate::program::{client, serve};
 
 #[test]
 fn the_counters_are_served_for_prometheus() {
@@ -11,9 +11,8 @@ fn the_counters_are_served_for_prometheus() {
         // The port is free again when the server takes it.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let metrics = free.expect("a port").to_string();
-        let server = Server::start("127.0.0.1:0", &["--mode", mode, "--metrics", &metrics]);
-        let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let server = serve("127.0.0.1:0", &["--mode", mode, "--metrics", &metrics]);
+        let client = client(server.addr);
         let mut query = vec![0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         query.extend(b"\x03www\x07example\x04test\0\0\x01\0\x01");
         client.send_to(&query, server.addr).expect("sent");

@@ -1,9 +1,7 @@
 //! What no well-behaved client sends, byte by byte.
 
-use std::net::UdpSocket;
-
 use crate::MODES;
-use crate::program::{PATIENCE, Server};
+use crate::program::{client, serve};
 use crate::running::receive;
 
 /// A header of one question, and the question www.example.test A IN.
@@ -84,9 +82,8 @@ fn silence_and_refusals_follow_the_rfcs() {
         (changed(21, |bytes| bytes[2] = 0x78), not_implemented),
     ];
     for mode in MODES {
-        let server = Server::start("127.0.0.1:0", &["--mode", mode]);
-        let client = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let server = serve("127.0.0.1:0", &["--mode", mode]);
+        let client = client(server.addr);
         client.connect(server.addr).expect("loopback has a route");
         let mut back = [0; 4096];
         // What is silent shows by what comes next being of the query after it.

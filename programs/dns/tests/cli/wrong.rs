@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{Ended, Program, Server, zone};
+use crate::program::{Ended, Program, serve, zone};
 
 fn dns(args: &[&str]) -> Ended {
     Program::start(env!("CARGO_BIN_EXE_dns"), args).wait()
@@ -49,7 +49,7 @@ fn a_malformed_zone_is_rejected() {
 #[test]
 fn a_port_in_use_is_an_error() {
     for threads in ["1", "2"] {
-        let server = Server::start("127.0.0.1:0", &["--threads", threads]);
+        let server = serve("127.0.0.1:0", &["--threads", threads]);
         let (addr, zone) = (server.addr.to_string(), zone());
         let zone = zone.to_str().expect("a plain path");
         let ended = dns(&["--listen", &addr, "--zone", zone, "--threads", threads]);

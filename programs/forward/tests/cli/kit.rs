@@ -5,24 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::running::{PATIENCE, Program, receive};
-
-/// A forwarder that runs, and its address, as it says.
-pub struct Forward {
-    pub program: Program,
-    pub addr: SocketAddr,
-}
+use crate::running::{self, Server, receive};
 
 /// Starts `forward LISTEN UPSTREAMS ARGS`.
-pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Forward {
+pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server {
     let upstreams = upstreams.iter().map(SocketAddr::to_string);
     let args = args.iter().map(|arg| (*arg).to_owned());
     let all = [listen.to_owned()].into_iter().chain(upstreams).chain(args);
-    let program = Program::start(env!("CARGO_BIN_EXE_forward"), all);
-    let line = program.line();
-    let said = line.strip_prefix("listening on ").expect("the first line says where");
-    let addr = said.parse().expect("an address and a port");
-    Forward { program, addr }
+    Server::start(env!("CARGO_BIN_EXE_forward"), all)
 }
 
 /// What the forwarder says when it ends: a line for each direction, and one about sessions.
@@ -34,12 +24,10 @@ pub struct Totals {
 }
 
 /// Stops the forwarder by SIGTERM.
-pub fn stop(forward: Forward) -> Totals {
-    forward.program.signal(libc::SIGTERM);
-    let ended = forward.program.wait();
-    assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
+#[track_caller]
+pub fn stop(forward: Server) -> Totals {
     let [to_upstreams, to_clients, sessions] =
-        ended.out.try_into().unwrap_or_else(|out| panic!("not three lines: {out:?}"));
+        forward.stop().try_into().unwrap_or_else(|out| panic!("not three lines: {out:?}"));
     Totals { to_upstreams, to_clients, sessions }
 }
 
@@ -60,12 +48,10 @@ pub fn assert_all_forwarded(line: &str, count: u64) {
     assert!(line.contains(&expected) && line.contains(", missed 0, "), "{line}");
 }
 
-/// A socket on loopback, of the family of `addr` and connected to it.
+/// A socket on loopback that is connected to `addr`.
 pub fn client(addr: SocketAddr) -> UdpSocket {
-    let local = if addr.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
-    let socket = UdpSocket::bind(local).expect("a loopback socket");
+    let socket = running::client(addr);
     socket.connect(addr).expect("loopback has a route");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
     socket
 }
 

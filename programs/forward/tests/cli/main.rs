@@ -1,4 +1,4 @@
-//! `examples/forward` as a user has it before them: between plain clients and plain upstreams.
+//! `programs/forward` as a user has it before them: between plain clients and plain upstreams.
 
 #![cfg(unix)]
 

@@ -15,7 +15,8 @@ use mmsg::SendQueue;
 
 use crate::common::linux::set_option;
 use crate::common::{NET, skip};
-use crate::kit::{Forward, Upstream, ask, client, forward, number, on_one_cpu, stop};
+use crate::kit::{Upstream, ask, client, forward, number, on_one_cpu, stop};
+use crate::running::Server;
 use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
 
 const LEN: usize = 1000;
@@ -115,7 +116,7 @@ fn number_of(data: &[u8]) -> u32 {
 /// with one that answers at once. Since datagrams are received in order, all that was sent before
 /// a question of the second client has been received when that is answered.
 struct Setting {
-    forward: Forward,
+    forward: Server,
     sender: UdpSocket,
     asker: UdpSocket,
     questions: u64,

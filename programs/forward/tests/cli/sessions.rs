@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, Offload, SendMsg};
 
 use crate::common::skip;
-use crate::kit::{
-    Forward, Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop,
-};
-use crate::running::{PATIENCE, Program, has_ipv6, loopbacks, receive};
+use crate::kit::{Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop};
+use crate::running::{PATIENCE, Program, Server, has_ipv6, loopbacks, receive};
 
 #[test]
 fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
@@ -108,7 +106,7 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// Has two sessions, of which one is used until the other has ended; false if the one that should
 /// be in use was not for too long.
-fn one_of_two_ends(forward: Forward) -> bool {
+fn one_of_two_ends(forward: Server) -> bool {
     let descriptors = || {
         let path = format!("/proc/{}/fd", forward.program.child.id());
         std::fs::read_dir(path).expect("the program runs").count()

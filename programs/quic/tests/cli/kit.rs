@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::running::{Ended, Program};
+use crate::running::{Ended, Program, Server};
 
 /// Both socket layers, at both ends.
 pub const PAIRS: [(&str, &str); 4] =
@@ -70,12 +70,6 @@ pub fn content(len: usize) -> Vec<u8> {
     data
 }
 
-/// A server that runs, and its address, as it says.
-pub struct Server {
-    pub program: Program,
-    pub addr: SocketAddr,
-}
-
 /// Starts `quic serve` for the folder.
 pub fn serve(folder: &Folder, addr: &str, socket: &str) -> Server {
     serve_with(folder, addr, socket, &[])
@@ -85,28 +79,16 @@ pub fn serve(folder: &Folder, addr: &str, socket: &str) -> Server {
 pub fn serve_with(folder: &Folder, addr: &str, socket: &str, more: &[&str]) -> Server {
     let (root, cert) = (folder.arg("root"), folder.arg("cert.pem"));
     let args = ["serve", addr, "--root", &root, "--cert", &cert, "--socket", socket, "--stats"];
-    let program = Program::start(env!("CARGO_BIN_EXE_quic"), args.iter().chain(more));
-    let line = program.line();
-    let said = line.strip_prefix("listening on ").expect("the first line says where");
-    let addr = said.parse().expect("an address and a port");
-    Server { program, addr }
+    Server::start(env!("CARGO_BIN_EXE_quic"), args.iter().chain(more))
 }
 
-impl Server {
-    /// Stops it by SIGTERM, and gives what it says at the end.
-    pub fn stop(self) -> Figures {
-        self.program.signal(libc::SIGTERM);
-        let ended = self.program.wait();
-        assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
-        Figures(ended.out.join("\n"))
-    }
-
-    /// Runs `quic COMMAND ADDR PATH ARGS` against it to its end.
-    pub fn client(&self, folder: &Folder, command: &str, path: &str, args: &[&str]) -> Ended {
-        client(folder, self.addr, command, path, args)
-    }
+/// Stops a server, and gives what it says at the end.
+#[track_caller]
+pub fn stop(server: Server) -> Figures {
+    Figures(server.stop().join("\n"))
 }
 
+/// Runs `quic COMMAND ADDR PATH ARGS` to its end.
 pub fn client(
     folder: &Folder,
     addr: SocketAddr,
@@ -125,7 +107,7 @@ pub fn client(
 pub fn get(server: &Server, folder: &Folder, path: &str, data: &[u8], args: &[&str]) -> Figures {
     let copy = folder.arg("copy");
     let args = ["-o", &copy, "--stats"].into_iter().chain(args.iter().copied());
-    let ended = server.client(folder, "get", path, &args.collect::<Vec<_>>());
+    let ended = client(folder, server.addr, "get", path, &args.collect::<Vec<_>>());
     assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
     assert!(same(Path::new(&copy), data), "the {} bytes of {path} are the same", data.len());
     assert_eq!(folder.others(), [PathBuf::from(copy)], "nothing else is left");

@@ -1,4 +1,4 @@
-//! `examples/quic` as a user has it before them: its server and its client on either socket layer,
+//! `programs/quic` as a user has it before them: its server and its client on either socket layer,
 //! and quinn itself, as it comes, at the other end.
 
 mod kit;

@@ -1,6 +1,6 @@
 //! A client that moves to another port, and goes on where it was.
 
-use crate::kit::{Folder, PAIRS, get, serve};
+use crate::kit::{Folder, PAIRS, get, serve, stop};
 use crate::running::loopbacks;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_client_that_moves_halfway_gets_all_of_it() {
             let server = serve(&folder, addr, of_server);
             get(&server, &folder, "file", &data, &["--rebind", "--socket", of_client]);
             // One connection all the way.
-            server.stop().assert_served(1, 1);
+            stop(server).assert_served(1, 1);
         }
     }
 }

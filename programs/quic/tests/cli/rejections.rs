@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::kit::{Folder, client, get, serve};
+use crate::kit::{Folder, client, get, serve, stop};
 use crate::running::Program;
 
 #[test]
@@ -42,7 +42,7 @@ fn nothing_outside_of_the_folder_is_served() {
     let copy = folder.arg("copy");
     let mut refused = 0;
     for path in wrong {
-        let ended = server.client(&folder, "get", path, &["-o", &copy]);
+        let ended = client(&folder, server.addr, "get", path, &["-o", &copy]);
         assert_eq!((ended.status, ended.out.len()), (Some(1), 0), "{path}: {ended:?}");
         assert_eq!(ended.err, [format!("error: {path}: no such file")]);
         refused += 1;
@@ -52,9 +52,9 @@ fn nothing_outside_of_the_folder_is_served() {
     get(&server, &folder, "inside", &data, &[]);
 
     let too_long = "a/".repeat(2_100);
-    let ended = server.client(&folder, "get", &too_long, &["-o", &copy]);
+    let ended = client(&folder, server.addr, "get", &too_long, &["-o", &copy]);
     assert_eq!((ended.status, ended.out.len()), (Some(1), 0), "{ended:?}");
-    let figures = server.stop();
+    let figures = stop(server);
     assert_eq!((figures.get("", "refused "), figures.get("", "files ")), (refused, 1));
 }
 

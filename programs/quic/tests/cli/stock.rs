@@ -9,7 +9,7 @@ use quinn::rustls::pki_types::pem::PemObject;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use crate::kit::{Folder, client, content, serve, serve_with};
+use crate::kit::{Folder, client, content, serve, serve_with, stop};
 use crate::running::PATIENCE;
 
 /// Runs a test that waits, but not for ever.
@@ -60,7 +60,7 @@ fn quinns_client_moves_from_port_to_port_and_loses_nothing() {
         connection.close(0u32.into(), b"done");
         endpoint.wait_idle().await;
     });
-    server.stop().assert_served(1, 1);
+    stop(server).assert_served(1, 1);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn many_requests_on_one_connection_are_answered_at_once() {
         connection.close(0u32.into(), b"done");
         endpoint.wait_idle().await;
     });
-    let figures = server.stop();
+    let figures = stop(server);
     assert_eq!((figures.get("", "files "), figures.get("", "unfinished ")), (20, 1));
 }
 
@@ -119,7 +119,7 @@ fn connections_beyond_the_limit_are_refused() {
         endpoint.wait_idle().await;
         refused
     });
-    let figures = server.stop();
+    let figures = stop(server);
     let reported = (figures.get("connections ", "connections "), figures.get("", "broken "));
     assert_eq!(reported, (3 + refused, refused), "{figures:?}");
 }

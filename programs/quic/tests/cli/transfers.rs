@@ -1,6 +1,6 @@
 //! Files are transferred unchanged, with ECN and offload in use.
 
-use crate::kit::{Figures, Folder, PAIRS, client, get, serve};
+use crate::kit::{Figures, Folder, PAIRS, client, get, serve, stop};
 use crate::running::{loopbacks, skip};
 
 #[test]
@@ -14,7 +14,7 @@ fn each_pair_of_sockets_transfers_files_of_every_size_whole() {
                 let data = folder.file("file", len);
                 get(&server, &folder, "file", &data, &["--socket", of_client]);
             }
-            let figures = server.stop();
+            let figures = stop(server);
             figures.assert_served(sizes.len() as u64, sizes.len() as u64);
             assert_eq!(figures.get("", "bytes "), sizes.iter().sum::<usize>() as u64);
         }
@@ -59,7 +59,7 @@ fn ecn_and_offload_are_at_work_both_ways() {
         let data = folder.file("file", 8 << 20);
         let server = serve(&folder, "127.0.0.1:0", of_server);
         let receiver = get(&server, &folder, "file", &data, &["--socket", of_client]);
-        let sender = server.stop();
+        let sender = stop(server);
         sender.assert_served(1, 1);
         assert_at_work(&sender, &receiver);
         if of_server == "mmsg" && sender.get("sent: ", "segmented ") > 0 {
@@ -84,11 +84,11 @@ fn fifty_connections_at_once_get_all_of_it() {
         let len = folder.file("file", 300_000).len();
         let server = serve(&folder, "127.0.0.1:0", of_server);
         let args = ["--connections", "50", "--times", "2", "--socket", of_client];
-        let ended = server.client(&folder, "load", "file", &args);
+        let ended = client(&folder, server.addr, "load", "file", &args);
         assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{ended:?}");
         let expected = format!("connections 50, whole 50, bytes {} in ", 100 * len);
         assert!(ended.out[0].starts_with(&expected), "{ended:?}");
-        server.stop().assert_served(50, 100);
+        stop(server).assert_served(50, 100);
     }
 }
 
@@ -108,5 +108,5 @@ fn fifty_programs_at_once_get_all_of_it() {
             });
         }
     });
-    server.stop().assert_served(50, 50);
+    stop(server).assert_served(50, 50);
 }

@@ -1,0 +1,145 @@
+//! This crate with `Offload` on both sockets: from messages that were prepared, and from payloads
+//! that lie ready, each by itself, where what turns them into messages is part of the turn.
+
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+
+use mmsg::{BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMsg, SendQueue};
+
+use super::Peer;
+use super::by_mmsg::{expect_metadata, messages, metadata_of};
+use crate::load::{COALESCED_LEN, Load, Seen};
+use crate::wire::Wire;
+
+/// A list of messages, in memory that each turn uses again, and `send_batch`.
+pub type List = Offloaded<0>;
+/// `send_iter`.
+pub type Iter = Offloaded<1>;
+/// A `SendQueue`: pushes and `flush`.
+pub type Queue = Offloaded<2>;
+/// `send_iter` of a header and the rest of the payload, in two buffers.
+pub type Gathered = Offloaded<3>;
+/// As `Queue`, grouped by destination.
+pub type Grouped = Offloaded<4>;
+/// Contiguous payloads as messages with a segment size, prepared.
+pub type Segments = Offloaded<5>;
+/// Contiguous payloads, a prepared message each.
+pub type Contiguous = Offloaded<6>;
+/// As `Contiguous`, and the payloads are not contiguous.
+pub type Scattered = Offloaded<7>;
+/// As `Contiguous`, and the messages go through a `SendQueue`.
+pub type Queued = Offloaded<8>;
+
+/// Bytes of a gathered message's first buffer.
+const HEADER: usize = 12;
+
+pub struct Offloaded<const HOW: u8> {
+    near: Offload<UdpSocket>,
+    far: Vec<Offload<UdpSocket>>,
+    batch: RecvBatch,
+    payloads: Vec<(SocketAddr, &'static [u8])>,
+    parts: Vec<[IoSlice<'static>; 2]>,
+    msgs: Vec<SendMsg<'static>>,
+    queue: SendQueue,
+    metadata: bool,
+}
+
+impl<const HOW: u8> Peer for Offloaded<HOW> {
+    fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
+        if load.metadata {
+            expect_metadata(wire)?;
+        }
+        let msgs = match HOW {
+            5 => {
+                let msg = |(to, batch): (SocketAddr, &'static [u8])| {
+                    let msg = SendMsg::to(to, batch).with_segment_size(load.payload as u16);
+                    if load.metadata { msg.with_ecn(Ecn::Ect0) } else { msg }
+                };
+                load.batches(&wire.to, load.segments()).map(msg).collect()
+            }
+            6 | 8 => messages(load, &load.contiguous(&wire.to)),
+            7 => messages(load, &load.apart(&wire.to)),
+            _ => Vec::new(),
+        };
+        let queue = SendQueue::new(usize::MAX);
+        let offload = |socket: &UdpSocket| Offload::new(socket.try_clone()?);
+        Ok(Self {
+            near: offload(&wire.near)?,
+            far: wire.far.iter().map(offload).collect::<io::Result<_>>()?,
+            batch: RecvBatch::new(load.coalesced_slots(), COALESCED_LEN),
+            payloads: load.apart(&wire.to),
+            parts: Vec::new(),
+            msgs,
+            queue: if HOW == 4 { queue.grouped_by_dest() } else { queue },
+            metadata: load.metadata,
+        })
+    }
+
+    fn send(&mut self, _: &Wire) {
+        // The choice is outside of the loops, as in a program that always sets them or never does.
+        if self.metadata { self.send_by::<true>() } else { self.send_by::<false>() }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, _: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+        self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
+        // Metadata is shared by all datagrams of a coalesced message, and read once.
+        for message in self.batch.messages() {
+            let addr = message.addr().expect("an Internet socket's datagrams have a source");
+            let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
+            for datagram in message.datagrams() {
+                see(Seen { addr, data: datagram.data(), meta });
+            }
+        }
+    }
+}
+
+impl<const HOW: u8> Offloaded<HOW> {
+    #[inline(always)]
+    fn send_by<const ECN: bool>(&mut self) {
+        let near = &self.near;
+        let msgs = self.payloads.iter().map(|(to, payload)| mark::<ECN>(SendMsg::to(*to, payload)));
+        let sent = match HOW {
+            0 => {
+                self.msgs.clear();
+                self.msgs.extend(msgs);
+                near.send_batch(&self.msgs)
+            }
+            1 => near.send_iter(msgs),
+            2 | 4 => {
+                for msg in msgs {
+                    self.queue.push(&msg).expect("it has no bound");
+                }
+                near.flush(&mut self.queue)
+            }
+            3 => {
+                self.parts.clear();
+                self.parts.extend(self.payloads.iter().map(|(_, payload)| {
+                    let (header, rest) = payload.split_at(HEADER);
+                    [IoSlice::new(header), IoSlice::new(rest)]
+                }));
+                let to = self.payloads.iter().map(|(to, _)| *to);
+                near.send_iter(
+                    self.parts
+                        .iter()
+                        .zip(to)
+                        .map(|(parts, to)| mark::<ECN>(SendMsg::gather(parts).with_dest(to))),
+                )
+            }
+            8 => {
+                for msg in &self.msgs {
+                    self.queue.push(msg).expect("it has no bound");
+                }
+                near.flush(&mut self.queue)
+            }
+            _ => near.send_batch(&self.msgs),
+        };
+        let all = if HOW == 5 { self.msgs.len() } else { self.payloads.len() };
+        assert_eq!(sent.expect("loopback takes them"), all);
+    }
+}
+
+#[inline(always)]
+fn mark<const ECN: bool>(msg: SendMsg<'_>) -> SendMsg<'_> {
+    if ECN { msg.with_ecn(Ecn::Ect0) } else { msg }
+}
