@@ -51,7 +51,10 @@ impl Rounds<'_> {
     async fn receive(&mut self, far: &impl AsyncBatchSocket, i: usize) -> Counts {
         let Self { near, msgs, batch, recv_msgs, .. } = self;
         let size = 1 + i % MOST;
-        let send = || near.send_batch(&msgs[..size]).expect("loopback takes it");
+        let send = || {
+            near.send_batch(&msgs[..size]).expect("loopback takes it");
+            sockets::settle();
+        };
         let waits = i % 3 == 0;
         if !waits {
             send();
