@@ -6,6 +6,7 @@
 //! - [`cores`]: one socket a core
 //! - [`back_pressure`]: when the socket takes no more
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
+//! - [`kernels`]: what each Linux release has, and which ones the tests ran on
 //! - `tokio`, with the feature `tokio`: what to know beyond the futures
 //! - [`errors`]: what each error means and what to do about it
 //! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
@@ -29,6 +30,9 @@ pub mod back_pressure {}
 
 #[doc = include_str!("../docs/guide/real_networks.md")]
 pub mod real_networks {}
+
+#[doc = include_str!("../docs/guide/kernels.md")]
+pub mod kernels {}
 
 #[cfg(feature = "tokio")]
 #[doc = include_str!("../docs/guide/tokio.md")]

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use crate::common::{is_emulated, skip, sockets};
+use crate::common::{skip, smaller, sockets};
 use crate::counting::{Counts, counted};
 use crate::seccomp::{SENDMSG, deny};
 use crate::{free, use_backend};
@@ -20,7 +20,7 @@ const SHORT: usize = 100;
 
 /// Calls on each backend, direct and `dyn`.
 fn calls() -> usize {
-    if is_emulated() { 300 } else { 10_000 }
+    smaller(10_000, 300)
 }
 
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one

@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, UnixDatagram};
 use std::sync::Barrier;
 
-use crate::common::{is_emulated, sockets};
+use crate::common::{is_emulated, smaller, sockets};
 use crate::counting::{Counts, counted};
 use crate::{free, use_backend};
 use mmsg::{
@@ -18,7 +18,7 @@ const PAYLOAD: [u8; 15] = *b"fifteen bytes!!";
 
 /// Calls of each type, on each backend, with each family, direct and `dyn`.
 fn calls() -> usize {
-    if is_emulated() { 300 } else { 10_000 }
+    smaller(10_000, 300)
 }
 
 /// The largest batch.

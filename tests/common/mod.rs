@@ -44,6 +44,12 @@ pub fn is_emulated() -> bool {
     env::var_os("CROSS_RUN").is_some_and(|run| run == "guest")
 }
 
+/// How much earlier than it was asked the kernel may end a wait. It counts in ticks of up to 10 ms, of which the
+/// first may be nearly over; a machine that is emulated beside other work gets several ticks at once.
+pub fn tick() -> Duration {
+    Duration::from_millis(if is_emulated() { 50 } else { 10 })
+}
+
 /// Says that a test is not run here and why, past the capture of the test harness.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {test}: {reason}\n");

@@ -119,6 +119,12 @@ pub fn settle() {
     marker.recv(&mut [0; 4]).expect("loopback brings it");
 }
 
+/// Waits until all that this thread has sent on loopback is delivered, and then all ICMP answers to it.
+pub fn settle_answers() {
+    settle();
+    settle();
+}
+
 /// Waits until the system has an error for what was sent by this socket, in which nothing
 /// else waits. (Linux reports POLLERR, others POLLIN.)
 #[cfg(unix)]

@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use crate::common::code;
 use crate::common::recv::payloads;
-use crate::common::sockets::{addr, connected, refusing, udp4};
+use crate::common::sockets::{addr, connected, refusing, settle_answers, udp4};
 
 /// A socket with `ERRORS` on, and one that receives what it sends.
 fn reporting() -> (UdpSocket, UdpSocket) {
@@ -27,12 +27,6 @@ fn drain(socket: &UdpSocket, is_expected: impl Fn(&Report) -> bool) -> usize {
     assert!(count < reports.len());
     assert!(reports[..count].iter().all(is_expected), "{:?}", &reports[..count]);
     count
-}
-
-/// Waits until all datagrams are delivered, and then all answers.
-fn settle() {
-    crate::common::sockets::settle();
-    crate::common::sockets::settle();
 }
 
 fn is_connection_refused(report: &Report) -> bool {
@@ -103,7 +97,7 @@ fn deferred() -> (UdpSocket, UdpSocket) {
     assert!(0 < sent && sent < 4, "{sent} sent before the error");
     // From now on the socket's peer listens, and its own error state is as new.
     peer.connect(addr(&socket)).expect("now they are each other's peers");
-    settle();
+    settle_answers();
     let _ = socket.take_error().expect("it is a socket");
     (socket, peer)
 }
@@ -143,7 +137,7 @@ fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
         assert_eq!(from.send_iter(msgs).expect("each is taken"), msgs.len());
         let good = 2 * (msgs.len() - refused);
         assert_eq!(payloads(&open, good), vec![b"good"; good]);
-        settle();
+        settle_answers();
         assert_eq!(drain(&from, is_connection_refused), 2 * refused);
     }
 }
@@ -197,7 +191,7 @@ fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome 
                 returned += 1;
             }
         }
-        settle();
+        settle_answers();
     }
     returned += usize::from(from.send_batch(&[*good]).is_err());
     Outcome { refused, returned, queued: drain(from, is_connection_refused) }
@@ -221,7 +215,7 @@ fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
     // With space again the error is in the queue alone, and no other datagram fails.
     assert_eq!(from.send_batch(&[good]).expect("returned once"), 1);
     assert_eq!(from.send_batch(&[bad]).expect("it is taken"), 1);
-    settle();
+    settle_answers();
     assert_eq!(from.send_batch(&[good]).expect("it is innocent"), 1);
     assert_eq!(drain(&from, is_connection_refused), 1);
 }

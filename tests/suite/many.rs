@@ -13,12 +13,12 @@ use mmsg::{
 
 use crate::common::recv::recv_msgs;
 use crate::common::sockets::{addr, udp4};
-use crate::common::{NET, choose_backend, is_emulated};
+use crate::common::{NET, choose_backend, smaller};
 
-/// More than the 18,576 at which the steps of a receive once overflowed. In an emulated machine, where
-/// a million system calls take minutes, not many more.
+/// More than the 18,576 at which the steps of a receive once overflowed. Under valgrind and on other
+/// architectures, where a million system calls take minutes, not many more.
 fn many() -> usize {
-    if is_emulated() { 20_000 } else { 100_000 }
+    smaller(100_000, 20_000)
 }
 
 /// A pair of stream sockets: one byte is one message, so that a hundred thousand wait in a socket

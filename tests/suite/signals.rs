@@ -13,7 +13,7 @@ use mmsg::{
 use crate::common::recv::{collect, data_of, memory, recv_msgs};
 use crate::common::sockets::{addr, udp4, unix_pair};
 use crate::common::threads::Call;
-use crate::common::{NET, would_block};
+use crate::common::{NET, tick, would_block};
 
 /// The ways to receive, each giving the datagrams it got.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
@@ -51,7 +51,7 @@ fn handle_signals() {
 
 fn interrupt<R: Send + 'static>(call: &Call<R>) {
     // SAFETY: the thread has not been joined: its handle is valid.
-    assert_eq!(unsafe { libc::pthread_kill(call.pthread(), libc::SIGUSR1) }, 0);
+    assert_eq!(unsafe { libc::pthread_kill(call.pthread() as libc::pthread_t, libc::SIGUSR1) }, 0);
 }
 
 /// Interrupts the call until it is over. A call that begins its wait anew never is: the signals
@@ -68,8 +68,6 @@ fn interrupt_until_over<R: Send + 'static>(call: Call<R>) -> R {
 }
 
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// The kernel counts in ticks of up to 10 ms, of which the first may be nearly over.
-const TICK: Duration = Duration::from_millis(10);
 
 #[test]
 fn a_signal_does_not_end_a_receive() {
@@ -102,7 +100,7 @@ fn d9_a_read_timeout_holds_while_signals_come() {
         });
         let (result, waited) = interrupt_until_over(receiver);
         assert!(would_block(result));
-        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+        assert!(waited >= TIMEOUT - tick(), "gave up after {waited:?}");
     }
 }
 
@@ -146,7 +144,7 @@ fn d9_a_write_timeout_holds_while_signals_come() {
         });
         let (result, waited) = interrupt_until_over(sender);
         assert!(would_block(result));
-        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+        assert!(waited >= TIMEOUT - tick(), "gave up after {waited:?}");
         assert!(collect(&b, full).iter().all(|got| got.data == b"early"));
     }
 }
@@ -240,7 +238,7 @@ fn d8_a_write_timeout_holds_in_the_middle_of_a_message_while_signals_come() {
         });
         let (result, waited, near) = interrupt_until_over(sender);
         assert!(would_block(result));
-        assert!(waited >= TIMEOUT - TICK, "gave up after {waited:?}");
+        assert!(waited >= TIMEOUT - tick(), "gave up after {waited:?}");
         // What is left of it goes when it is offered again.
         let mut came = collect(&far, near.counters().sent as usize);
         let meta = SendMeta::new().with_segment_size(4);

@@ -42,7 +42,7 @@ fn storm(threads: [JoinHandle<()>; 2]) {
     while !threads.iter().all(JoinHandle::is_finished) {
         for thread in &threads {
             // SAFETY: the thread has not been joined: its handle is valid, whether it runs or not.
-            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR2) };
+            unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, libc::SIGUSR2) };
         }
         thread::yield_now();
     }

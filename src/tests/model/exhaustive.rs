@@ -144,15 +144,13 @@ impl Tried {
     }
 }
 
-/// Whether system calls take thirty times as long here, in an emulated machine or under valgrind. Neither
-/// learns anything from complete models that the sampled one does not show it.
+/// Whether the tests run under valgrind or for another platform than this machine's. The sampled model shows them
+/// what depends on either; which answers a call may meet does not, and the kernel is a script anyway.
 pub(super) fn skips() -> bool {
-    let skips = std::env::var_os("MEMCHECK").is_some()
-        || std::env::var_os("CROSS_RUN").is_some_and(|run| run == "guest");
+    let skips = ["MEMCHECK", "CROSS_RUN"].iter().any(|name| std::env::var_os(name).is_some());
     if skips {
         // Past the harness, which keeps what tests print to itself.
-        let _ =
-            io::stderr().lock().write_all(b"skipped: complete models: they take too long here\n");
+        let _ = io::stderr().lock().write_all(b"skipped: complete models: the sampled one runs\n");
     }
     skips
 }

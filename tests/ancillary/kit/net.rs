@@ -120,8 +120,9 @@ impl Route {
             for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
                 host.set(path, "0");
             }
-            // Each datagram is answered for, not only some of them.
-            for path in ["ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"] {
+            // Each datagram is answered for, not only some of them. (IPv4 by the mask of limited types: up to
+            // Linux 6.12, a rate limit of 0 empties the bucket from which `ip_error` takes as well.)
+            for path in ["ipv4/icmp_ratemask", "ipv6/icmp/ratelimit"] {
                 host.set(path, "0");
             }
         }
