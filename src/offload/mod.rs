@@ -7,6 +7,8 @@ mod health;
 mod partial;
 mod release;
 mod routes;
+#[cfg(feature = "mio")]
+mod source;
 mod state;
 
 use std::io;
