@@ -154,6 +154,8 @@ impl ReusePortGroup {
     /// Serves each member on a thread of its own: calls `serve` with its index and its socket. Returns the
     /// results by index, when all threads have ended.
     ///
+    /// A thread ends when its call of `serve` does: the [guide](crate::guide::cores) says how to stop them.
+    ///
     /// With [`Spread::CPU`] each thread runs on the CPUs whose datagrams its member gets, as far as the
     /// process may use them. No thread begins unless all could be started.
     ///
