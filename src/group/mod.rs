@@ -108,6 +108,7 @@ use crate::sys::{self, numbers};
 ///   but one of them gets all datagrams.
 ///
 /// What is missing is `Unsupported`.
+#[doc(alias("SO_REUSEPORT", "SO_REUSEPORT_LB"))]
 pub struct ReusePortGroup {
     members: Vec<UdpSocket>,
     addr: SocketAddr,
