@@ -64,7 +64,8 @@
 //! # Waiting
 //!
 //! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop, mio's for
-//! example (feature `mio`), keep calling until `WouldBlock`: readiness is edge-triggered.
+//! example (feature `mio`), keep calling until `WouldBlock`: readiness is edge-triggered. An [`Offload`] around one of
+//! mio's sockets is registered like the socket itself.
 //!
 //! ```
 //! # #[cfg(feature = "mio")] {
@@ -90,6 +91,18 @@
 //!
 //! tokio's sockets have futures for all of this, with the feature `tokio`: see `AsyncBatchSocket`.
 //! [`prelude`] has the traits to import.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `tokio` | the calls as futures on tokio's sockets |
+//! | `mio` | the calls on mio's sockets |
+//! | `quinn` | a runtime for quinn's endpoints |
+//! | `tracing` | events (below) |
+//!
+//! None is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
+//! feature is off, or the [`prelude`] is not imported.
 //!
 //! # Errors
 //!

@@ -118,7 +118,7 @@ pub(crate) use offer::Offer;
 /// assert_eq!(greet(&socket, socket.local_addr()?)?, 2);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg"))]
+#[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg", "WSARecvMsg", "WSASendMsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `BatchSocket`",
     label = "not one of the datagram sockets with batch calls",

@@ -45,7 +45,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// use std::io::IoSliceMut;
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let taken = Ancillary::TOS.enable(&socket)?;
+    /// Ancillary::TOS.require(&socket)?;
     /// let mut memory = [[0; 1500]; 32];
     /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
     /// let mut transmits = Vec::with_capacity(32);

@@ -92,7 +92,23 @@ impl<'fd> ControlBuf<'fd> {
     }
 
     /// Appends descriptors, of which the receiver on a Unix socket gets duplicates (`SCM_RIGHTS`). A
-    /// message may have one such list.
+    /// message may have one such list. They are std's `BorrowedFd`s, as `as_fd` returns them; the
+    /// signature has the name for all platforms.
+    ///
+    /// ```
+    /// # #[cfg(unix)] {
+    /// use mmsg::{BatchSocket, SendMsg, control::ControlBuf};
+    /// use std::{fs::File, os::fd::AsFd, os::unix::net::UnixDatagram};
+    ///
+    /// let (near, far) = UnixDatagram::pair()?;
+    /// let files = [File::open("/dev/null")?, File::open("/dev/zero")?];
+    /// let mut control = ControlBuf::new();
+    /// control.push_fds(&files.each_ref().map(|file| file.as_fd()))?;
+    /// near.send_batch(&[SendMsg::new(b"two files").with_control(&control)])?;
+    /// # assert_eq!(far.recv(&mut [0; 16])?, 9);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// A [`SendQueue`](crate::SendQueue) rejects messages with descriptors, since it outlives the
     /// borrow.

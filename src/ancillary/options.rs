@@ -172,9 +172,9 @@ impl Ancillary {
     /// ```
     /// use mmsg::Ancillary;
     /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let _on = Ancillary::TOS.enable(&socket)?;
-    /// let left = Ancillary::TOS.disable(&socket)?;
-    /// # let _ = left;
+    /// Ancillary::TOS.require(&socket)?;
+    /// let off = Ancillary::TOS.disable(&socket)?;
+    /// assert!(off.contains(Ancillary::TOS));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///

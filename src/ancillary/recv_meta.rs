@@ -136,7 +136,7 @@ impl RecvMeta {
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch, SendMeta, SendMsg};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"question", socket.local_addr()?)?;
-    /// let taken = Ancillary::DEST.enable(&socket)?;
+    /// Ancillary::DEST.require(&socket)?;
     /// let mut batch = RecvBatch::new(16, 1500);
     /// socket.recv_into(&mut batch)?;
     /// // What an answer needs that is sent when the batch is in use again.

@@ -108,6 +108,7 @@ use crate::sys::{self, numbers};
 ///   but one of them gets all datagrams.
 ///
 /// What is missing is `Unsupported`.
+#[doc(alias("SO_REUSEPORT", "SO_REUSEPORT_LB"))]
 pub struct ReusePortGroup {
     members: Vec<UdpSocket>,
     addr: SocketAddr,
@@ -153,6 +154,8 @@ impl ReusePortGroup {
 
     /// Serves each member on a thread of its own: calls `serve` with its index and its socket. Returns the
     /// results by index, when all threads have ended.
+    ///
+    /// A thread ends when its call of `serve` does: the [guide](crate::guide::cores) says how to stop them.
     ///
     /// With [`Spread::CPU`] each thread runs on the CPUs whose datagrams its member gets, as far as the
     /// process may use them. No thread begins unless all could be started.

@@ -13,6 +13,8 @@ use crate::events;
 
 /// Whether an [`Offload`](crate::Offload) sends with GSO, and if not, why.
 ///
+/// `Display` says it in words, for a log. `Debug` is the name of the variant, for a metric's label.
+///
 /// ```
 /// use mmsg::offload::GsoStatus;
 /// use mmsg::Offload;

@@ -7,6 +7,8 @@ mod health;
 mod partial;
 mod release;
 mod routes;
+#[cfg(feature = "mio")]
+mod source;
 mod state;
 
 use std::io;
@@ -107,7 +109,8 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
 /// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
 /// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere it works like the plain
 /// socket, and counts.
-#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "URO"))]
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO"))]
+#[doc(alias("USO", "URO", "UDP_SEND_MSG_SIZE", "UDP_RECV_MAX_COALESCED_SIZE"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,

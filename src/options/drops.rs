@@ -13,7 +13,7 @@ use std::time::Instant;
 /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// Ancillary::DROPPED.enable(&socket)?;
+/// Ancillary::DROPPED.require(&socket)?;
 /// let (mut drops, mut batch) = (Drops::new(), RecvBatch::new(64, 1500));
 /// socket.recv_into(&mut batch)?;
 /// // The last one of a batch has the latest count.

@@ -4,15 +4,15 @@
 //!
 //! ```no_run
 //! # fn main() {}
-//! # struct EndpointConfig; // quinn's has a `default` with one of its features for cryptography.
-//! # impl EndpointConfig { fn default() -> quinn::EndpointConfig { unimplemented!() } }
+//! # struct Default; // quinn's configuration has one with its features for cryptography, which are off here.
+//! # impl Default { fn default() -> quinn::EndpointConfig { unimplemented!() } }
 //! use quinn::{Endpoint, ServerConfig};
 //! use std::{io, net::{SocketAddr, UdpSocket}, sync::Arc};
 //!
 //! fn listen(config: ServerConfig, addr: SocketAddr) -> io::Result<Endpoint> {
 //!     // Before: Endpoint::server(config, addr)
 //!     let runtime = Arc::new(mmsg::quinn::TokioRuntime::default());
-//!     Endpoint::new(EndpointConfig::default(), Some(config), UdpSocket::bind(addr)?, runtime)
+//!     Endpoint::new(Default::default(), Some(config), UdpSocket::bind(addr)?, runtime)
 //! }
 //! ```
 //!

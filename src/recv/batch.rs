@@ -56,13 +56,6 @@ pub struct RecvBatch {
     calls: usize,
 }
 
-/// 64 slots for coalesced messages: [`RecvBatch::for_gro`].
-impl Default for RecvBatch {
-    fn default() -> Self {
-        Self::for_gro(64)
-    }
-}
-
 impl RecvBatch {
     /// Memory for `slots` messages of up to `slot_len` bytes each.
     ///
@@ -288,6 +281,7 @@ impl RecvBatch {
     /// Takes the descriptors received with message `index` of [`messages`](Self::messages), in
     /// order. A second call for the same message yields none. Needs
     /// [`accept_fds`](Self::accept_fds). The next receive closes descriptors that were not taken.
+    /// They are std's `OwnedFd`s; the signature has the name for all platforms.
     ///
     /// ```
     /// # #[cfg(unix)] {

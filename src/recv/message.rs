@@ -152,7 +152,7 @@ impl<'a> Message<'a> {
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let taken = Ancillary::TIMESTAMP.enable(&socket)?;
+    /// Ancillary::TIMESTAMP.require(&socket)?;
     /// let mut batch = RecvBatch::new(64, 1500);
     /// socket.recv_into(&mut batch)?;
     /// for message in batch.messages() {

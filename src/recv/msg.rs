@@ -120,7 +120,7 @@ impl<'a> RecvMsg<'a> {
     /// use mmsg::{Ancillary, BatchSocket, RecvMsg};
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let taken = Ancillary::TIMESTAMP.enable(&socket)?;
+    /// Ancillary::TIMESTAMP.require(&socket)?;
     /// let (mut buffer, mut control) = ([0; 1500], ControlBuf::new());
     /// let mut msg = RecvMsg::new(&mut buffer).with_control(&mut control);
     /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
@@ -143,6 +143,7 @@ impl<'a> RecvMsg<'a> {
     /// ones. [`CONTROL_SPACE`](crate::control::CONTROL_SPACE) bytes of control data hold over 100 descriptors;
     /// the kernel closes any more, and the message is
     /// [`control_truncated`](Self::control_truncated). Descriptors of `SCM_PIDFD` are always closed.
+    /// `OwnedSocket` is std's `OwnedFd`; on Windows, which has no such descriptors, its `OwnedSocket`.
     ///
     /// ```
     /// # #[cfg(unix)] {

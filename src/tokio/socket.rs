@@ -100,6 +100,7 @@ impl<S: Readiness> TokioSocket for S {}
 ///
 /// [`guide::tokio`](crate::guide::tokio) has more: calls that do not wait, hand-written futures, what follows an
 /// error, Unix sockets, and how to implement this trait for a type of your own.
+#[doc(alias("recvmmsg", "sendmmsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an `AsyncBatchSocket`",
     label = "not one of tokio's datagram sockets",

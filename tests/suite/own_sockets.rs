@@ -219,17 +219,27 @@ fn mio_sockets() {
     if crate::common::is_wine() {
         return crate::common::skip("mio_sockets", "mio's selector reports no event under Wine");
     }
+    mio_socket(|socket| socket, RecvBatch::new(64, 64));
+    let offload = |socket| Offload::new(socket).expect("it can be wrapped");
+    mio_socket(offload, RecvBatch::for_gro(4));
+}
+
+/// Registers what `wrap` makes of mio's socket, and receives what another one sends.
+#[cfg(feature = "mio")]
+fn mio_socket<S: BatchSocket + mio::event::Source>(
+    wrap: impl Fn(mio::net::UdpSocket) -> S,
+    mut batch: RecvBatch,
+) {
     let (a, b) = connected();
     for socket in [&a, &b] {
         socket.set_nonblocking(true).expect("it can");
     }
-    let (a, mut b) = (mio::net::UdpSocket::from_std(a), mio::net::UdpSocket::from_std(b));
+    let [a, mut b] = [a, b].map(|socket| wrap(mio::net::UdpSocket::from_std(socket)));
     let mut poll = mio::Poll::new().expect("a selector");
     let mut events = mio::Events::with_capacity(8);
-    poll.registry()
-        .register(&mut b, mio::Token(7), mio::Interest::READABLE)
-        .expect("a socket can be watched");
-    let mut batch = RecvBatch::new(64, 64);
+    let (registry, token) = (poll.registry(), mio::Token(7));
+    registry.register(&mut b, token, mio::Interest::WRITABLE).expect("a socket can be watched");
+    registry.reregister(&mut b, token, mio::Interest::READABLE).expect("for something else, too");
     for round in 0u8..3 {
         let data: Vec<_> = (0u8..20).map(|i| [round, i]).collect();
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
@@ -245,6 +255,7 @@ fn mio_sockets() {
         }
         assert_eq!(got, data);
     }
+    poll.registry().deregister(&mut b).expect("it was watched");
 }
 
 #[cfg(unix)]

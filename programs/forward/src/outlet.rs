@@ -1,10 +1,8 @@
 //! A socket and what waits to be sent by it.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
 use mio::net::UdpSocket;
-use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mmsg::options::Drops;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
@@ -39,15 +37,11 @@ impl Outlet {
         registry: &Registry,
         token: Token,
     ) -> io::Result<Self> {
-        let socket = Offload::new(socket)?;
+        let mut socket = Offload::new(socket)?;
         // Where the system does not count them, there is no count.
         let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
         // Not for writing: the system would wake us for every datagram that has left.
-        registry.register(
-            &mut SourceFd(&socket.get_ref().as_raw_fd()),
-            token,
-            Interest::READABLE,
-        )?;
+        registry.register(&mut socket, token, Interest::READABLE)?;
         let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
     }
@@ -101,7 +95,7 @@ impl Outlet {
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };
-        registry.reregister(&mut SourceFd(&self.socket().as_raw_fd()), self.token, interest)
+        registry.reregister(&mut self.socket, self.token, interest)
     }
 
     fn send(&mut self, figures: &mut Direction) {
