@@ -1,10 +1,10 @@
-//! Control messages out of any bytes, and what is made of them; then the same messages written
-//! and read again.
+//! Control messages out of any bytes, and what is made of them; then messages written and read again. All of
+//! it whole, and with an ever shorter end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mmsg::control::{ControlBuf, ControlMessages};
 use mmsg::RecvMeta;
+use mmsg::control::{ControlBuf, ControlMessages};
 
 /// Messages that the crate knows (Linux), so that the fuzzer need not find their numbers: the first
 /// byte of each further message in the input chooses one, the second its length.
@@ -28,34 +28,49 @@ const KNOWN: [(i32, i32); 17] = [
     (77, 77),  // nobody's
 ];
 
-fuzz_target!(|data: &[u8]| {
-    read(data);
+/// Messages of an input, and so many of its last bytes are taken away one by one.
+const MESSAGES: usize = 12;
+const SHORTER: usize = 64;
 
-    let (mut control, mut pushed, mut rest) = (ControlBuf::new(), Vec::new(), data);
-    while let [ty, len, tail @ ..] = rest {
+fuzz_target!(|data: &[u8]| {
+    let mut cases = read_shorter(data);
+
+    let (mut control, mut pushed) = (ControlBuf::new(), [(0, 0, &[][..]); MESSAGES]);
+    let (mut count, mut rest) = (0, data);
+    while let ([ty, len, tail @ ..], 0..MESSAGES) = (rest, count) {
         let (level, ty) = KNOWN[usize::from(*ty) % KNOWN.len()];
         let (payload, tail) = tail.split_at(tail.len().min(usize::from(*len)));
         rest = tail;
         let before = control.as_bytes().len();
         if control.push(level, ty, payload).is_ok() {
-            pushed.push((level, ty, payload));
+            pushed[count] = (level, ty, payload);
+            count += 1;
         } else {
             assert_eq!(control.as_bytes().len(), before, "a rejected message leaves nothing");
         }
     }
-    let found: Vec<_> = control.messages().map(|m| (m.level, m.ty, m.data)).collect();
-    assert_eq!(found, pushed);
-    read(control.as_bytes());
-    // Without its padding, or with less of the last message.
-    for len in (0..control.as_bytes().len()).rev().take(24) {
-        read(&control.as_bytes()[..len]);
+    let found = control.messages().map(|m| (m.level, m.ty, m.data));
+    assert!(found.eq(pushed[..count].iter().copied()));
+    if count > 0 {
+        cases += read_shorter(control.as_bytes());
     }
+    mmsg_fuzz::count(cases);
 });
+
+/// Reads the bytes, then without the last of them, two of them, and so on: without a message's padding, with
+/// less of it, without it. Returns how often.
+fn read_shorter(control: &[u8]) -> usize {
+    let shortest = control.len().saturating_sub(SHORTER);
+    for len in shortest..=control.len() {
+        read(&control[..len]);
+    }
+    control.len() + 1 - shortest
+}
 
 /// Reads the bytes in every way, and checks what must be true of whatever comes out.
 fn read(control: &[u8]) {
     let messages = ControlMessages::new(control);
-    let taken: usize = messages.clone().map(|message| 8 + message.data.len()).sum();
+    let taken: usize = messages.clone().map(|message| 16 + message.data.len()).sum();
     assert!(taken <= control.len());
     let meta = RecvMeta::from(messages);
     assert_ne!(meta.segment_size, Some(0));

@@ -4,61 +4,96 @@
 use std::io::IoSliceMut;
 
 use libfuzzer_sys::fuzz_target;
-use mmsg::{RecvMeta, RecvMsg};
+use mmsg::{Datagram, RecvMeta, RecvMsg};
+
+/// Capacities for each input, one byte apart. Longer ones would divide no otherwise.
+const CAPACITIES: usize = 8;
+const LONGEST: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
     let Some(([size, capacity, first], payload)) = data.split_first_chunk() else { return };
+    let payload = &payload[..payload.len().min(LONGEST + 2 * CAPACITIES)];
     // Small numbers, and now and then one of two bytes.
     let size = match size {
         0..200 => u16::from(*size),
         _ => (u16::from(*size) - 199) * 97,
     };
-    let capacity = usize::from(*capacity) * 2;
-    let first = capacity.min(usize::from(*first));
-    let meta = || {
-        let mut meta = RecvMeta::default();
-        meta.segment_size = Some(size).filter(|size| *size > 0);
-        meta
-    };
+    let mut meta = RecvMeta::default();
+    meta.segment_size = Some(size).filter(|size| *size > 0);
+    let mut buffer = [0xEE; LONGEST + CAPACITIES];
+    let shortest = usize::from(*capacity) % LONGEST;
+    for capacity in shortest..shortest + CAPACITIES {
+        let buffer = &mut buffer[..capacity];
+        let first = capacity.min(usize::from(*first));
+        let expected = Expected { payload, size: size.into(), capacity };
 
-    let mut buffer = vec![0xEE; capacity];
-    let mut msg = RecvMsg::new(&mut buffer);
-    msg.fill(payload, None, meta());
-    check(payload, size, capacity, &msg);
-    let changed: Vec<Vec<u8>> = msg.datagrams_mut().map(|datagram| datagram.data().to_vec()).collect();
-    let seen: Vec<Vec<u8>> = msg.datagrams().map(|datagram| datagram.data().to_vec()).collect();
-    assert_eq!(changed, seen);
+        let mut msg = RecvMsg::new(buffer);
+        msg.fill(payload, None, meta);
+        expected.check(&msg);
+        let mut changeable = 0;
+        for (i, datagram) in msg.datagrams_mut().enumerate() {
+            expected.check_datagram(i, &datagram.as_datagram());
+            changeable += 1;
+        }
+        assert_eq!(changeable, expected.count());
 
-    let (one, other) = buffer.split_at_mut(first);
-    let mut parts = [IoSliceMut::new(one), IoSliceMut::new(other)];
-    let mut msg = RecvMsg::scatter(&mut parts);
-    msg.fill(payload, None, meta());
-    check(payload, size, capacity, &msg);
+        let (one, other) = buffer.split_at_mut(first);
+        let mut parts = [IoSliceMut::new(one), IoSliceMut::new(other)];
+        let mut msg = RecvMsg::scatter(&mut parts);
+        msg.fill(payload, None, meta);
+        expected.check(&msg);
+    }
+    mmsg_fuzz::count(2 * CAPACITIES);
 });
 
-/// The datagrams are the payload in steps of the segment size, as far as it was received.
-fn check(payload: &[u8], size: u16, capacity: usize, msg: &RecvMsg<'_>) {
-    let received = &payload[..payload.len().min(capacity)];
-    let truncated = payload.len() > capacity;
-    assert_eq!((msg.len(), msg.truncated()), (received.len(), truncated));
-    let got: Vec<(Vec<u8>, bool)> = msg
-        .datagrams()
-        .map(|datagram| (datagram.slices().collect::<Vec<_>>().concat(), datagram.truncated()))
-        .collect();
-    assert_eq!(msg.datagrams().len(), got.len());
-    let mut expected: Vec<(Vec<u8>, bool)> = if size == 0 {
-        vec![(received.to_vec(), truncated)]
-    } else {
-        received.chunks(size.into()).map(|chunk| (chunk.to_vec(), false)).collect()
-    };
-    if size > 0 && truncated {
-        // The last whole datagram is followed by the rest of the next, which may be empty.
-        match expected.last_mut() {
-            Some(last) if last.0.len() < usize::from(size) => last.1 = true,
-            _ => expected.push((Vec::new(), true)),
-        }
-    } else if expected.is_empty() {
-        expected.push((Vec::new(), false));
+/// The naive twin: the payload in steps of the segment size, as far as it was received.
+struct Expected<'a> {
+    payload: &'a [u8],
+    /// 0: it is not segmented.
+    size: usize,
+    capacity: usize,
+}
+
+impl Expected<'_> {
+    fn received(&self) -> &[u8] {
+        &self.payload[..self.payload.len().min(self.capacity)]
     }
-    assert_eq!(got, expected, "segments of {size} in {capacity} bytes");
+
+    fn truncated(&self) -> bool {
+        self.payload.len() > self.capacity
+    }
+
+    fn count(&self) -> usize {
+        match (self.size, self.truncated()) {
+            (0, _) => 1,
+            // The last whole datagram is followed by the rest of the next, which may be empty.
+            (size, true) => self.received().len() / size + 1,
+            (size, false) => self.received().len().div_ceil(size).max(1),
+        }
+    }
+
+    fn check(&self, msg: &RecvMsg<'_>) {
+        assert_eq!((msg.len(), msg.truncated()), (self.received().len(), self.truncated()));
+        assert_eq!(msg.datagrams().len(), self.count());
+        let mut count = 0;
+        for datagram in msg.datagrams() {
+            self.check_datagram(count, &datagram);
+            count += 1;
+        }
+        assert_eq!(count, self.count());
+    }
+
+    fn check_datagram(&self, i: usize, datagram: &Datagram<'_>) {
+        let received = self.received();
+        let end = if self.size == 0 { usize::MAX } else { (i + 1) * self.size };
+        let mut rest = &received[i * self.size..end.min(received.len())];
+        assert_eq!(datagram.len(), rest.len(), "datagram {i} of {} bytes", self.size);
+        for slice in datagram.slices() {
+            assert!(rest.starts_with(slice), "datagram {i} of {} bytes", self.size);
+            rest = &rest[slice.len()..];
+        }
+        assert!(rest.is_empty(), "datagram {i} of {} bytes", self.size);
+        let is_last = i + 1 == self.count();
+        assert_eq!(datagram.truncated(), is_last && self.truncated(), "datagram {i}");
+    }
 }

@@ -187,6 +187,33 @@ mod tests {
         assert_eq!(deferred.len(), 0);
     }
 
+    /// As in a child by `fork` that was made while another thread of its parent held the lock.
+    #[test]
+    fn a_lock_that_is_never_given_back_stops_no_call_on_other_sockets() {
+        let owner = socket();
+        defer(sys::borrow(&owner), Direction::Send, &io::Error::from_raw_os_error(111));
+        let locked = lock();
+        // No other test can change them now.
+        let sockets = SOCKETS.load(Ordering::Relaxed);
+        let is_free = |socket: &UdpSocket| Id::of(sys::borrow(socket)).bit() & sockets == 0;
+        let socket = (0..1_000).map(|_| socket()).find(is_free);
+        std::thread::scope(|scope| {
+            let Some(socket) = &socket else { return };
+            let calls = scope.spawn(|| {
+                let to = socket.local_addr().expect("it is bound");
+                let msgs = [crate::SendMsg::to(to, b"one"), crate::SendMsg::to(to, b"two")];
+                let mut batch = crate::RecvBatch::new(2, 10);
+                let sent = crate::BatchSocket::send_batch(socket, &msgs).expect("it is sent");
+                let received =
+                    crate::BatchSocket::recv_into(socket, &mut batch).expect("it is there");
+                (sent, received > 0)
+            });
+            assert_eq!(calls.join().expect("no panic"), (2, true));
+        });
+        drop(locked);
+        assert_eq!(taken(&owner, Direction::Send), Some(111));
+    }
+
     #[test]
     fn r11_many_sockets_each_get_their_own_error() {
         let sockets: Vec<_> = (0..200).map(|_| socket()).collect();

@@ -1,8 +1,8 @@
-//! Inputs of the fuzz targets: any bytes.
+//! Inputs of the fuzz targets: any bytes. Each returns how many cases it has tried.
 
 use super::model;
 use crate::send::coalesce::Limits;
-use crate::send::coalesce::tests::twin::{Spec, check};
+use crate::send::coalesce::tests::twin::{Place, Spec, check};
 use crate::sys::MAX_SEGMENTS;
 
 /// Operations of a case at most, so that a case takes milliseconds.
@@ -13,17 +13,17 @@ fn records(data: &[u8]) -> impl Iterator<Item = [u8; 8]> {
 }
 
 /// Any calls on two sockets, under a kernel that says anything.
-pub fn model(data: &[u8]) {
+pub fn model(data: &[u8]) -> usize {
     let mut records = records(data);
-    if let Some(config) = records.next() {
-        model::run(config, &records.collect::<Vec<_>>());
-    }
+    let Some(config) = records.next() else { return 0 };
+    model::run(config, &records.collect::<Vec<_>>());
+    1
 }
 
 /// Sends on a socket with GSO, under a kernel that rejects anything.
-pub fn fallback(data: &[u8]) {
+pub fn fallback(data: &[u8]) -> usize {
     let mut records = records(data);
-    let Some([backend, _, _, errors, ..]) = records.next() else { return };
+    let Some([backend, _, _, errors, ..]) = records.next() else { return 0 };
     let op = |mut record: [u8; 8]| {
         // A script of errors, or a send, on the first socket.
         record[0] = if record[0] % 2 == 0 { 26 } else { record[0] % 8 };
@@ -31,25 +31,34 @@ pub fn fallback(data: &[u8]) {
         record
     };
     model::run([backend, 3, 0, errors, 0, 0, 0, 0], &records.map(op).collect::<Vec<_>>());
+    1
 }
 
-/// Which messages form GSO batches, beside the naive twin.
-pub fn coalesce(data: &[u8]) {
-    const LENGTHS: [usize; 8] = [100, 99, 0, 1, 9_000, 40_000, 1_472, 101];
-    let Some(([rejected, max], stretches)) = data.split_first_chunk() else { return };
-    let limits = Limits {
-        rejected_len: [usize::MAX, 100, 1, 0][usize::from(rejected % 4)],
-        max_segments: usize::from(*max) % MAX_SEGMENTS + 1,
-        ..Limits::NONE
-    };
-    let mut specs = Vec::new();
+/// Which messages form GSO batches, beside the naive twin, and the headers that they are wired into: for each
+/// of four limits.
+pub fn coalesce(data: &[u8]) -> usize {
+    const LENGTHS: [usize; 8] = [100, 99, 0, 1, 769, 20_000, 1_472, 101];
+    const PLACES: [Place; 4] = [Place::Start, Place::Beside, Place::Beside, Place::Apart];
+    // More than fit one GSO batch twice, and fewer than any arena has headers for.
+    const MESSAGES: usize = 150;
+    let Some(([max], stretches)) = data.split_first_chunk() else { return 0 };
+    let mut specs = Vec::with_capacity(MESSAGES);
     for [dest, len, count] in stretches.as_chunks().0.iter().take(12) {
         let spec = Spec {
             dest: usize::from(dest % 4),
-            len: LENGTHS[usize::from(len % 8)],
             kind: usize::from(dest / 4 % 6),
+            len: LENGTHS[usize::from(len % 8)],
+            place: PLACES[usize::from(len / 8 % 4)],
         };
-        specs.extend(std::iter::repeat_n(spec, usize::from(count % 80)));
+        let count = usize::from(if *count < 232 { count % 8 } else { count % 80 });
+        specs.extend(std::iter::repeat_n(spec, count.min(MESSAGES - specs.len())));
     }
-    check(&specs, limits);
+    let max_segments = usize::from(*max) % MAX_SEGMENTS + 1;
+    let limits = [usize::MAX, 100, 1, 0].map(|rejected_len| Limits {
+        rejected_len,
+        max_segments,
+        ..Limits::NONE
+    });
+    check(&specs, &limits);
+    limits.len()
 }

@@ -89,13 +89,20 @@ impl Message {
     }
 }
 
-/// Lends messages as the library takes them.
+/// Lends messages as the library takes them. Up to three in a row lie side by side in memory.
 fn lend<R>(
     msgs: &[Message],
     addrs: Option<[SocketAddr; 2]>,
     call: impl FnOnce(&[SendMsg<'_>]) -> R,
 ) -> R {
-    let data: Vec<_> = msgs.iter().map(Message::bytes).collect();
+    let (mut memory, mut ranges) = (Vec::new(), Vec::new());
+    for (i, msg) in msgs.iter().enumerate() {
+        let start = memory.len();
+        memory.extend(msg.bytes());
+        ranges.push(start..memory.len());
+        memory.extend((i % 3 == 1).then_some(0));
+    }
+    let data: Vec<_> = ranges.into_iter().map(|range| &memory[range]).collect();
     let parts: Vec<_> = data
         .iter()
         .map(|data| {

@@ -25,6 +25,7 @@ mod requests;
 mod run;
 #[path = "../common/program.rs"]
 mod running;
+mod soak;
 mod spacing;
 mod tun;
 #[path = "../common/veth.rs"]

@@ -15,10 +15,10 @@ use crate::world::{Family, World};
 
 pub struct Case {
     pub name: &'static str,
-    program: &'static str,
+    pub program: &'static str,
     /// Its command line, to listen on an address, with an upstream.
-    args: fn(SocketAddr, SocketAddr) -> Vec<String>,
-    request: fn(u16) -> Vec<u8>,
+    pub args: fn(SocketAddr, SocketAddr) -> Vec<String>,
+    pub request: fn(u16) -> Vec<u8>,
 }
 
 pub const PROGRAMS: [Case; 4] = [
@@ -81,7 +81,7 @@ pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str
 const COUNT: u16 = 2_048;
 const WINDOW: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub requests: u64,
     pub answers: u64,
@@ -89,6 +89,17 @@ pub struct Outcome {
     pub doubled_by_network: u64,
     pub lost: u64,
     pub doubled: u64,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.answers += other.answers;
+        self.lost_by_network += other.lost_by_network;
+        self.doubled_by_network += other.doubled_by_network;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+    }
 }
 
 /// `None`, and a printed reason, where the network or the program is missing.
@@ -104,28 +115,37 @@ pub fn run(
     let world = World::new(&name, device, family)?;
     let (_behind, upstream) =
         start(&world, find("echo")?, |at| words(&["serve", &at.to_string()]), 0);
-    let (running, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
+    let (_running, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
     let client = world.client_socket(Some(addr));
-    client.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
-    world.link.begin(rules, addr.port(), 0x0dd_5eed);
+    let outcome = round(&world, &client, case.request, rules, 0x0dd_5eed);
+    assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{name}: {outcome:?}");
+    Some(outcome)
+}
 
+/// Asks the program that `client` is connected to, under these rules, and accounts for every request and answer.
+pub fn round(
+    world: &World,
+    client: &UdpSocket,
+    request: fn(u16) -> Vec<u8>,
+    rules: Rules,
+    seed: u64,
+) -> Outcome {
+    let addr = client.peer_addr().expect("it is connected");
+    client.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    world.link.begin(rules, addr.port(), seed);
     let mut answered = vec![0u8; 1 << 16];
     for first in (0..COUNT).step_by(WINDOW) {
         for number in first..first + WINDOW as u16 {
-            ask(&client, &(case.request)(number));
+            ask(client, &request(number));
         }
-        answers(&world, &client, u64::from(first) + WINDOW as u64, &mut answered);
+        answers(world, client, u64::from(first) + WINDOW as u64, &mut answered);
     }
     // Answers beyond the expected ones would leave before that to a last request.
     world.link.set_rules(|rules| *rules = QUIET);
-    ask(&client, &(case.request)(COUNT));
-    answers(&world, &client, u64::from(COUNT) + 1, &mut answered);
-
-    drop(running);
+    ask(client, &request(COUNT));
+    answers(world, client, u64::from(COUNT) + 1, &mut answered);
     let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
-    let outcome = account(&tallies, &answered);
-    assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{name}: {outcome:?}");
-    Some(outcome)
+    account(&tallies, &answered)
 }
 
 fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
@@ -148,7 +168,7 @@ fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
 }
 
 /// Starts a program on the server.
-fn start(
+pub fn start(
     world: &World,
     path: PathBuf,
     args: impl Fn(SocketAddr) -> Vec<String> + Send + Sync,
@@ -221,6 +241,6 @@ pub fn fetch(family: Family, condition: &str, device: Device, rules: Rules) -> O
     ])
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+pub fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }

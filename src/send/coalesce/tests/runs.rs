@@ -1,7 +1,7 @@
 //! Runs as the naive twin finds them, and at their bounds.
 
 use super::super::*;
-use super::twin::{Spec, check, runs};
+use super::twin::{Place, Spec, check, runs};
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::msg::SendMsg;
 use proptest::prelude::*;
@@ -11,12 +11,16 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
     // A stretch of equal messages now and then, so that the caps are met.
     let count = prop_oneof![4 => 1usize..8, 1 => 60usize..70, 1 => Just(90)];
-    let stretch = (0usize..4, len, prop_oneof![6 => Just(0usize), 1 => 1usize..6], count);
-    prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
-        let each = stretches.into_iter().flat_map(|(dest, len, kind, count)| {
-            std::iter::repeat_n(Spec { dest, len, kind }, count)
-        });
-        each.collect()
+    let place = prop_oneof![Just(Place::Start), Just(Place::Beside), Just(Place::Apart)];
+    let kind = prop_oneof![6 => Just(0usize), 1 => 1usize..6];
+    let spec = (0usize..4, len, kind, place).prop_map(|(dest, len, kind, place)| Spec {
+        dest,
+        len,
+        kind,
+        place,
+    });
+    prop::collection::vec((spec, count), 1..8).prop_map(|stretches| {
+        stretches.into_iter().flat_map(|(spec, count)| std::iter::repeat_n(spec, count)).collect()
     })
 }
 
@@ -28,7 +32,7 @@ proptest! {
         max_segments in prop_oneof![Just(MAX_SEGMENTS), 1..=MAX_SEGMENTS],
     ) {
         let limits = Limits { rejected_len: refused, max_segments, ..Limits::NONE };
-        check(&specs, limits);
+        check(&specs, &[limits]);
     }
 }
 

@@ -1,10 +1,15 @@
-//! The naive twin of finding runs, and messages to compare the two by.
+//! The naive twin of finding runs and of wiring them, and messages to compare by.
 
+use std::cell::RefCell;
 use std::io::IoSlice;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::sync::LazyLock;
 
 use super::super::*;
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::msg::SendMsg;
+use crate::send::wire::wire;
+use crate::sys::{SendStorage, borrow};
 
 /// More than any run here has.
 const BUFFERS: usize = 1024;
@@ -40,7 +45,8 @@ fn naive(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut rest = msgs;
     while !rest.is_empty() {
-        let longest = (1..=rest.len()).rev().find(|n| *n == 1 || is_batch(&rest[..*n], limits));
+        let most = rest.len().min(limits.max_segments);
+        let longest = (1..=most).rev().find(|n| *n == 1 || is_batch(&rest[..*n], limits));
         let count = longest.expect("one is always a run");
         counts.push(count);
         rest = &rest[count..];
@@ -53,12 +59,11 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
     let (last, others) = msgs.split_last().expect("not empty");
     let v6 = matches!(first.dest(), Some(SocketAddr::V6(a)) if a.ip().to_ipv4_mapped().is_none());
     let same = |msg: &SendMsg<'_>| {
-        let all = |msg: &SendMsg<'_>| (msg.dest(), msg.meta(), msg.options().control().to_vec());
-        all(msg) == all(first)
+        (msg.dest(), msg.meta()) == (first.dest(), first.meta())
+            && msg.options().control() == first.options().control()
     };
     // The cheap checks come first: most prefixes are no GSO batch.
-    msgs.len() <= limits.max_segments
-        && first.meta().segment_size.is_none()
+    first.meta().segment_size.is_none()
         && first.meta().timestamp_id.is_none()
         && first.len() < limits.rejected_len
         && last.len() <= first.len()
@@ -67,55 +72,144 @@ fn is_batch(msgs: &[SendMsg<'_>], limits: Limits) -> bool {
         && msgs.iter().map(SendMsg::len).sum::<usize>() <= if v6 { 65_527 } else { 65_507 }
 }
 
-/// A message: which destination, how long, and what it has beside a payload.
+/// A message: which destination, how long, what it has beside a payload, and where that is.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) dest: usize,
     pub(crate) len: usize,
     pub(crate) kind: usize,
+    pub(crate) place: Place,
 }
 
-/// Compares the runs of these messages with those of the twin.
-pub(crate) fn check(specs: &[Spec], limits: Limits) {
-    static MEMORY: [u8; 40_000] = [0; 40_000];
-    let memory = &MEMORY;
-    let dests = [
+/// Where in memory a payload is: at the start, or after that of the message before, side by side or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Start,
+    Beside,
+    Apart,
+}
+
+/// Memory of which no part is like another.
+static MEMORY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..1 << 18).map(|_| next()).collect()
+});
+
+/// A payload in one buffer, and one in two, which touch unless it is `Apart`.
+struct Payload {
+    whole: &'static [u8],
+    parts: [IoSlice<'static>; 2],
+}
+
+fn payloads(specs: &[Spec]) -> Vec<Payload> {
+    let (memory, mut end): (&'static [u8], _) = (&MEMORY, 0);
+    let mut payload = |spec: &Spec| {
+        let gap = usize::from(spec.place == Place::Apart);
+        let start = if spec.place == Place::Start { 0 } else { end + gap };
+        let start = if start + spec.len < memory.len() { start } else { 0 };
+        let (half, whole) = (spec.len / 2, &memory[start..start + spec.len]);
+        end = start + spec.len;
+        let other = &memory[start + half + gap..end + gap];
+        Payload { whole, parts: [IoSlice::new(&whole[..half]), IoSlice::new(other)] }
+    };
+    specs.iter().map(&mut payload).collect()
+}
+
+/// Compares the runs of these messages with those of the twin, and the headers with the messages.
+pub(crate) fn check(specs: &[Spec], limits: &[Limits]) {
+    const DESTS: [Option<SocketAddr>; 4] = [
         None,
-        "127.0.0.1:1".parse().ok(),
-        "[::1]:1".parse().ok(),
-        "[::ffff:127.0.0.1]:1".parse().ok(),
+        Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1)),
+        Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 1)),
+        Some(SocketAddr::new(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()), 1)),
     ];
     let mut control = ControlBuf::new();
     control.push(1, 2, b"x").expect("there is space");
-    let gathers: Vec<[IoSlice<'_>; 2]> = specs
-        .iter()
-        .map(|spec| {
-            [IoSlice::new(&memory[..spec.len / 2]), IoSlice::new(&memory[spec.len / 2..spec.len])]
-        })
-        .collect();
+    let payloads = payloads(specs);
     // Two that are equal, so that both are compared by value.
     let tos = [SendMeta::new().with_tos(1); 2];
     let numbered = SendMeta::new().with_timestamp_id(7);
-    let msgs: Vec<SendMsg<'_>> = specs
-        .iter()
-        .zip(&gathers)
-        .enumerate()
-        .map(|(i, (spec, gather))| {
-            let mut msg = SendMsg::new(&memory[..spec.len]);
-            if spec.kind == 3 {
-                msg = SendMsg::gather(gather);
-            }
-            if let Some(dest) = dests[spec.dest] {
-                msg = msg.with_dest(dest);
-            }
-            match spec.kind {
-                1 => msg.with_meta(&tos[i % 2]),
-                2 => msg.with_control(&control),
-                4 => msg.with_segment_size(7),
-                5 => msg.with_meta(&numbered),
-                _ => msg,
-            }
-        })
-        .collect();
-    assert_eq!(runs(&msgs, limits), naive(&msgs, limits));
+    let make = |i: usize| {
+        let (spec, payload) = (&specs[i], &payloads[i]);
+        let mut msg = match spec.kind {
+            3 => SendMsg::gather(&payload.parts),
+            _ => SendMsg::new(payload.whole),
+        };
+        if let Some(dest) = DESTS[spec.dest] {
+            msg = msg.with_dest(dest);
+        }
+        match spec.kind {
+            1 => msg.with_meta(&tos[i % 2]),
+            2 => msg.with_control(&control),
+            4 => msg.with_segment_size(7),
+            5 => msg.with_meta(&numbered),
+            _ => msg,
+        }
+    };
+    let msgs: Vec<SendMsg<'_>> = (0..specs.len()).map(make).collect();
+    for limits in limits {
+        let expected = naive(&msgs, *limits);
+        assert_eq!(runs(&msgs, *limits), expected);
+        check_headers(&msgs, *limits, &expected);
+    }
+}
+
+/// Wires the messages, and reads back what the headers point to: that of the messages of each run.
+fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize]) {
+    thread_local! {
+        static STORAGE: RefCell<SendStorage> = const { RefCell::new(SendStorage::new()) };
+        static SOCKET: UdpSocket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    }
+    STORAGE.with_borrow_mut(|storage| {
+        // Headers and buffers for all, so that no run ends for want of them.
+        storage.reserve(msgs.len().max(256)).expect("there is memory");
+        let mut source = Source::new(msgs.iter());
+        let wired = SOCKET.with(|socket| wire(storage, borrow(socket), &mut source, limits));
+        let wired = wired.expect("there is memory");
+        // Not every system has a control message for each of the options.
+        assert!(wired.len() == runs.len() || wired.unsendable().is_some());
+        let mut rest = msgs;
+        for (i, count) in runs.iter().enumerate().take(wired.len()) {
+            let run;
+            (run, rest) = rest.split_at(*count);
+            let (batch, memory) = (wired.batch(i), wired.memory(i));
+            let bytes = run.iter().map(SendMsg::len).sum();
+            assert_eq!((batch.messages, batch.bytes), (*count, bytes));
+            let is_same = same_bytes(memory.payload, run.iter().flat_map(SendMsg::slices));
+            assert!(is_same, "header {i} of {runs:?} has other bytes");
+            assert_eq!(memory.name.is_empty(), run[0].dest().is_none());
+            let control = run[0].options().control();
+            assert!(control.is_empty() || memory.control == control);
+        }
+    });
+}
+
+/// Whether both are the same bytes, however they are divided.
+fn same_bytes<'a>(
+    mut one: impl Iterator<Item = &'a [u8]>,
+    mut other: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    let (mut a, mut b): (&[u8], &[u8]) = (&[], &[]);
+    loop {
+        if a.is_empty() {
+            a = one.find(|part| !part.is_empty()).unwrap_or_default();
+        }
+        if b.is_empty() {
+            b = other.find(|part| !part.is_empty()).unwrap_or_default();
+        }
+        let len = a.len().min(b.len());
+        if len == 0 {
+            return a.is_empty() && b.is_empty();
+        }
+        let ((in_a, after_a), (in_b, after_b)) = (a.split_at(len), b.split_at(len));
+        // Most buffers are the message's own, and not copies.
+        if !std::ptr::eq(in_a, in_b) && in_a != in_b {
+            return false;
+        }
+        (a, b) = (after_a, after_b);
+    }
 }

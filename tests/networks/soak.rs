@@ -1,0 +1,174 @@
+//! Every program behind the network for minutes, at once: each datagram is accounted for, and memory,
+//! descriptors and threads of a program stay what they are.
+//!
+//! ```text
+//! cargo build --release --workspace --all-features --bins --examples &&
+//! SOAK_SECONDS=60 cargo test --release --all-features --test networks -- --ignored --nocapture soak::
+//! ```
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::link::Way;
+use crate::programs::{CONDITIONS, Case, Outcome, PROGRAMS, round, start, words};
+use crate::running::{Program, find};
+use crate::tun::Device;
+use crate::world::World;
+
+/// Growth of resident memory that is no leak: pages not reached before, and what the allocator keeps.
+const SLACK_KIB: u64 = 2_048;
+
+/// What a process has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    resident_kib: u64,
+    descriptors: u64,
+    threads: u64,
+}
+
+impl Usage {
+    fn of(program: &Program) -> Self {
+        let process = PathBuf::from(format!("/proc/{}", program.child.id()));
+        let status = fs::read_to_string(process.join("status")).expect("the program runs");
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let words = line.and_then(|line| line.split_whitespace().next());
+            words.and_then(|number| number.parse().ok()).expect("Linux has it")
+        };
+        let descriptors = fs::read_dir(process.join("fd")).expect("the program runs").count();
+        Self {
+            resident_kib: number("VmRSS:"),
+            descriptors: descriptors as u64,
+            threads: number("Threads:"),
+        }
+    }
+
+    fn most(self, other: Self) -> Self {
+        Self {
+            resident_kib: self.resident_kib.max(other.resident_kib),
+            descriptors: self.descriptors.max(other.descriptors),
+            threads: self.threads.max(other.threads),
+        }
+    }
+}
+
+/// The most that a program had in the first tenth of the time, and after it.
+struct Watch {
+    begin: Instant,
+    time: Duration,
+    usage: [Usage; 2],
+}
+
+impl Watch {
+    fn new(time: Duration) -> Self {
+        Self { begin: Instant::now(), time, usage: Default::default() }
+    }
+
+    /// Notes what the program has, and whether the time is over.
+    fn look(&mut self, program: &Program) -> bool {
+        let half = usize::from(self.begin.elapsed() > self.time / 10);
+        self.usage[half] = self.usage[half].most(Usage::of(program));
+        self.begin.elapsed() > self.time
+    }
+
+    /// What it has had, in words.
+    fn end(&self, name: &str) -> String {
+        let [first, later] = self.usage;
+        let words = format!(
+            "resident {} -> {} KiB, descriptors {} -> {}, threads {} -> {}",
+            first.resident_kib,
+            later.resident_kib,
+            first.descriptors,
+            later.descriptors,
+            first.threads,
+            later.threads,
+        );
+        assert!(later.resident_kib <= first.resident_kib + SLACK_KIB, "{name}: {words}");
+        assert!(later.descriptors <= first.descriptors, "{name}: {words}");
+        assert!(later.threads <= first.threads, "{name}: {words}");
+        words
+    }
+}
+
+#[test]
+#[ignore = "takes half an hour"]
+fn every_program_keeps_its_memory_and_loses_nothing_for_minutes() {
+    let seconds = std::env::var("SOAK_SECONDS").ok().map(|text| text.parse().expect("a number"));
+    let time = Duration::from_secs(seconds.unwrap_or(1_800));
+    thread::scope(|scope| {
+        for case in &PROGRAMS {
+            scope.spawn(move || ask(case, time));
+        }
+        scope.spawn(move || fetch(time));
+    });
+}
+
+/// Asks one of the programs, round after round.
+fn ask(case: &Case, time: Duration) {
+    let (Some(program), Some(echo)) = (find(case.program), find("echo")) else { return };
+    let Some(world) = World::new(case.name, Device::Segmentation) else { return };
+    let (_behind, upstream) = start(&world, echo, |at| words(&["serve", &at.to_string()]), 0);
+    let (program, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
+    let client = world.client_socket(Some(addr));
+    let (mut all, mut rounds, mut watch) = (Outcome::default(), 0, Watch::new(time));
+    while !watch.look(&program) {
+        let (condition, _, rules) = CONDITIONS[rounds % CONDITIONS.len()];
+        let outcome = round(&world, &client, case.request, rules, rounds as u64);
+        assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{} over {condition}", case.name);
+        all.add(&outcome);
+        rounds += 1;
+    }
+    println!(
+        "{}: {rounds} rounds, {} requests, {} answers; lost by the network {}, doubled by it {}; \
+         lost by the program 0, doubled by it 0; {}",
+        case.name,
+        all.requests,
+        all.answers,
+        all.lost_by_network,
+        all.doubled_by_network,
+        watch.end(case.name),
+    );
+}
+
+/// Gets a file over QUIC again and again.
+fn fetch(time: Duration) {
+    let Some(quic) = find("quic") else { return };
+    let Some(world) = World::new("quic", Device::Segmentation) else { return };
+    let folder = std::env::temp_dir().join(format!("mmsg-soak-{}", std::process::id()));
+    fs::create_dir_all(folder.join("root")).expect("a new folder");
+    let data = crate::common::payload(7, 1 << 20);
+    fs::write(folder.join("root/file"), &data).expect("a new file");
+    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let serve = |at: SocketAddr| {
+        words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
+    };
+    let (server, addr) = start(&world, quic.clone(), serve, 7_000);
+    let get =
+        words(&["get", &addr.to_string(), "file", "-o", &path("got"), "--cert", &path("cert.pem")]);
+    let [mut datagrams, mut lost, mut doubled] = [0; 3];
+    let (mut files, mut watch) = (0, Watch::new(time));
+    while !watch.look(&server) {
+        let (condition, _, rules) = CONDITIONS[files % CONDITIONS.len()];
+        world.link.begin(rules, addr.port(), files as u64);
+        let ended = world.client.within(|| Program::start(&quic, &get)).wait();
+        assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
+        let got = fs::read(Path::new(&path("got"))).expect("it was written");
+        assert!(got == data, "{condition}: the file has changed");
+        for tally in [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way)) {
+            datagrams += tally.datagrams;
+            lost += tally.lost;
+            doubled += tally.doubled;
+        }
+        files += 1;
+    }
+    let _ = fs::remove_dir_all(&folder);
+    println!(
+        "`quic`: {files} files of {} bytes, all whole, in {datagrams} datagrams; lost by the network {lost}, \
+         doubled by it {doubled}; {}",
+        data.len(),
+        watch.end("quic"),
+    );
+}
