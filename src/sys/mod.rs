@@ -47,12 +47,11 @@
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
 //!
-//! What all targets share is, `headers` (the memory), `zeroed` and `addr` (addresses as bytes). They ask
-//! of a target's own folder:
+//! All targets share `headers` (the memory), `zeroed` and `addr` (addresses as bytes), which ask of a
+//! target's own folder:
 //!
 //! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
-//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `msg::memory`, which
-//!   reads what a header to be sent points to;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers;
 //! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
 //!
 //! On Unix one of two backends makes the calls, `mmsg` many messages at once, `msg` one by one:
@@ -94,7 +93,7 @@ pub use self::addr::UnixAddrBuf;
 pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
-    Slots,
+    Slots, Storage,
 };
 pub use self::native::AsSocket;
 pub(crate) use self::native::{
