@@ -248,12 +248,12 @@ impl OffloadRef<'_> {
     fn disable_gro(&self) -> io::Result<bool> {
         let socket = self.socket;
         let was_on = self.socket_has_gro();
-        if was_on && sys::has_arrivals(socket) {
+        if was_on && sys::has_queued_messages(socket) {
             return Ok(true);
         }
         let _ = Ancillary::GRO.disable(&self.socket)?;
         // A coalesced message may have come in between.
-        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
+        if was_on && sys::has_queued_messages(socket) { self.enable_gro() } else { Ok(false) }
     }
 
     /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.

@@ -35,7 +35,7 @@
 //!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too; `unix_addr` reads the bytes
 //!   that it encodes.
 //! - `peer_is_v4`, for options on a connected socket; `has_segmentation`, `segmentation_rejected`,
-//!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
+//!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_queued_messages`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
@@ -98,7 +98,7 @@ pub(crate) use self::headers::{
 pub use self::native::AsSocket;
 pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
-    conflicting_option, families, for_datagram_sockets, has_arrivals, has_error_queue,
+    conflicting_option, families, for_datagram_sockets, has_error_queue, has_queued_messages,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
     peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
     set_option, set_option_bytes, set_transmit_clock, socket_cookie,

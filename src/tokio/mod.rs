@@ -1,7 +1,6 @@
 //! Batches as futures, on the sockets of tokio.
 
 mod readiness;
-mod recv;
 #[cfg(linux_like)]
 mod second;
 #[cfg(not(linux_like))]

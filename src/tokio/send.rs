@@ -12,33 +12,6 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::Offer;
 
-/// Sends some of `count` messages by `call`; no system call if there are none.
-pub(super) async fn send(
-    socket: &impl Readiness,
-    count: usize,
-    call: impl FnMut() -> io::Result<usize> + Send,
-) -> io::Result<usize> {
-    if count == 0 {
-        return Ok(0);
-    }
-    // An implementation of `BatchSocket` may return more than there are.
-    wait::send(socket, call).await?.map(|sent| sent.min(count))
-}
-
-/// Like [`send`], or has the task woken.
-pub(super) fn poll_send(
-    socket: &impl Readiness,
-    cx: &mut Context<'_>,
-    count: usize,
-    call: impl FnMut() -> io::Result<usize>,
-) -> Poll<io::Result<usize>> {
-    if count == 0 {
-        return Poll::Ready(Ok(0));
-    }
-    let sent = ready!(wait::poll_send(socket, cx, call))?;
-    Poll::Ready(sent.map(|sent| sent.min(count)))
-}
-
 /// Sends messages until one fails. `call` sends a range of those that were taken from the iterator.
 pub(super) async fn send_iter<M: AsSendMsg>(
     socket: &impl Readiness,

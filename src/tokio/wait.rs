@@ -11,7 +11,7 @@
 //!
 //! A stuck call waits by a [second registration](Second).
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -25,6 +25,27 @@ use crate::sys::{self, BorrowedSocket, Direction};
 
 /// What a call came to, within what tokio says of its runtime.
 type Made = io::Result<io::Result<usize>>;
+
+/// Limits what `moved` moves to `most` messages, and does nothing if that is none.
+///
+/// An implementation of `BatchSocket` may return more than there can be.
+pub(super) async fn at_most(most: usize, moved: impl Future<Output = Made>) -> io::Result<usize> {
+    if most == 0 {
+        return Ok(0);
+    }
+    moved.await?.map(|count| count.min(most))
+}
+
+/// Like [`at_most`], for a call that has the task woken.
+pub(super) fn poll_at_most(
+    most: usize,
+    poll: impl FnOnce() -> Poll<Made>,
+) -> Poll<io::Result<usize>> {
+    if most == 0 {
+        return Poll::Ready(Ok(0));
+    }
+    Poll::Ready(ready!(poll())?.map(|count| count.min(most)))
+}
 
 /// Makes a call that receives, as soon as the socket is readable or has an error to report.
 pub(super) async fn receive(
@@ -97,7 +118,7 @@ pub(super) fn poll_send(
         let made = socket.poll_io(cx, Interest::WRITABLE, || attempt(&mut call, is_stuck));
         let made = match ready!(made) {
             Ok(Some(result)) => Ok(result),
-            Ok(None) => match second::poll_room(sys::borrow(socket), cx) {
+            Ok(None) => match second::poll_writable(sys::borrow(socket), cx) {
                 Some(event) => match ready!(event) {
                     Ok(()) => continue,
                     Err(error) => Err(error),
