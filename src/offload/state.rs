@@ -8,7 +8,7 @@ use super::environment::Switch;
 use super::health::{GsoStatus, Health};
 use super::partial::PartialSends;
 use crate::ancillary::{self, Ancillary};
-use crate::engine::pool;
+use crate::engine::{self, pool};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
@@ -351,7 +351,7 @@ impl BatchSocket for OffloadRef<'_> {
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.clear();
         self.check_capacity(flags, || Some(batch.slot_len()))?;
-        let result = batch.recv_on(self.socket, flags);
+        let result = engine::batch::recv(batch, self.socket, flags);
         self.count_received(flags, batch.received(), batch.calls());
         result
     }

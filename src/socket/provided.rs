@@ -42,20 +42,20 @@ pub(super) fn recv_slices(
 }
 
 /// Messages on the stack, taken from an iterator or a queue: the first `count` of `msgs`.
-struct Step<'m> {
+struct Taken<'m> {
     msgs: [SendMsg<'m>; Offer::MOST],
     count: usize,
 }
 
-impl<'m> Step<'m> {
+impl<'m> Taken<'m> {
     /// Takes up to `most` messages.
     fn take(from: impl Iterator<Item = SendMsg<'m>>, most: usize) -> Self {
-        let mut step = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
-        for (slot, msg) in step.msgs[..most].iter_mut().zip(from) {
+        let mut taken = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
+        for (slot, msg) in taken.msgs[..most].iter_mut().zip(from) {
             *slot = msg;
-            step.count += 1;
+            taken.count += 1;
         }
-        step
+        taken
     }
 
     fn msgs(&self) -> &[SendMsg<'m>] {
@@ -71,17 +71,17 @@ pub(super) fn send_iter<'m>(
     let mut msgs = msgs.fuse();
     let mut sent = 0;
     loop {
-        let step = Step::take(&mut msgs, Offer::MOST);
-        if step.count == 0 {
+        let taken = Taken::take(&mut msgs, Offer::MOST);
+        if taken.count == 0 {
             return Ok(sent);
         }
-        let taken = match socket.send_batch(step.msgs()) {
-            Ok(taken) => taken.min(step.count),
+        let count = match socket.send_batch(taken.msgs()) {
+            Ok(count) => count.min(taken.count),
             Err(error) if sent == 0 => return Err(error),
             Err(_) => return Ok(sent),
         };
-        sent += taken;
-        if taken < Offer::MOST {
+        sent += count;
+        if count < Offer::MOST {
             return Ok(sent);
         }
     }
@@ -96,11 +96,11 @@ pub(super) fn send_each<'m>(
     let mut msgs = msgs.fuse();
     let (mut handled, mut offer) = (0, Offer::new());
     loop {
-        let step = Step::take(&mut msgs, Offer::MOST);
-        if step.count == 0 {
+        let taken = Taken::take(&mut msgs, Offer::MOST);
+        if taken.count == 0 {
             return Ok(handled);
         }
-        let mut left = step.msgs();
+        let mut left = taken.msgs();
         while !left.is_empty() {
             let offered = offer.of(left);
             match socket.send_batch(offered) {
@@ -127,11 +127,11 @@ pub(super) fn send_first(
     most: usize,
 ) -> io::Result<usize> {
     let stage = queue.stage().map(|queued| queued.to_msg());
-    let step = Step::take(stage, most);
-    if step.count == 0 {
+    let taken = Taken::take(stage, most);
+    if taken.count == 0 {
         return Ok(0);
     }
-    let sent = socket.send_batch(step.msgs())?.min(step.count);
+    let sent = socket.send_batch(taken.msgs())?.min(taken.count);
     queue.advance(sent);
     Ok(sent)
 }

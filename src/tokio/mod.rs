@@ -9,10 +9,10 @@ mod second;
 mod send;
 mod socket;
 mod sockets;
-mod step;
+mod taken;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;
 
 pub use socket::{AsyncBatchSocket, TokioSocket};
-pub use step::AsSendMsg;
+pub use taken::AsSendMsg;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use super::readiness::Readiness;
-use super::step::{AsSendMsg, Step};
+use super::taken::{AsSendMsg, Taken};
 use super::{send, wait};
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
@@ -281,8 +281,8 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
     {
-        send::send_iter(self.tokio_socket(), msgs.into_iter(), |step, range| {
-            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        send::send_iter(self.tokio_socket(), msgs.into_iter(), |taken, range| {
+            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
         })
     }
 
@@ -322,8 +322,8 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
     {
-        let call = |step: &Step<I::Item>, range: Range<usize>| {
-            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        let call = |taken: &Taken<I::Item>, range: Range<usize>| {
+            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
         };
         send::send_each(self.tokio_socket(), msgs.into_iter(), call, on_error)
     }
