@@ -165,7 +165,6 @@ pub mod quinn;
 mod recv;
 mod send;
 mod socket;
-mod socket_ext;
 mod sys;
 #[cfg(all(any(test, fuzzing), any(mmsg_calls, not(has_descriptors))))]
 mod tests;
@@ -191,9 +190,9 @@ pub mod fuzzing {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub mod prelude {
+    pub use crate::socket::{BatchSocket, BatchSocketExt};
     #[cfg(feature = "tokio")]
     pub use crate::tokio::AsyncBatchSocket;
-    pub use crate::{socket::BatchSocket, socket_ext::BatchSocketExt};
 }
 
 #[cfg(feature = "tokio")]
@@ -210,8 +209,7 @@ pub use recv::message::Message;
 pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
-pub use socket::BatchSocket;
-pub use socket_ext::BatchSocketExt;
+pub use socket::{BatchSocket, BatchSocketExt};
 /// What lends a socket, under one name on all platforms: the standard library's
 /// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
 ///

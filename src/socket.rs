@@ -1,20 +1,20 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
+mod ext;
 mod forward;
 mod kernel;
 mod offer;
+mod provided;
 
-use std::array;
 use std::io::{self, IoSliceMut};
-use std::ptr;
 
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::sys::{RecvFlags, SendFlags};
+pub use ext::BatchSocketExt;
 pub(crate) use forward::forward;
 pub(crate) use offer::Offer;
 
@@ -268,30 +268,12 @@ pub trait BatchSocket {
         flags: RecvFlags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        const STEP: usize = 32;
-        let most = buffers.len().min(STEP);
-        let mut starts = [ptr::null(); STEP];
-        let mut left = buffers.iter_mut().enumerate();
-        let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|_| match left.next() {
-            Some((i, buffer)) => {
-                starts[i] = buffer.as_ptr();
-                RecvMsg::new(buffer)
-            }
-            None => RecvMsg::new(&mut []),
-        });
-        let count = self.recv_batch_with(&mut msgs[..most], flags)?.min(most);
-        for (i, msg) in msgs[..count].iter().enumerate() {
-            // The implementation may have reordered the messages.
-            let is_here = |index: &usize| starts[*index] == msg.start();
-            let index = Some(i).filter(is_here).or_else(|| (0..most).find(is_here));
-            each(index.unwrap_or(i), msg.message());
-        }
-        Ok(count)
+        provided::recv_slices(self, buffers, flags, each)
     }
 
     /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
     ///
-    /// The provided implementation calls [`send_batch`](Self::send_batch) for 32 messages at a time. An error
+    /// The provided implementation calls [`send_batch`](Self::send_batch) for 64 messages at a time. An error
     /// after the first call ends it with a count, and is dropped, since there is no call to return it later: a
     /// type that has errors to report only once, such as "connection refused", forwards this method to
     /// its socket. [`send_each_dyn`](Self::send_each_dyn) reports every error.
@@ -309,29 +291,7 @@ pub trait BatchSocket {
     ///
     /// Those of [`send_batch`](Self::send_batch).
     fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        const STEP: usize = 32;
-        let mut msgs = msgs.fuse();
-        let mut sent = 0;
-        loop {
-            let mut count = 0;
-            let step: [SendMsg<'m>; STEP] = array::from_fn(|_| {
-                let msg = msgs.next();
-                count += usize::from(msg.is_some());
-                msg.unwrap_or(SendMsg::new(&[]))
-            });
-            if count == 0 {
-                return Ok(sent);
-            }
-            let taken = match self.send_batch(&step[..count]) {
-                Ok(taken) => taken.min(count),
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => return Ok(sent),
-            };
-            sent += taken;
-            if taken < STEP {
-                return Ok(sent);
-            }
-        }
+        provided::send_iter(self, msgs)
     }
 
     /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
@@ -360,18 +320,7 @@ pub trait BatchSocket {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        let mut msgs = [SendMsg::new(&[]); Offer::MOST];
-        let mut count = 0;
-        for (msg, queued) in msgs.iter_mut().zip(queue.stage()) {
-            *msg = queued.to_msg();
-            count += 1;
-        }
-        if count == 0 {
-            return Ok(0);
-        }
-        let sent = self.send_batch(&msgs[..count])?.min(count);
-        queue.advance(sent);
-        Ok(sent)
+        provided::send_first(self, queue, Offer::MOST)
     }
 
     /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) for a `dyn` iterator and a `dyn` closure.
@@ -395,37 +344,6 @@ pub trait BatchSocket {
         msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
         on_error: &mut dyn FnMut(usize, io::Error),
     ) -> io::Result<usize> {
-        let mut msgs = msgs.fuse();
-        let mut handled = 0;
-        let mut offer = Offer::new();
-        loop {
-            let mut step = [SendMsg::new(&[]); Offer::MOST];
-            let mut count = 0;
-            for (slot, msg) in step.iter_mut().zip(&mut msgs) {
-                *slot = msg;
-                count += 1;
-            }
-            if count == 0 {
-                return Ok(handled);
-            }
-            let mut left = &step[..count];
-            while !left.is_empty() {
-                let offered = offer.of(left);
-                match self.send_batch(offered) {
-                    // Nothing sent and no error: an implementation that will not go on.
-                    Ok(0) => return Ok(handled),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return if handled == 0 { Err(error) } else { Ok(handled) };
-                    }
-                    result => {
-                        let done = offer.answered(offered.len(), result, |error| {
-                            on_error(handled, error);
-                        });
-                        handled += done;
-                        left = &left[done..];
-                    }
-                }
-            }
-        }
+        provided::send_each(self, msgs, on_error)
     }
 }

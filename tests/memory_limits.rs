@@ -138,7 +138,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
     let to = far.local_addr().expect("it is bound");
     let msgs = [SendMsg::to(to, b"data"); 32];
     let mut queue = SendQueue::new(1 << 16);
-    msgs.iter().for_each(|msg| queue.push(msg).expect("there is room"));
+    msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
     // With no arena at all, and with one that has all but what an offload needs.
     for warm in [false, true] {
         clear_pool();
@@ -175,11 +175,11 @@ fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent()
     for limit in [3_000, 10_000] {
         clear_pool();
         let near = Offload::builder().gso(false).build(&near).expect("a UDP socket");
-        // One of several messages makes room for all but the segmentation.
+        // One of several messages makes space for all but the segmentation.
         assert_eq!(near.send_batch(&[plain; 3]).expect("loopback takes it"), 3);
         check_arrived(&far, &[&b"data"[..]; 3]);
         let mut queue = SendQueue::new(1 << 16);
-        [plain, own, plain].iter().for_each(|msg| queue.push(msg).expect("there is room"));
+        [plain, own, plain].iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let [first, second, third] = limited(limit, || {
             let first = near.send_batch(&[plain, own, plain]);
             [first, near.send_batch(&[own, plain]), near.flush(&mut queue)]

@@ -11,13 +11,15 @@ mod recv_meta;
 mod send_meta;
 #[cfg(test)]
 mod tests;
+mod transmit_clock;
 
 pub use control_buf::ControlBuf;
 pub(crate) use control_buf::{ControlSpace, has_fds};
 pub use ecn::Ecn;
-pub use options::{Ancillary, TransmitClock};
+pub use options::Ancillary;
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
+pub use transmit_clock::TransmitClock;
 
 pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};

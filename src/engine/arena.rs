@@ -14,7 +14,7 @@ use crate::send::queue::SendQueue;
 use crate::send::wire::wire;
 use crate::sys::{
     self, AsSocket, Backend, BorrowedSocket, CallResult, Direction, MAX_BATCH, RecvFlags,
-    RecvStorage, SendFlags, SendStorage, numbers,
+    RecvStorage, SendFlags, SendStorage, Storage, numbers,
 };
 
 /// Messages that a receive wires for its first system call: few enough to be cheap when one datagram

@@ -18,7 +18,7 @@ use crate::send::queue::SendQueue;
 use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
     self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
-    Transferred,
+    SendHeaders, Transferred,
 };
 
 /// Messages to reserve memory for at first, if the iterator does not say how many it has.
@@ -105,7 +105,7 @@ impl<'c> Call<'c> {
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
             match wire(arena.send_storage(), self.socket, msgs, self.limits) {
-                Ok(mut wired) => self.send_wired(&mut wired)?,
+                Ok(wired) => self.send_wired(wired)?,
                 Err(error) => return self.progress.stop(error),
             }
         }
@@ -113,7 +113,9 @@ impl<'c> Call<'c> {
     }
 
     /// Sends what is wired, and meets the error of the message after it, if that cannot be sent.
-    fn send_wired(&mut self, wired: &mut WiredBatches<'_>) -> io::Result<()> {
+    fn send_wired(&mut self, wired: WiredBatches<'_>) -> io::Result<()> {
+        let WiredBatches { headers: mut wired, unsendable } = wired;
+        let wired = &mut wired;
         let mut at = 0;
         while at < wired.len() {
             let sent = self.take_partial(wired, at);
@@ -132,7 +134,7 @@ impl<'c> Call<'c> {
                 return Ok(());
             }
         }
-        match wired.unsendable() {
+        match unsendable {
             Some(error) => {
                 let error = error.after(self.progress.count);
                 self.progress.add(1, CallResult::stopped(0, error).after(0))
@@ -142,7 +144,7 @@ impl<'c> Call<'c> {
     }
 
     /// Whether a batch is not to be offered to the kernel.
-    fn is_rejected(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+    fn is_rejected(&self, wired: &SendHeaders<'_>, at: usize) -> bool {
         let (batch, health) = (wired.batch(at), &self.offload.health);
         batch.is_segmented()
             && (self.limits.reject(batch.segment)
@@ -150,12 +152,12 @@ impl<'c> Call<'c> {
     }
 
     /// Whether a batch must be looked at before it goes with others.
-    fn stands_alone(&self, wired: &WiredBatches<'_>, at: usize) -> bool {
+    fn stands_alone(&self, wired: &SendHeaders<'_>, at: usize) -> bool {
         self.is_rejected(wired, at) || (wired.batch(at).is_callers() && self.offload.partial.any())
     }
 
     /// Datagrams of a message with a segment size that an earlier call has sent.
-    fn take_partial(&self, wired: &WiredBatches<'_>, at: usize) -> usize {
+    fn take_partial(&self, wired: &SendHeaders<'_>, at: usize) -> usize {
         let batch = wired.batch(at);
         if !(batch.is_callers() && self.offload.partial.any()) {
             return 0;
@@ -167,7 +169,7 @@ impl<'c> Call<'c> {
     /// headers that it has done with.
     fn send_whole(
         &mut self,
-        wired: &mut WiredBatches<'_>,
+        wired: &mut SendHeaders<'_>,
         range: Range<usize>,
     ) -> io::Result<usize> {
         let offered = range.len();
@@ -201,7 +203,7 @@ impl<'c> Call<'c> {
     /// about what is in the batch.
     fn send_rejected(
         &mut self,
-        wired: &mut WiredBatches<'_>,
+        wired: &mut SendHeaders<'_>,
         at: usize,
         error: &io::Error,
         reported_once: bool,
@@ -224,7 +226,7 @@ impl<'c> Call<'c> {
         &mut self,
         rejection: Rejection,
         error: &io::Error,
-        wired: &WiredBatches<'_>,
+        wired: &SendHeaders<'_>,
         at: usize,
     ) {
         let segment = wired.batch(at).segment;
@@ -249,7 +251,7 @@ impl<'c> Call<'c> {
     }
 
     /// Sends the datagrams of a batch one by one, from number `first` on.
-    fn send_segments(&mut self, wired: &mut WiredBatches<'_>, at: usize, first: usize) -> Sent {
+    fn send_segments(&mut self, wired: &mut SendHeaders<'_>, at: usize, first: usize) -> Sent {
         let batch = *wired.batch(at);
         if let Err(error) = self.reserve_for_segments(wired, &batch) {
             if first > 0 {
@@ -275,7 +277,7 @@ impl<'c> Call<'c> {
             }
             match &step.error {
                 // About a datagram sent before: it waits for the next call, and the message goes on.
-                Some(error) if is_refusal(error) => {
+                Some(error) if is_connection_refused(error) => {
                     deferred_error::defer(self.socket, Direction::Send, error);
                 }
                 // A signal may have ended the wait of a blocking socket.
@@ -297,7 +299,7 @@ impl<'c> Call<'c> {
     /// Reserves the memory for sending a batch's datagrams, before the first of them leaves.
     fn reserve_for_segments(
         &self,
-        wired: &mut WiredBatches<'_>,
+        wired: &mut SendHeaders<'_>,
         batch: &GsoBatch,
     ) -> io::Result<()> {
         if batch.is_callers() {
@@ -307,7 +309,7 @@ impl<'c> Call<'c> {
     }
 
     /// Notes that `sent` datagrams of a message with a segment size have left.
-    fn keep_partial(&self, wired: &WiredBatches<'_>, at: usize, sent: usize) {
+    fn keep_partial(&self, wired: &SendHeaders<'_>, at: usize, sent: usize) {
         let segment = wired.batch(at).segment;
         self.offload.partial.keep(self.socket, segment, &wired.memory(at), sent);
     }
@@ -315,7 +317,7 @@ impl<'c> Call<'c> {
     /// Whether a message that was not completed is still the caller's to send. Otherwise the error is
     /// returned for it: that is its outcome, and a message like it is another one.
     fn leaves_to_caller(&self, step: &CallResult) -> bool {
-        let fails = |error: &io::Error| !is_would_block(error) && !is_refusal(error);
+        let fails = |error: &io::Error| !is_would_block(error) && !is_connection_refused(error);
         self.progress.count > 0 || !step.error.as_ref().is_some_and(fails)
     }
 }
@@ -331,7 +333,7 @@ struct Sent {
 }
 
 /// Where a batch goes, unless to the peer of a connected socket.
-fn dest(wired: &WiredBatches<'_>, at: usize) -> Option<SocketAddr> {
+fn dest(wired: &SendHeaders<'_>, at: usize) -> Option<SocketAddr> {
     sys::socket_addr(wired.memory(at).name)
 }
 
@@ -344,12 +346,12 @@ fn is_would_block(error: &io::Error) -> bool {
 }
 
 /// Whether an error is about a datagram sent before and no other.
-fn is_refusal(error: &io::Error) -> bool {
+fn is_connection_refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 /// Whether a batch that met this error is sent as its datagrams. Not if the socket takes nothing now,
 /// nor for the error of a datagram sent before, which the first of them would have.
 fn may_be_the_batch(error: &io::Error) -> bool {
-    !is_would_block(error) && !is_refusal(error)
+    !is_would_block(error) && !is_connection_refused(error)
 }

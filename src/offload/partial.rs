@@ -199,7 +199,7 @@ mod tests {
         let (sends, socket) = (PartialSends::default(), socket());
         let socket = sys::borrow(&socket);
         sends.reserve().expect("there is memory");
-        let room = sends.lock().capacity();
+        let capacity = sends.lock().capacity();
         let payloads: Vec<_> = (0..MOST + 2).map(usize::to_be_bytes).collect();
         for (i, payload) in payloads.iter().enumerate() {
             sends.keep(socket, 1, &message(b"to", &[payload]), i + 1);
@@ -213,6 +213,6 @@ mod tests {
         }
         assert!(!sends.any());
         sends.reserve().expect("there is memory");
-        assert_eq!(sends.lock().capacity(), room);
+        assert_eq!(sends.lock().capacity(), capacity);
     }
 }

@@ -8,7 +8,7 @@ use super::environment::Switch;
 use super::health::{GsoStatus, Health};
 use super::partial::PartialSends;
 use crate::ancillary::{self, Ancillary};
-use crate::engine::pool;
+use crate::engine::{self, pool};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
@@ -248,12 +248,12 @@ impl OffloadRef<'_> {
     fn disable_gro(&self) -> io::Result<bool> {
         let socket = self.socket;
         let was_on = self.socket_has_gro();
-        if was_on && sys::has_arrivals(socket) {
+        if was_on && sys::has_queued_messages(socket) {
             return Ok(true);
         }
         let _ = Ancillary::GRO.disable(&self.socket)?;
         // A coalesced message may have come in between.
-        if was_on && sys::has_arrivals(socket) { self.enable_gro() } else { Ok(false) }
+        if was_on && sys::has_queued_messages(socket) { self.enable_gro() } else { Ok(false) }
     }
 
     /// Whether GRO is on, whoever turned it on. Before Linux 5.12 the socket does not say.
@@ -351,7 +351,7 @@ impl BatchSocket for OffloadRef<'_> {
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
         batch.clear();
         self.check_capacity(flags, || Some(batch.slot_len()))?;
-        let result = batch.recv_on(self.socket, flags);
+        let result = engine::batch::recv(batch, self.socket, flags);
         self.count_received(flags, batch.received(), batch.calls());
         result
     }

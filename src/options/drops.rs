@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// The twin counts in 64 bits, of which the kernel tells the lower half.
+        /// The twin counts in 64 bits, of which the kernel reports the lower half.
         #[test]
         fn counts_go_on_where_they_wrap(steps in prop::collection::vec(0u64..1 << 31, 0..20)) {
             let (mut drops, mut twin) = (Drops::new(), 0);

@@ -5,15 +5,15 @@ pub(crate) mod iter;
 mod stand_in;
 
 use std::io;
+use std::ops::Range;
 
 use crate::ancillary::RecvMeta;
-use crate::engine::progress::Progress;
 use crate::recv::datagram::Datagram;
 use crate::recv::in_place::DatagramMut;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
-use crate::sys::{Backend, BorrowedSocket, Direction, MAX_BATCH, OwnedSocket, RecvFlags, Slots};
+use crate::sys::{Backend, BorrowedSocket, CallResult, OwnedSocket, RecvFlags, Slots};
 use contents::Contents;
 use iter::{Iter, IterMut, Messages, MessagesMut};
 
@@ -338,28 +338,24 @@ impl RecvBatch {
         self.contents.recv_by(recv)
     }
 
+    /// Receives into the slots of `range` by one system call, and decodes what came.
     #[inline]
-    pub(crate) fn recv_on(
+    pub(crate) fn recv_step(
         &mut self,
         socket: BorrowedSocket<'_>,
+        range: Range<usize>,
         flags: RecvFlags,
-    ) -> io::Result<usize> {
-        self.clear();
-        self.calls = 0;
-        let most = flags.most(self.slots());
-        let mut progress = Progress::begin(socket, Direction::Receive, most)?;
-        while progress.goes_on() {
-            let range = progress.count..most.min(progress.count + MAX_BATCH);
-            let (offered, flags) = (range.len(), progress.flags(flags));
-            let (backend, start) = (Backend::current(), range.start);
-            let step = self.contents.slots.recv(backend, socket, range, flags);
-            self.contents.read_back(start..start + step.count);
-            let added = progress.add(offered, step);
-            self.calls = progress.calls;
-            added?;
-        }
-        self.contents.len = progress.count;
-        Ok(progress.count)
+    ) -> CallResult {
+        let start = range.start;
+        let result = self.contents.slots.recv(Backend::current(), socket, range, flags);
+        self.contents.read_back(start..start + result.count);
+        result
+    }
+
+    /// Notes that `messages` were received, by `calls` system calls.
+    #[inline]
+    pub(crate) fn set_received(&mut self, messages: usize, calls: usize) {
+        (self.contents.len, self.calls) = (messages, calls);
     }
 }
 

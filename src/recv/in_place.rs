@@ -3,30 +3,21 @@
 use std::io::IoSliceMut;
 use std::iter::FusedIterator;
 use std::mem;
-use std::net::SocketAddr;
 
-use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Datagram;
+use crate::recv::envelope::{Envelope, accessors};
 use crate::recv::message::Message;
-use crate::recv::received::{self, Meta, Missing, Received};
+use crate::recv::received::{Missing, Received};
 use crate::recv::scattered::Parts;
 use crate::recv::split::Split;
-use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, UnixAddr};
 
-/// What a message and a datagram have alike: bytes, a source, metadata.
+/// The methods of a message and a datagram that can be changed.
 macro_rules! in_place_accessors {
     () => {
         /// Length in bytes.
         #[must_use]
         pub fn len(&self) -> usize {
             self.data.len()
-        }
-
-        /// Whether it has no bytes; an empty datagram is delivered like any other.
-        #[must_use]
-        pub fn is_empty(&self) -> bool {
-            self.data.is_empty()
         }
 
         /// The bytes received.
@@ -41,32 +32,7 @@ macro_rules! in_place_accessors {
             self.data
         }
 
-        /// The source address (see [`Datagram::addr`]).
-        #[must_use]
-        pub fn addr(&self) -> Option<SocketAddr> {
-            self.source.get()
-        }
-
-        /// The source address on a Unix socket (see [`Datagram::unix_addr`]).
-        #[must_use]
-        pub fn unix_addr(&self) -> Option<UnixAddr<'a>> {
-            self.source.unix()
-        }
-
-        /// The metadata; the segments of a coalesced message share it.
-        #[must_use]
-        pub fn meta(&self) -> RecvMeta {
-            self.meta.get()
-        }
-
-        /// A datagram with `data` to this source (see [`Datagram::reply`]).
-        #[must_use]
-        pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
-        where
-            'a: 'd,
-        {
-            received::reply(self.source, self.meta, data)
-        }
+        accessors!();
     };
 }
 
@@ -91,20 +57,14 @@ macro_rules! in_place_accessors {
 #[derive(Debug)]
 pub struct MessageMut<'a> {
     data: &'a mut [u8],
-    source: RawAddrRef<'a>,
     received: Received,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
 }
 
 impl<'a> MessageMut<'a> {
     #[inline]
-    pub(crate) fn new(
-        data: &'a mut [u8],
-        source: RawAddrRef<'a>,
-        received: Received,
-        meta: Meta<'a>,
-    ) -> Self {
-        Self { data, source, received, meta }
+    pub(crate) fn new(data: &'a mut [u8], received: Received, envelope: Envelope<'a>) -> Self {
+        Self { data, received, envelope }
     }
 
     in_place_accessors!();
@@ -118,7 +78,7 @@ impl<'a> MessageMut<'a> {
     /// The message, to be read.
     #[must_use]
     pub fn as_message(&self) -> Message<'_> {
-        Message::new(Parts::one(self.data), self.source, self.received, self.meta)
+        Message::new(Parts::one(self.data), self.received, self.envelope)
     }
 
     /// The message, which is not changed any more.
@@ -138,7 +98,7 @@ impl<'a> MessageMut<'a> {
     /// ```
     #[must_use]
     pub fn into_message(self) -> Message<'a> {
-        Message::new(Parts::one(self.data), self.source, self.received, self.meta)
+        Message::new(Parts::one(self.data), self.received, self.envelope)
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see
@@ -160,12 +120,12 @@ impl<'a> MessageMut<'a> {
     /// ```
     #[must_use]
     pub fn datagrams_mut(&mut self) -> DatagramsMut<'_> {
-        DatagramsMut::new(self.data, self.source, &self.received, self.meta)
+        DatagramsMut::new(self.data, &self.received, self.envelope)
     }
 
     #[inline]
     pub(crate) fn into_datagrams_mut(self) -> DatagramsMut<'a> {
-        DatagramsMut::new(self.data, self.source, &self.received, self.meta)
+        DatagramsMut::new(self.data, &self.received, self.envelope)
     }
 }
 
@@ -190,8 +150,7 @@ impl<'a> MessageMut<'a> {
 #[derive(Debug)]
 pub struct DatagramMut<'a> {
     data: &'a mut [u8],
-    source: RawAddrRef<'a>,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
     missing: Missing,
 }
 
@@ -221,7 +180,7 @@ impl<'a> DatagramMut<'a> {
     /// ```
     #[must_use]
     pub fn as_datagram(&self) -> Datagram<'_> {
-        Datagram::new(self.data, self.source, self.meta, self.missing)
+        Datagram::new(Parts::one(self.data), self.envelope, self.missing)
     }
 
     /// The datagram, which is not changed any more. Its bytes can be sent from where they are:
@@ -245,7 +204,7 @@ impl<'a> DatagramMut<'a> {
     /// ```
     #[must_use]
     pub fn into_datagram(self) -> Datagram<'a> {
-        Datagram::new(self.data, self.source, self.meta, self.missing)
+        Datagram::new(Parts::one(self.data), self.envelope, self.missing)
     }
 }
 
@@ -269,21 +228,15 @@ impl<'a> DatagramMut<'a> {
 pub struct DatagramsMut<'a> {
     /// The bytes not yielded yet.
     rest: &'a mut [u8],
-    source: RawAddrRef<'a>,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
     split: Split,
 }
 
 impl<'a> DatagramsMut<'a> {
     #[inline]
-    fn new(
-        data: &'a mut [u8],
-        source: RawAddrRef<'a>,
-        received: &Received,
-        meta: Meta<'a>,
-    ) -> Self {
+    fn new(data: &'a mut [u8], received: &Received, envelope: Envelope<'a>) -> Self {
         let (split, len) = Split::new(received, data.len());
-        Self { rest: &mut data[..len], source, meta, split }
+        Self { rest: &mut data[..len], envelope, split }
     }
 }
 
@@ -295,7 +248,7 @@ impl<'a> Iterator for DatagramsMut<'a> {
         let (len, missing) = self.split.next(self.rest.len())?;
         let (data, rest) = mem::take(&mut self.rest).split_at_mut(len);
         self.rest = rest;
-        Some(DatagramMut { data, source: self.source, meta: self.meta, missing })
+        Some(DatagramMut { data, envelope: self.envelope, missing })
     }
 
     #[inline]
@@ -313,9 +266,8 @@ impl FusedIterator for DatagramsMut<'_> {}
 pub(crate) fn split_scattered<'a>(
     buffers: &'a mut [IoSliceMut<'_>],
     len: usize,
-    source: RawAddrRef<'a>,
     received: Received,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
 ) -> impl Iterator<Item = DatagramMut<'a>> {
     let (mut split, mut left) = Split::new(&received, len);
     let mut buffers = buffers.iter_mut();
@@ -338,7 +290,7 @@ pub(crate) fn split_scattered<'a>(
                 data = now;
             }
         }
-        Some(DatagramMut { data, source, meta, missing })
+        Some(DatagramMut { data, envelope, missing })
     })
 }
 
@@ -350,7 +302,10 @@ mod tests {
     use crate::sys::RawAddr;
     use proptest::prelude::*;
 
-    static NOWHERE: RawAddr = RawAddr::NONE;
+    fn envelope() -> Envelope<'static> {
+        static NOWHERE: RawAddr = RawAddr::NONE;
+        Envelope::new(NOWHERE.lend(), None, &[])
+    }
 
     /// Bytes, whether they are truncated, the full length.
     type Plain = (Vec<u8>, bool, Option<usize>);
@@ -400,8 +355,7 @@ mod tests {
         ) {
             let received = received(bytes.len(), segment, lost, known);
             let naive = naive(&bytes, segment, lost, known);
-            let meta = Meta::new(None, &[]);
-            let shared = Datagrams::new(Parts::one(&bytes), NOWHERE.lend(), &received, meta);
+            let shared = Datagrams::new(Parts::one(&bytes), &received, envelope());
             prop_assert_eq!(shared.map(|d| plain(&d)).collect::<Vec<_>>(), naive.clone());
 
             // Each datagram is marked by its number, and each byte belongs to one.
@@ -410,7 +364,7 @@ mod tests {
                 .enumerate()
                 .flat_map(|(i, (data, ..))| data.iter().map(move |byte| byte ^ (i as u8 + 1)))
                 .collect();
-            let mut message = MessageMut::new(&mut bytes, NOWHERE.lend(), received, meta);
+            let mut message = MessageMut::new(&mut bytes, received, envelope());
             let mut datagrams = message.datagrams_mut();
             for (i, expected) in naive.iter().enumerate() {
                 prop_assert_eq!(datagrams.len(), naive.len() - i);
@@ -426,11 +380,11 @@ mod tests {
             let mut buffers: Vec<_> = bytes.chunks_mut(buffer).map(IoSliceMut::new).collect();
             let all = naive.iter().map(|(data, ..)| data.len()).sum();
             let heads: Vec<_> =
-                split_scattered(&mut buffers, all, NOWHERE.lend(), received, meta)
+                split_scattered(&mut buffers, all, received, envelope())
                     .map(|datagram| (datagram.data().to_vec(), datagram.truncated()))
                     .collect();
             let parts = Parts::many(&buffers, received.reported);
-            let twin = Datagrams::new(parts, NOWHERE.lend(), &received, meta);
+            let twin = Datagrams::new(parts, &received, envelope());
             let twin: Vec<_> = twin.map(|d| (d.data().to_vec(), d.truncated())).collect();
             prop_assert_eq!(heads, twin);
         }
@@ -441,8 +395,7 @@ mod tests {
         let truncation = Truncation { control: true, segment_size: true, ..Truncation::NONE };
         let received = Received { truncation, ..received(4, None, None, true) };
         let mut bytes = *b"abcd";
-        let meta = Meta::new(None, &[]);
-        let mut message = MessageMut::new(&mut bytes, NOWHERE.lend(), received, meta);
+        let mut message = MessageMut::new(&mut bytes, received, envelope());
         assert_eq!((message.data(), message.truncated()), (&b"abcd"[..], true));
         assert_eq!(message.as_message().full_len(), Some(4));
         let datagrams: Vec<_> = message.datagrams_mut().collect();

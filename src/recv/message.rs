@@ -1,13 +1,11 @@
 //! A received message, in one buffer or several.
 
-use std::net::SocketAddr;
-
 use crate::ancillary::RecvMeta;
-use crate::recv::received::{self, Meta, Received};
+use crate::recv::envelope::{Envelope, accessors};
+use crate::recv::received::{self, Received};
 use crate::recv::scattered::Parts;
 use crate::recv::split::Datagrams;
-use crate::send::msg::SendMsg;
-use crate::sys::{ControlMessages, RawAddrRef, Row, UnixAddr};
+use crate::sys::{ControlMessages, Row};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
@@ -28,20 +26,14 @@ use crate::sys::{ControlMessages, RawAddrRef, Row, UnixAddr};
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     parts: Parts<'a>,
-    source: RawAddrRef<'a>,
     received: Received,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
 }
 
 impl<'a> Message<'a> {
     #[inline]
-    pub(crate) fn new(
-        parts: Parts<'a>,
-        source: RawAddrRef<'a>,
-        received: Received,
-        meta: Meta<'a>,
-    ) -> Self {
-        Self { parts, source, received, meta }
+    pub(crate) fn new(parts: Parts<'a>, received: Received, envelope: Envelope<'a>) -> Self {
+        Self { parts, received, envelope }
     }
 
     /// Calls `then` with the message that a receive left in `buffer`.
@@ -51,26 +43,25 @@ impl<'a> Message<'a> {
         row: Row<'a>,
         then: impl FnOnce(Message<'_>) -> R,
     ) -> R {
-        let result = row.result();
-        let decoded = (result.control_len > 0).then(|| RecvMeta::decode(row.control()));
-        let meta = decoded.as_ref();
-        let received = Received::new(&result, meta, || row.source().get().is_some());
-        let data = Parts::one(&buffer[..buffer.len().min(result.len)]);
-        then(Message::new(data, row.source(), received, Meta::new(meta, row.control())))
+        let has_meta = row.result().control_len > 0;
+        let meta = has_meta.then(|| RecvMeta::decode(row.control()));
+        then(Message::of_row(buffer, row, meta.as_ref()))
     }
+
+    /// The message that a receive left in `buffer`, with its metadata.
+    #[inline]
+    pub(crate) fn of_row(buffer: &'a [u8], row: Row<'a>, meta: Option<&'a RecvMeta>) -> Self {
+        let (received, envelope) = received::describe(row, meta);
+        Self::new(Parts::one(&buffer[..buffer.len().min(received.reported)]), received, envelope)
+    }
+
+    accessors!();
 
     /// Length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.parts.len()
-    }
-
-    /// Whether it has no bytes; an empty datagram is delivered like any other.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.parts.len() == 0
     }
 
     /// The bytes received.
@@ -85,47 +76,6 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn full_len(&self) -> Option<usize> {
         self.received.full_len(self.parts.len())
-    }
-
-    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
-    #[must_use]
-    pub fn addr(&self) -> Option<SocketAddr> {
-        self.source.get()
-    }
-
-    /// The source address on a Unix socket (see [`Datagram::unix_addr`](crate::Datagram::unix_addr)).
-    #[must_use]
-    pub fn unix_addr(&self) -> Option<UnixAddr<'a>> {
-        self.source.unix()
-    }
-
-    /// The message's metadata.
-    #[must_use]
-    #[inline]
-    pub fn meta(&self) -> RecvMeta {
-        self.meta.get()
-    }
-
-    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
-    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(64, 1500);
-    /// socket.recv_into(&mut batch)?;
-    /// // One answer to a message, however many datagrams are coalesced in it.
-    /// let replies = batch.messages().filter_map(|message| message.reply(b"received"));
-    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
-    where
-        'a: 'd,
-    {
-        received::reply(self.source, self.meta, data)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than its slot, or it
@@ -164,13 +114,13 @@ impl<'a> Message<'a> {
     /// ```
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'a> {
-        ControlMessages::new(self.meta.raw)
+        self.envelope.control_messages()
     }
 
     /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn datagrams(&self) -> Datagrams<'a> {
-        Datagrams::new(self.parts, self.source, &self.received, self.meta)
+        Datagrams::new(self.parts, &self.received, self.envelope)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod datagram;
+pub(crate) mod envelope;
 pub(crate) mod in_place;
 pub(crate) mod message;
 pub(crate) mod msg;

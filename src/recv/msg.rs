@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
-use std::ptr;
+use std::{ptr, slice};
 
 use crate::ancillary::{ControlBuf, ControlSpace, RecvMeta};
+use crate::recv::envelope::Envelope;
 use crate::recv::in_place::{self, DatagramMut};
 use crate::recv::message::Message;
-use crate::recv::received::{self, Meta, Received};
+use crate::recv::received::Received;
 use crate::recv::scattered::{Parts, Slices};
 use crate::recv::space::{Extra, RecvSpace};
 use crate::recv::split::Datagrams;
@@ -301,7 +302,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn meta(&self) -> RecvMeta {
-        self.meta_ref().get()
+        self.envelope().meta()
     }
 
     /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
@@ -320,7 +321,7 @@ impl<'a> RecvMsg<'a> {
     /// ```
     #[must_use]
     pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        received::reply(self.source(), self.meta_ref(), data)
+        self.envelope().reply(data)
     }
 
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
@@ -363,7 +364,7 @@ impl<'a> RecvMsg<'a> {
     /// ```
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        Datagrams::new(self.parts(), self.source(), &self.received, self.meta_ref())
+        Datagrams::new(self.parts(), &self.received, self.envelope())
     }
 
     /// The datagrams in the message, whose bytes may be changed in place.
@@ -388,13 +389,13 @@ impl<'a> RecvMsg<'a> {
         let (received, len) = (self.received, self.len());
         let Self { space, source, meta, .. } = self;
         let (buffers, source) = space.parts_mut(source);
-        let meta = Meta::new(received.has_meta.then_some(&*meta), &[]);
-        in_place::split_scattered(buffers, len, source, received, meta)
+        let envelope = Envelope::new(source, received.has_meta.then_some(&*meta), &[]);
+        in_place::split_scattered(buffers, len, received, envelope)
     }
 
-    /// The message as one that is lent.
+    /// The message as [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) gives it.
     pub(crate) fn message(&self) -> Message<'_> {
-        Message::new(self.parts(), self.source(), self.received, self.meta_ref())
+        Message::new(self.parts(), self.received, self.envelope())
     }
 
     #[inline]
@@ -403,8 +404,8 @@ impl<'a> RecvMsg<'a> {
     }
 
     #[inline(always)]
-    fn meta_ref(&self) -> Meta<'_> {
-        Meta::new(self.received.has_meta.then_some(&self.meta), &[])
+    fn envelope(&self) -> Envelope<'_> {
+        Envelope::new(self.source(), self.received.has_meta.then_some(&self.meta), &[])
     }
 
     /// Stores a message as if it had been received: for implementations of
@@ -448,7 +449,18 @@ impl<'a> RecvMsg<'a> {
     /// Lends all that a receive may write to.
     #[inline]
     pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
-        self.space.lend_to(&mut self.source, headers);
+        let source = self.source.space();
+        match &mut self.space {
+            RecvSpace::Plain(buffer) => headers.push(slice::from_mut(buffer), source, None),
+            RecvSpace::Full { buffers, extra } => {
+                let source = extra.source.as_deref_mut().map_or(source, UnixAddrBuf::space);
+                let control = extra.control.as_deref_mut().map(ControlSpace::bytes_mut);
+                if extra.fds.is_some() {
+                    headers.accept_fds();
+                }
+                headers.push(buffers.as_mut(), source, control);
+            }
+        }
     }
 
     /// Reads what a receive has left.

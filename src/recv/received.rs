@@ -1,10 +1,8 @@
-//! What a receive reports about a message beside its bytes: lengths, losses, metadata, and how to answer it.
-
-use std::net::SocketAddr;
+//! What a receive reports about a message beside its bytes: lengths and losses.
 
 use crate::ancillary::RecvMeta;
-use crate::send::msg::SendMsg;
-use crate::sys::{RawAddrRef, RecvResult, UnixAddr, numbers};
+use crate::recv::envelope::Envelope;
+use crate::sys::{RecvResult, Row, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -17,28 +15,6 @@ pub(crate) struct Received {
     pub(crate) truncation: Truncation,
     /// Whether control messages came with it.
     pub(crate) has_meta: bool,
-}
-
-/// A message's metadata; borrowed, since it is large and often empty.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta<'a> {
-    decoded: &'a RecvMeta,
-    /// The control messages, if they are in memory.
-    pub(crate) raw: &'a [u8],
-}
-
-static NO_META: RecvMeta = RecvMeta::NONE;
-
-impl<'a> Meta<'a> {
-    #[inline(always)]
-    pub(crate) fn new(decoded: Option<&'a RecvMeta>, raw: &'a [u8]) -> Self {
-        Self { decoded: decoded.unwrap_or(&NO_META), raw }
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self) -> RecvMeta {
-        *self.decoded
-    }
 }
 
 /// What a message lost because its buffers were too small.
@@ -135,24 +111,10 @@ impl Missing {
     }
 }
 
-/// A datagram with `data` to `source`, if `source` can be answered.
-pub(crate) fn reply<'d>(
-    source: RawAddrRef<'d>,
-    meta: Meta<'d>,
-    data: &'d [u8],
-) -> Option<SendMsg<'d>> {
-    // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
-    // 1122, section 3.2.1.3).
-    let answerable =
-        |source: &SocketAddr| source.port() != 0 && !source.ip().to_canonical().is_unspecified();
-    let msg = match source.get() {
-        Some(source) => Some(source).filter(answerable).map(|source| SendMsg::to(source, data)),
-        None => match source.unix() {
-            Some(UnixAddr::Unnamed) | None => None,
-            Some(source) => Some(SendMsg::to_unix(source, data)),
-        },
-    }?;
-    let RecvMeta { local, destination, .. } = meta.decoded;
-    let has_dest = local.is_some() || destination.is_some();
-    Some(if has_dest { msg.with_reply(meta.decoded) } else { msg })
+/// What a receive reports in `row`, and what comes with the bytes; `meta` is decoded from its control data, or
+/// stands for it.
+#[inline]
+pub(crate) fn describe<'a>(row: Row<'a>, meta: Option<&'a RecvMeta>) -> (Received, Envelope<'a>) {
+    let received = Received::new(&row.result(), meta, || row.source().get().is_some());
+    (received, Envelope::new(row.source(), meta, row.control()))
 }

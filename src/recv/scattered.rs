@@ -144,15 +144,15 @@ mod tests {
         fn splitting_scattered_bytes_is_splitting_their_copy(
             mut buffers in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..7),
             len in 0usize..60,
-            cuts in prop::collection::vec(0usize..12, 0..12),
+            lens in prop::collection::vec(0usize..12, 0..12),
         ) {
             let copy: Vec<u8> = buffers.concat();
             let mut copy = &copy[..len.min(copy.len())];
             let slices: Vec<IoSliceMut<'_>> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
             let mut parts = Parts::many(&slices, len);
-            for cut in cuts {
-                let (piece, rest) = copy.split_at(cut.min(copy.len()));
-                let split = parts.split_to(cut);
+            for len in lens {
+                let (piece, rest) = copy.split_at(len.min(copy.len()));
+                let split = parts.split_to(len);
                 prop_assert_eq!(split.len(), piece.len());
                 prop_assert!(piece.starts_with(split.head()));
                 prop_assert_eq!(split.head().is_empty(), piece.is_empty());

@@ -5,7 +5,7 @@ use std::slice;
 
 use crate::ancillary::ControlSpace;
 use crate::recv::scattered;
-use crate::sys::{AddrSpace, OwnedSocket, RawAddr, RawAddrRef, RecvHeaders, UnixAddrBuf};
+use crate::sys::{AddrSpace, OwnedSocket, RawAddr, RawAddrRef, UnixAddrBuf};
 
 /// The borrowed memory. The common case, one buffer, has its own variant.
 pub(super) enum RecvSpace<'a> {
@@ -31,7 +31,7 @@ pub(super) enum RecvBuffers<'a> {
 
 impl<'a> RecvBuffers<'a> {
     #[inline]
-    fn as_mut(&mut self) -> &mut [IoSliceMut<'a>] {
+    pub(super) fn as_mut(&mut self) -> &mut [IoSliceMut<'a>] {
         match self {
             Self::One(buffer) => slice::from_mut(buffer),
             Self::Many(buffers) => buffers,
@@ -112,23 +112,6 @@ impl<'a> RecvSpace<'a> {
             Self::Full { buffers, extra } => {
                 let source = extra.source.as_deref().map_or(own.lend(), UnixAddrBuf::lend);
                 (buffers.as_mut(), source)
-            }
-        }
-    }
-
-    /// Lends all that a receive may write to.
-    #[inline]
-    pub(super) fn lend_to<'s>(&'s mut self, own: &'s mut RawAddr, headers: &mut RecvHeaders<'s>) {
-        let source = own.space();
-        match self {
-            Self::Plain(buffer) => headers.push(slice::from_mut(buffer), source, None),
-            Self::Full { buffers, extra } => {
-                let source = extra.source.as_deref_mut().map_or(source, UnixAddrBuf::space);
-                let control = extra.control.as_deref_mut().map(ControlSpace::bytes_mut);
-                if extra.fds.is_some() {
-                    headers.accept_fds();
-                }
-                headers.push(buffers.as_mut(), source, control);
             }
         }
     }

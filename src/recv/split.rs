@@ -3,9 +3,9 @@
 use std::iter::FusedIterator;
 
 use crate::recv::datagram::Datagram;
-use crate::recv::received::{Meta, Missing, Received};
+use crate::recv::envelope::Envelope;
+use crate::recv::received::{Missing, Received};
 use crate::recv::scattered::Parts;
-use crate::sys::RawAddrRef;
 
 /// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
 ///
@@ -28,8 +28,7 @@ use crate::sys::RawAddrRef;
 pub struct Datagrams<'a> {
     /// The bytes not yielded yet.
     rest: Parts<'a>,
-    source: RawAddrRef<'a>,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
     split: Split,
 }
 
@@ -81,15 +80,10 @@ impl Split {
 
 impl<'a> Datagrams<'a> {
     #[inline]
-    pub(crate) fn new(
-        parts: Parts<'a>,
-        source: RawAddrRef<'a>,
-        received: &Received,
-        meta: Meta<'a>,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts<'a>, received: &Received, envelope: Envelope<'a>) -> Self {
         let (split, len) = Split::new(received, parts.len());
         let rest = if len == 0 { Parts::default() } else { parts };
-        Self { rest, source, meta, split }
+        Self { rest, envelope, split }
     }
 }
 
@@ -100,17 +94,15 @@ impl<'a> Datagrams<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Segments<'a> {
     rest: &'a [u8],
-    /// This and the following fields are those of [`Datagrams`].
-    source: RawAddrRef<'a>,
-    meta: Meta<'a>,
+    envelope: Envelope<'a>,
     split: Split,
 }
 
 impl<'a> Segments<'a> {
     /// The rest of datagrams in one buffer.
     pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
-        let &Datagrams { rest, source, meta, split } = datagrams;
-        Self { rest: rest.head(), source, meta, split }
+        let &Datagrams { rest, envelope, split } = datagrams;
+        Self { rest: rest.head(), envelope, split }
     }
 
     #[inline(always)]
@@ -118,7 +110,7 @@ impl<'a> Segments<'a> {
         let (len, missing) = self.split.next(self.rest.len())?;
         let (data, rest) = self.rest.split_at(len);
         self.rest = rest;
-        Some(Datagram::new(data, self.source, self.meta, missing))
+        Some(Datagram::new(Parts::one(data), self.envelope, missing))
     }
 
     /// Bytes left.
@@ -134,11 +126,11 @@ impl<'a> Iterator for Datagrams<'a> {
     fn next(&mut self) -> Option<Datagram<'a>> {
         // The common case: more bytes follow in the same buffer, so that this datagram is whole.
         if let Some(parts) = self.rest.split_within(self.split.segment) {
-            return Some(Datagram::over(parts, self.source, self.meta, Missing::NOTHING));
+            return Some(Datagram::new(parts, self.envelope, Missing::NOTHING));
         }
         let (len, missing) = self.split.next(self.rest.len())?;
         let parts = self.rest.split_to(len);
-        Some(Datagram::over(parts, self.source, self.meta, missing))
+        Some(Datagram::new(parts, self.envelope, missing))
     }
 
     #[inline]
@@ -159,10 +151,13 @@ mod tests {
     use crate::sys::RawAddr;
     use proptest::prelude::*;
 
-    static NOWHERE: RawAddr = RawAddr::NONE;
+    fn envelope() -> Envelope<'static> {
+        static NOWHERE: RawAddr = RawAddr::NONE;
+        Envelope::new(NOWHERE.lend(), None, &[])
+    }
 
     fn message(bytes: &[u8], received: Received) -> Message<'_> {
-        Message::new(Parts::one(bytes), NOWHERE.lend(), received, Meta::new(None, &[]))
+        Message::new(Parts::one(bytes), received, envelope())
     }
 
     fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
@@ -209,8 +204,7 @@ mod tests {
 
             let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
             let parts = Parts::many(&slices, received.reported);
-            let mut scattered =
-                Datagrams::new(parts, NOWHERE.lend(), &received, Meta::new(None, &[]));
+            let mut scattered = Datagrams::new(parts, &received, envelope());
             prop_assert_eq!(plain(scattered.clone()), naive.clone());
             for left in (0..naive.len()).rev() {
                 scattered.next();

@@ -2,14 +2,13 @@
 //! with GSO.
 
 use std::io;
-use std::ops::Range;
 
 use super::coalesce::{Limits, Run, Source, segment_size};
 use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::Outgoing;
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Memory, OpenHeader, SendFlags,
+    self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, OpenHeader, SendFlags,
     SendHeaders, SendStorage,
 };
 
@@ -204,26 +203,12 @@ impl<'m> OptionsEncoder<'_, 'm> {
 
 /// Headers wired for a send, each a message or a GSO batch.
 pub(crate) struct WiredBatches<'a> {
-    headers: SendHeaders<'a>,
-    unsendable: Option<Unencodable>,
+    pub(crate) headers: SendHeaders<'a>,
+    /// Why the message after these is not among them, if there is one that cannot be sent.
+    pub(crate) unsendable: Option<Unencodable>,
 }
 
 impl WiredBatches<'_> {
-    pub(crate) fn len(&self) -> usize {
-        self.headers.len()
-    }
-
-    /// What header `i` carries.
-    #[inline]
-    pub(crate) fn batch(&self, i: usize) -> &GsoBatch {
-        self.headers.batch(i)
-    }
-
-    /// Why the message after these is not among them, if there is one that cannot be sent.
-    pub(crate) fn unsendable(&self) -> Option<Unencodable> {
-        self.unsendable
-    }
-
     /// Sends all headers. Returns how many were offered, including one that cannot be sent, which returns
     /// its error once it is first; the result counts headers.
     #[inline]
@@ -233,7 +218,7 @@ impl WiredBatches<'_> {
         socket: BorrowedSocket<'_>,
         flags: SendFlags,
     ) -> (usize, CallResult) {
-        let len = self.len();
+        let len = self.headers.len();
         let mut result = match len {
             0 => CallResult::moved(0).after(0),
             _ => self.headers.send(backend, socket, 0..len, flags),
@@ -243,44 +228,5 @@ impl WiredBatches<'_> {
             result.error = Some(error.after(result.count));
         }
         (len + 1, result)
-    }
-
-    /// Sends headers as they are. The result counts headers.
-    #[inline]
-    pub(crate) fn send(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        range: Range<usize>,
-        flags: SendFlags,
-    ) -> CallResult {
-        self.headers.send(backend, socket, range, flags)
-    }
-
-    /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
-        self.headers.reserve_segments()
-    }
-
-    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as the capacity
-    /// allows. Returns how many were offered; the result counts datagrams.
-    pub(crate) fn send_segments(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        i: usize,
-        first: usize,
-        flags: SendFlags,
-    ) -> (usize, CallResult) {
-        self.headers.send_segments(backend, socket, i, first, flags)
-    }
-
-    /// The address, control data without the segment size, and payload of header `i`.
-    pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
-        self.headers.memory(i)
     }
 }

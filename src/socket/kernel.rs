@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 
 use super::BatchSocket;
-use crate::engine::{pool, single};
+use crate::engine::{batch, pool, single};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
@@ -38,12 +38,12 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_on(*self, RecvFlags::NONE)
+        batch::recv(batch, *self, RecvFlags::NONE)
     }
 
     #[inline]
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.recv_on(*self, flags)
+        batch::recv(batch, *self, flags)
     }
 
     #[inline]

@@ -35,7 +35,7 @@
 //!   and borrowed, and memory for one. [`UnixAddrBuf`]: memory for that of a Unix socket, too; `unix_addr` reads the bytes
 //!   that it encodes.
 //! - `peer_is_v4`, for options on a connected socket; `has_segmentation`, `segmentation_rejected`,
-//!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_arrivals`, for receives with GRO.
+//!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_queued_messages`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
@@ -47,12 +47,11 @@
 //!   `sockaddr` out of bytes), `option`, `set_option` and `set_option_bytes`; `clock_time` of a clock
 //!   by its number.
 //!
-//! What all targets share is, `headers` (the memory), `zeroed` and `addr` (addresses as bytes). They ask
-//! of a target's own folder:
+//! All targets share `headers` (the memory), `zeroed` and `addr` (addresses as bytes), which ask of a
+//! target's own folder:
 //!
 //! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
-//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `msg::memory`, which
-//!   reads what a header to be sent points to;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers;
 //! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
 //!
 //! On Unix one of two backends makes the calls, `mmsg` many messages at once (`msg_x` on Apple's systems), `msg` one by
@@ -94,12 +93,12 @@ pub use self::addr::UnixAddrBuf;
 pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
-    Slots,
+    Slots, Storage,
 };
 pub use self::native::AsSocket;
 pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
-    conflicting_option, families, for_datagram_sockets, has_arrivals, has_error_queue,
+    conflicting_option, families, for_datagram_sockets, has_error_queue, has_queued_messages,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
     peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
     set_option, set_option_bytes, set_transmit_clock, socket_cookie,

@@ -4,7 +4,6 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
-use std::iter::Zip;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -49,11 +48,20 @@ pub(super) struct Zeroed<T: Plain> {
     len: usize,
 }
 
-// SAFETY: it owns its elements, and gives them out by the borrow rules alone. The raw pointers in
-// headers and iovecs are mere numbers here; those who follow them own what they point to.
-unsafe impl<T: Plain> Send for Zeroed<T> {}
+// SAFETY: the raw pointers in a header are numbers until a system call follows them, and those who make the
+// call own or borrow what they point to.
+unsafe impl Send for Header {}
+// SAFETY: as above.
+unsafe impl Sync for Header {}
+// SAFETY: as for a header.
+unsafe impl Send for Buffer {}
+// SAFETY: as for a header.
+unsafe impl Sync for Buffer {}
+
+// SAFETY: it owns its elements, and gives them out by the borrow rules alone.
+unsafe impl<T: Plain + Send> Send for Zeroed<T> {}
 // SAFETY: as above; a shared reference gives shared references only.
-unsafe impl<T: Plain> Sync for Zeroed<T> {}
+unsafe impl<T: Plain + Sync> Sync for Zeroed<T> {}
 
 impl<T: Plain> Zeroed<T> {
     /// No elements, no memory.
@@ -98,42 +106,6 @@ impl<T: Plain> DerefMut for Zeroed<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the elements.
         unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
-    }
-}
-
-/// Zips elements with two other iterators.
-pub(super) struct ZipSlots<'a, T: Plain, A, B>(Zip<Zip<slice::Iter<'a, T>, A>, B>);
-
-// SAFETY: of the elements it is a shared reference, and these may be shared: see `Zeroed`. It has no
-// other raw pointers but what `A` and `B` have.
-unsafe impl<T: Plain, A: Send, B: Send> Send for ZipSlots<'_, T, A, B> {}
-// SAFETY: as above.
-unsafe impl<T: Plain, A: Sync, B: Sync> Sync for ZipSlots<'_, T, A, B> {}
-
-impl<'a, T: Plain, A: Iterator, B: Iterator> ZipSlots<'a, T, A, B> {
-    #[inline]
-    pub(super) fn new(elements: &'a [T], a: A, b: B) -> Self {
-        Self(elements.iter().zip(a).zip(b))
-    }
-}
-
-impl<T: Plain, A: Clone, B: Clone> Clone for ZipSlots<'_, T, A, B> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<'a, T: Plain, A: Iterator, B: Iterator> Iterator for ZipSlots<'a, T, A, B> {
-    type Item = ((&'a T, A::Item), B::Item);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
     }
 }
 

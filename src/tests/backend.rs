@@ -49,7 +49,7 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
             expected.extend([(Call::SendMsg, 1); 2 * N]);
             assert_eq!(moving_calls(), expected, "{way:?}");
             assert_eq!(Backend::current(), Backend::Msg);
-            assert_eq!(wire.arrived(), [0, 1, 2, 3, 0, 1, 2, 3]);
+            assert_eq!(wire.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
 
             // What one direction has found out holds for the other.
             wire.fill(0..2);
@@ -82,7 +82,7 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
             fault::script([]);
             assert_eq!(wire.near.send_batch(&wire.msgs(&data)).unwrap(), 2);
             assert_eq!(calls(), [(Call::SendMsg, 1); 2]);
-            assert_eq!(wire.arrived(), [0, 1]);
+            assert_eq!(wire.delivered(), [0, 1]);
         }
     }
 }
@@ -112,7 +112,7 @@ fn p2_a_call_of_several_steps_detects_missing_calls_once() {
     queue.push(&msgs[4]).unwrap();
     fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
     assert_eq!(wire.near.flush(&mut queue).unwrap(), 4);
-    assert_eq!(wire.arrived(), [1, 2, 3, 4]);
+    assert_eq!(wire.delivered(), [1, 2, 3, 4]);
     let made = moving_calls();
     assert_eq!(made.iter().filter(|(call, _)| *call == Call::SendMmsg).count(), 1, "{made:?}");
 }
@@ -135,7 +135,7 @@ fn p2_the_fallback_meets_errors_as_any_other_call_does() {
                 _ => assert_eq!(result.unwrap(), bad),
             }
             fault::finish();
-            assert_eq!(wire.arrived(), (0..bad as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (0..bad as u32).collect::<Vec<_>>());
         }
 
         // The same for a receive, whose error would be lost.
@@ -166,7 +166,7 @@ fn p2_an_arena_with_a_backend_of_its_own_falls_back_too() {
         assert_eq!(arena.send(&wire.near, &msgs).unwrap(), N);
         fault::finish();
         assert_eq!(Backend::current(), Backend::Msg);
-        assert_eq!(wire.arrived(), [0, 1, 2, 3]);
+        assert_eq!(wire.delivered(), [0, 1, 2, 3]);
     }
 }
 
@@ -200,7 +200,7 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
             for bad in 0..N {
                 let call = send_call(backend, N - bad);
                 if bad > 0 {
-                    fault::script(cut_send(backend, N, bad, errno::EPERM));
+                    fault::script(stopped_send(backend, N, bad, errno::EPERM));
                     assert_eq!(way.send(&wire.near, &msgs).unwrap(), bad);
                     fault::finish();
                 }
@@ -213,7 +213,7 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
 
                 assert_eq!(way.send(&wire.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
                 let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(wire.arrived(), good);
+                assert_eq!(wire.delivered(), good);
                 assert_eq!(Backend::current(), chosen, "the calls stay in use");
             }
         }
@@ -238,7 +238,7 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
     assert_eq!(done.unwrap(), N);
     assert_eq!(reported, [(1, Some(errno::EPERM)), (2, Some(errno::EPERM))]);
     fault::finish();
-    assert_eq!(wire.arrived(), [0, 3]);
+    assert_eq!(wire.delivered(), [0, 3]);
     assert_eq!(Backend::current(), Backend::Mmsg);
 }
 
@@ -279,7 +279,7 @@ fn the_selected_backend_makes_the_calls() {
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), 2);
             assert_eq!(calls(), sends, "{way:?}");
         }
-        wire.arrived();
+        wire.delivered();
         for way in Receiving::all(backend) {
             way.choose(backend);
             wire.fill(0..2);

@@ -111,17 +111,8 @@ impl Wire {
     }
 
     /// The numbers of all datagrams that wait at `far`, which are received.
-    fn arrived(&self) -> Vec<u32> {
-        self.marker.send_to(b"end", self.to()).expect("loopback takes a datagram");
-        let mut arrived = Vec::new();
-        let mut buffer = [0; 16];
-        loop {
-            let len = self.far.recv(&mut buffer).expect("the end comes last");
-            if &buffer[..len] == b"end" {
-                return arrived;
-            }
-            arrived.push(number(&buffer[..len]));
-        }
+    fn delivered(&self) -> Vec<u32> {
+        delivered(&self.marker, &self.far).iter().map(|data| number(data)).collect()
     }
 
     /// Puts datagrams into `far`, and waits until they are there.
@@ -279,9 +270,24 @@ fn offered(call: Call, left: usize) -> usize {
     if matches!(call, Call::SendMmsg | Call::RecvMmsg) { left } else { 1 }
 }
 
+/// The datagrams that wait at `far`, which are received; `near` sends one more, which marks the end.
+fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
+    const END: &[u8] = b"the end of it all";
+    near.send_to(END, addr(far)).expect("loopback takes a datagram");
+    let mut delivered = Vec::new();
+    let mut buffer = [0; 2_000];
+    loop {
+        let len = far.recv(&mut buffer).expect("the end comes last");
+        if &buffer[..len] == END {
+            return delivered;
+        }
+        delivered.push(buffer[..len].to_vec());
+    }
+}
+
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
 /// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and gives `errno`.
-fn cut_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
+fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
         Call::SendMmsg => {
             let mut fates = vec![(Call::SendMmsg, Fate::AtMost(k))];

@@ -8,7 +8,7 @@ use super::*;
 use crate::sys::{MAX_SEGMENTS, numbers};
 
 /// The errors by which a kernel may reject a GSO batch, and what they are taken for.
-const REFUSALS: [(i32, Cause); 4] = [
+const REJECTIONS: [(i32, Cause); 4] = [
     (errno::EIO, Cause::Unsupported),
     (errno::EOPNOTSUPP, Cause::Unsupported),
     (errno::EINVAL, Cause::Size),
@@ -41,10 +41,10 @@ enum Cause {
     Size,
 }
 
-/// The errno of each error to be tried, with its cause if it is a refusal.
+/// The errno of each error to be tried, with its cause if it is a rejection of GSO.
 fn errors() -> impl Iterator<Item = (i32, Option<Cause>)> {
-    let refusals = REFUSALS.into_iter().map(|(code, cause)| (code, Some(cause)));
-    refusals.chain(OTHERS.into_iter().map(|code| (code, None)))
+    let rejections = REJECTIONS.into_iter().map(|(code, cause)| (code, Some(cause)));
+    rejections.chain(OTHERS.into_iter().map(|code| (code, None)))
 }
 
 /// The datagrams of a batch that is rejected go one by one, and none of them meets the error here.
@@ -79,7 +79,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let expected = if innocent { vec![] } else { vec![(first, code)] };
             assert_eq!(failed, expected, "{what}");
             let sent = |i| innocent || i != first;
-            assert_eq!(net.arrived(), batch.expected(sent), "{what}");
+            assert_eq!(net.delivered(), batch.expected(sent), "{what}");
 
             assert!(net.near.gso(), "{what}");
             let counted = net.since(before);
@@ -111,7 +111,7 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
         made.extend(vec![(Call::SendMsg, 1); headers.len() - k]);
         assert_eq!(moving(), made, "{k}");
         assert!(net.near.gso());
-        assert_eq!(net.arrived(), batch.expected(|_| true), "{k}");
+        assert_eq!(net.delivered(), batch.expected(|_| true), "{k}");
     }
     for way in Way::ALL {
         for (first, second) in
@@ -123,7 +123,7 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
             ]);
             assert_eq!(send_all(&net, way, &msgs), []);
             fault::script([]);
-            assert_eq!(net.arrived(), batch.expected(|_| true), "{way:?} {first} {second}");
+            assert_eq!(net.delivered(), batch.expected(|_| true), "{way:?} {first} {second}");
         }
     }
 }
@@ -139,7 +139,7 @@ fn a_call_that_takes_no_batch_without_an_error_ends() {
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
     assert_eq!(calls().len(), 1 + ROWS.len());
-    assert_eq!(net.arrived(), batch.expected(|_| true));
+    assert_eq!(net.delivered(), batch.expected(|_| true));
 
     let data = bytes(0, 40);
     let own = SendMsg::to(net.to(0), &data).with_segment_size(10);
@@ -147,7 +147,7 @@ fn a_call_that_takes_no_batch_without_an_error_ends() {
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
     assert_eq!(net.near.send_batch(&[own]).unwrap(), 1);
     assert_eq!(calls().len(), 5);
-    assert_eq!(net.arrived().concat().len(), 4);
+    assert_eq!(net.delivered().concat().len(), 4);
 }
 
 /// EIO where the device has no checksum offload: the destination is known from then on.
@@ -170,19 +170,19 @@ fn s1_no_offload_on_the_way_sends_the_same_bytes_again_and_tries_no_further_batc
         let counted = net.since(before);
         assert_eq!((counted.rejected_unsupported, counted.rejected_size), (1, 0));
         assert_eq!((counted.sent_batches, counted.sent_segments), (0, 0));
-        assert_eq!(net.arrived(), batch.expected(|_| true));
+        assert_eq!(net.delivered(), batch.expected(|_| true));
 
         fault::script([]);
         assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
         assert_eq!(calls(), split);
         assert_eq!(net.since(before).rejected_unsupported, 1);
-        assert_eq!(net.arrived(), batch.expected(|_| true));
+        assert_eq!(net.delivered(), batch.expected(|_| true));
     }
 }
 
 #[cfg(mmsg_calls)]
 #[test]
-fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
+fn s4_a_rejected_size_costs_one_try_a_call_and_gso_stays_on() {
     const ROWS: [Row; 5] =
         [row(0, 300, 3), row(1, 300, 2), row(0, 400, 2), row(1, 200, 3), row(0, 200, 2)];
     let Some(net) = Net::new() else { return };
@@ -202,16 +202,16 @@ fn s4_a_size_refusal_costs_one_try_a_call_and_gso_stays_on() {
             let counted = net.since(before);
             assert_eq!((counted.rejected_unsupported, counted.rejected_size), (0, 1));
             assert_eq!((counted.sent_batches, counted.sent_segments), (2, 5));
-            assert_eq!(net.arrived(), batch.expected(|_| true));
+            assert_eq!(net.delivered(), batch.expected(|_| true));
         }
     }
-    // Shorter ones that are refused, too, lower the bound for what is left.
+    // Shorter ones that are rejected as well lower the bound for what is left.
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EINVAL)), (Call::SendMmsg, Fate::Kernel)]);
     let reversed: Vec<_> = msgs.iter().rev().copied().collect();
     assert_eq!(net.near.send_batch(&reversed).unwrap(), msgs.len());
     let split = [4, 3, 2, 1, 0].map(|i| (Call::SendMmsg, ROWS[i].count));
     assert_eq!(calls(), [&[(Call::SendMmsg, 5)], &split[..]].concat());
-    assert_eq!(net.arrived().map(|arrived| arrived.len()), [7, 5]);
+    assert_eq!(net.delivered().map(|delivered| delivered.len()), [7, 5]);
 }
 
 /// Only if the same messages go unsegmented was it the batch that was rejected.
@@ -223,7 +223,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     let headers = headers(&ROWS);
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
         backend.make_process_default().unwrap();
-        for (at, (code, _)) in (0..headers.len()).flat_map(|at| REFUSALS.map(|e| (at, e))) {
+        for (at, (code, _)) in (0..headers.len()).flat_map(|at| REJECTIONS.map(|e| (at, e))) {
             let (first, count) = headers[at];
             if count == 1 {
                 continue;
@@ -241,7 +241,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
             fault::script(fates);
             assert_eq!(send_all(&net, way, &msgs), [(first, code)], "{what}");
             fault::finish();
-            assert_eq!(net.arrived(), batch.expected(|i| i != first), "{what}");
+            assert_eq!(net.delivered(), batch.expected(|i| i != first), "{what}");
             assert!(net.near.gso(), "{what}");
             let counted = net.since(before);
             assert_eq!((counted.rejected_unsupported, counted.rejected_size), (0, 0), "{what}");
@@ -257,15 +257,15 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
     let msgs = batch.msgs(&net);
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way))) {
         backend.make_process_default().unwrap();
-        for ((refusal, cause), (code, k)) in REFUSALS
+        for ((rejection, cause), (code, k)) in REJECTIONS
             .into_iter()
             .flat_map(|r| OTHERS.map(|code| (1..5).map(move |k| (r, (code, k)))))
             .flatten()
         {
-            let what = format!("{backend:?} {way:?} {refusal}, {code} at {k}");
+            let what = format!("{backend:?} {way:?} {rejection}, {code} at {k}");
             assert!(net.near.set_gso(true));
-            let mut fates = vec![(Call::SendMsg, Fate::Fail(refusal))];
-            fates.extend(cut_send(backend, 5, k, code));
+            let mut fates = vec![(Call::SendMsg, Fate::Fail(rejection))];
+            fates.extend(stopped_send(backend, 5, k, code));
             // The next call meets it again, unless it is reported once. It offers a batch of what is left,
             // or one message, or those one by one.
             let batch_again = cause == Cause::Size && 5 - k > 1 && way != Way::Each;
@@ -281,7 +281,7 @@ fn s7_an_error_within_the_second_try_is_of_the_message_that_it_meets() {
             let expected = if code == errno::EAGAIN { vec![] } else { vec![(k, code)] };
             assert_eq!(failed, expected, "{what}");
             let sent = |i| code == errno::EAGAIN || i != k;
-            assert_eq!(net.arrived(), batch.expected(sent), "{what}");
+            assert_eq!(net.delivered(), batch.expected(sent), "{what}");
             assert!(net.near.gso(), "{what}");
         }
     }
@@ -314,7 +314,7 @@ fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
             let what = format!("{backend:?} {way:?} {code} at {k}");
             assert_eq!(send_all(&net, way, &msgs), [(k, code)], "{what}");
             fault::finish();
-            assert_eq!(net.arrived(), batch.expected(|i| i != k), "{what}");
+            assert_eq!(net.delivered(), batch.expected(|i| i != k), "{what}");
             assert!(net.near.gso(), "{what}");
         }
     }
@@ -325,17 +325,16 @@ fn d4_a_batch_that_meets_any_error_goes_as_its_datagrams() {
 /// On a connected socket an ICMP error about an earlier datagram is reported once. It is not lost because
 /// the datagrams go all the same.
 #[test]
-fn d4_an_icmp_error_that_a_batch_takes_is_told_by_the_next_call() {
+fn d4_an_icmp_error_that_a_batch_takes_is_returned_by_the_next_call() {
     let Some(net) = Net::new() else { return };
     let data: Vec<_> = (0..3).map(|i| bytes(i, 40)).collect();
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
     net.near.get_ref().connect(net.to(0)).unwrap();
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
-        let codes = numbers::ICMP_ERRORS
-            .iter()
-            .copied()
-            .filter(|code| is_split(*code) && REFUSALS.iter().all(|(refusal, _)| refusal != code));
+        let codes = numbers::ICMP_ERRORS.iter().copied().filter(|code| {
+            is_split(*code) && REJECTIONS.iter().all(|(rejection, _)| rejection != code)
+        });
         for code in codes {
             fault::script([(Call::SendMsg, Fate::Fail(code))]);
             assert_eq!(net.near.send_batch(&msgs).unwrap(), 3);
@@ -367,7 +366,7 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
             let counted = net.since(before);
             let segments = if batches > 0 { 30 } else { 0 };
             assert_eq!((counted.sent_batches, counted.sent_segments), (batches, segments));
-            assert_eq!(net.arrived(), batch.expected(|_| true));
+            assert_eq!(net.delivered(), batch.expected(|_| true));
         }
     }
 }
@@ -391,7 +390,7 @@ fn s5_a_long_run_is_several_batches() {
             assert_eq!(calls(), expected);
             let counted = net.since(before);
             assert_eq!((counted.sent_batches, counted.rejected_size), (batches as u64, 0));
-            assert_eq!(net.arrived(), batch.expected(|_| true));
+            assert_eq!(net.delivered(), batch.expected(|_| true));
         }
     }
 }

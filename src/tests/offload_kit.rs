@@ -38,20 +38,8 @@ impl Net {
     }
 
     /// What has come to each of the two, all of which is taken off them.
-    pub(super) fn arrived(&self) -> [Vec<Vec<u8>>; 2] {
-        const END: &[u8] = b"the end of it all";
-        self.far.each_ref().map(|far| {
-            self.near.get_ref().send_to(END, addr(far)).expect("loopback takes a datagram");
-            let mut arrived = Vec::new();
-            let mut buffer = [0; 2_000];
-            loop {
-                let len = far.recv(&mut buffer).expect("the end comes last");
-                if &buffer[..len] == END {
-                    return arrived;
-                }
-                arrived.push(buffer[..len].to_vec());
-            }
-        })
+    pub(super) fn delivered(&self) -> [Vec<Vec<u8>>; 2] {
+        self.far.each_ref().map(|far| delivered(self.near.get_ref(), far))
     }
 
     /// What was counted of sends since `before`.
@@ -221,7 +209,7 @@ pub(super) fn stop_at(
 ) -> Vec<(Call, Fate)> {
     match at {
         0 => vec![(send_call(backend, headers), Fate::Fail(errno))],
-        _ => cut_send(backend, headers, at, errno),
+        _ => stopped_send(backend, headers, at, errno),
     }
 }
 

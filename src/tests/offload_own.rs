@@ -1,4 +1,4 @@
-//! Messages with a segment size of the caller's: passed through, or cut here.
+//! Messages with a segment size of the caller's: sent whole, or segmented in user space.
 
 use std::io::IoSlice;
 
@@ -9,7 +9,7 @@ use crate::{BatchSocketExt, SendMeta};
 
 const SIZE: u16 = 10;
 
-/// 35 bytes to be cut into four datagrams.
+/// 35 bytes, to be segmented into four datagrams.
 fn data() -> Vec<u8> {
     (0..35).collect()
 }
@@ -23,7 +23,7 @@ fn pieces(data: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
+fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let parts = [IoSlice::new(&data[..7]), IoSlice::new(&data[7..])];
@@ -50,14 +50,14 @@ fn s4_a_message_with_a_segment_size_that_is_refused_is_cut_here() {
                 (4, 35)
             );
             assert_eq!(counted.sent_batches, before.sent_batches);
-            assert_eq!(net.arrived(), [pieces(&data), vec![]]);
+            assert_eq!(net.delivered(), [pieces(&data), vec![]]);
         }
     }
 }
 
 #[cfg(mmsg_calls)]
 #[test]
-fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
+fn s4_one_rejection_a_call_is_enough_for_messages_with_a_segment_size_too() {
     let Some(net) = Net::new() else { return };
     let data = data();
     let plain = SendMsg::to(net.to(1), &data);
@@ -65,25 +65,25 @@ fn s4_one_refusal_a_call_is_enough_for_messages_with_a_segment_size_too() {
     Backend::Mmsg.make_process_default().unwrap();
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EINVAL))]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), msgs.len());
-    let cut = (Call::SendMmsg, 4);
+    let split = (Call::SendMmsg, 4);
     let single = (Call::SendMsg, 1);
-    assert_eq!(calls(), [(Call::SendMmsg, 5), cut, cut, single, cut, single]);
+    assert_eq!(calls(), [(Call::SendMmsg, 5), split, split, single, split, single]);
     assert_eq!(net.near.counters().rejected_size, 1);
     let three = [pieces(&data), pieces(&data), pieces(&data)].concat();
-    assert_eq!(net.arrived(), [three, vec![data.clone(); 2]]);
+    assert_eq!(net.delivered(), [three, vec![data.clone(); 2]]);
 
     // Segmented by the kernel it counts as one batch.
     let before = net.near.counters();
     assert_eq!(net.near.send_batch(&msgs[..1]).unwrap(), 1);
     let counted = net.near.counters();
     assert_eq!((counted.sent - before.sent, counted.sent_batches - before.sent_batches), (4, 1));
-    assert_eq!(net.arrived(), [pieces(&data), vec![]]);
+    assert_eq!(net.delivered(), [pieces(&data), vec![]]);
 }
 
 /// The fates by which a message of four datagrams is left after `k` of them. The rest is offered again
 /// to a socket that is full: a signal may have ended the wait.
 fn leave_half_sent(backend: Backend, k: usize, errno: i32) -> Vec<(Call, Fate)> {
-    let mut fates = cut_send(backend, 4, k, errno);
+    let mut fates = stopped_send(backend, 4, k, errno);
     if errno == errno::EAGAIN {
         fates.push((send_call(backend, 4 - k), Fate::Fail(errno)));
     }
@@ -120,38 +120,38 @@ fn d8_a_message_that_is_half_sent_goes_on_when_it_is_offered_again() {
             0 => assert_eq!(errno(first), code, "{what}"),
             _ => assert_eq!(first.unwrap(), 1, "{what}"),
         }
-        assert_eq!(net.arrived(), [pieces(&data)[..k].to_vec(), vec![data.clone(); before]]);
+        assert_eq!(net.delivered(), [pieces(&data)[..k].to_vec(), vec![data.clone(); before]]);
         // With GSO too, and from other buffers.
         net.near.set_gso(k % 2 == 0);
         fault::script([]);
         let other = net.near.send_batch(&[SendMsg::to(net.to(1), &data).with_meta(&meta)]);
         assert_eq!(other.unwrap(), 1, "another destination is another message");
-        assert_eq!(net.arrived(), [vec![], pieces(&data)], "{what}");
+        assert_eq!(net.delivered(), [vec![], pieces(&data)], "{what}");
         assert_eq!(net.near.send_batch(&[gathered, plain]).unwrap(), 2, "{what}");
-        assert_eq!(net.arrived(), [pieces(&data)[k..].to_vec(), vec![data.clone()]], "{what}");
+        assert_eq!(net.delivered(), [pieces(&data)[k..].to_vec(), vec![data.clone()]], "{what}");
         // That is all: the next one is another message.
         assert_eq!(net.near.send_batch(&[gathered]).unwrap(), 1, "{what}");
-        assert_eq!(net.arrived(), [pieces(&data), vec![]], "{what}");
+        assert_eq!(net.delivered(), [pieces(&data), vec![]], "{what}");
     }
 }
 
 /// It is about a datagram sent before.
 #[cfg(mmsg_calls)]
 #[test]
-fn d8_a_refusal_in_the_middle_of_a_message_waits_for_the_next_call() {
+fn d8_connection_refused_in_the_middle_of_a_message_waits_for_the_next_call() {
     let Some(net) = Net::new() else { return };
     let data = data();
     for (backend, k) in BACKENDS.into_iter().flat_map(|b| (1..4).map(move |k| (b, k))) {
         backend.make_process_default().unwrap();
         net.near.set_gso(false);
-        fault::script(cut_send(backend, 4, k, errno::ECONNREFUSED));
+        fault::script(stopped_send(backend, 4, k, errno::ECONNREFUSED));
         assert_eq!(net.near.send_batch(&[own(&net, &data)]).unwrap(), 1);
         fault::finish();
-        assert_eq!(net.arrived(), [pieces(&data), vec![]], "{backend:?} {k}");
+        assert_eq!(net.delivered(), [pieces(&data), vec![]], "{backend:?} {k}");
         assert_eq!(errno(net.near.send_batch(&[own(&net, &data)])), errno::ECONNREFUSED);
-        assert!(net.arrived().concat().is_empty());
+        assert!(net.delivered().concat().is_empty());
         assert_eq!(net.near.send_batch(&[own(&net, &data)]).unwrap(), 1);
-        assert_eq!(net.arrived(), [pieces(&data), vec![]], "{backend:?} {k}");
+        assert_eq!(net.delivered(), [pieces(&data), vec![]], "{backend:?} {k}");
     }
 }
 
@@ -166,7 +166,7 @@ fn d8_a_full_socket_takes_nothing_of_a_message_that_is_to_be_segmented() {
         fault::script([(send_call(backend, 4), Fate::Fail(errno::EAGAIN))]);
         assert_eq!(errno(net.near.send_batch(&[own(&net, &data)])), errno::EAGAIN);
         assert_eq!(calls().len(), 1, "nobody waits or tries again");
-        assert!(net.arrived().concat().is_empty());
+        assert!(net.delivered().concat().is_empty());
     }
 }
 
@@ -199,10 +199,10 @@ fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
             });
         }
     });
-    let [arrived, _] = net.arrived();
-    assert_eq!(arrived.len(), THREADS * MESSAGES * 4);
+    let [delivered, _] = net.delivered();
+    assert_eq!(delivered.len(), THREADS * MESSAGES * 4);
     for thread in 0..THREADS {
-        let its = arrived.iter().filter(|data| data[0] == thread as u8).cloned();
+        let its = delivered.iter().filter(|data| data[0] == thread as u8).cloned();
         let all = (0..MESSAGES).flat_map(|i| pieces(&payload(thread, i)));
         assert_eq!(its.collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
@@ -210,7 +210,7 @@ fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
 
 /// It has one outcome: the call that returns the error does not send it again.
 #[test]
-fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
+fn s7_a_segmented_message_that_meets_an_error_has_failed() {
     let Some(net) = Net::new() else { return };
     let cases = BACKENDS.into_iter().flat_map(|b| (0..4).map(move |k| (b, k)));
     for ((backend, k), before) in cases.flat_map(|case| [(case, 0), (case, 1)]) {
@@ -222,7 +222,7 @@ fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
         let msgs = &msgs[1 - before..];
         let mut fates = vec![(Call::SendMsg, Fate::Kernel); before];
         if k > 0 {
-            fates.extend(cut_send(backend, 4, k, errno::ENOBUFS));
+            fates.extend(stopped_send(backend, 4, k, errno::ENOBUFS));
         }
         let fail = |left| (send_call(backend, left), Fate::Fail(errno::ENOBUFS));
         fates.extend((k == 0).then_some(fail(4)));
@@ -235,11 +235,11 @@ fn s7_a_cut_that_meets_an_error_is_a_message_that_failed() {
         fault::finish();
         assert_eq!(failed, [(before, Some(errno::ENOBUFS))]);
         let plain = vec![data.clone(); 1 + before];
-        assert_eq!(net.arrived(), [pieces(&data)[..k].to_vec(), plain], "{backend:?} {k}");
+        assert_eq!(net.delivered(), [pieces(&data)[..k].to_vec(), plain], "{backend:?} {k}");
     }
 }
 
-/// What comes out must not depend on who cuts.
+/// The datagrams do not depend on who segments the message.
 #[test]
 fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
     let Some(net) = Net::new() else { return };
@@ -249,18 +249,18 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
         backend.make_process_default().unwrap();
         for gso in [true, false] {
             net.near.set_gso(gso);
-            // Nothing to cut: one datagram, empty or not.
+            // Nothing to segment: one datagram, empty or not.
             let msgs = [own(&net, &[]), own(&net, &data[..4]), own(&net, &data[..10])];
             assert_eq!(net.near.send_batch(&msgs).unwrap(), 3, "{backend:?} {gso}");
             let expected = vec![vec![], data[..4].to_vec(), data[..10].to_vec()];
-            assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
+            assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");
 
             // No size at all, as the kernel has it.
             let none = SendMeta::new().with_segment_size(0);
             let whole = SendMsg::to(net.to(0), &data).with_meta(&none);
             assert_eq!(net.near.send_batch(&[msgs[1], whole, whole]).unwrap(), 3);
             let expected = vec![data[..4].to_vec(), data.clone(), data.clone()];
-            assert_eq!(net.arrived(), [expected, vec![]], "{backend:?} {gso}");
+            assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");
         }
     }
 }
@@ -285,7 +285,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
         let msg = msg.with_segment_size(size);
         assert_eq!(net.near.send_batch(&[msg]).unwrap(), 1);
         let pieces: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
-        assert_eq!(net.arrived(), [pieces, vec![]], "{backend:?} {size}");
+        assert_eq!(net.delivered(), [pieces, vec![]], "{backend:?} {size}");
     }
     // One more than the kernel takes: its own error, with GSO and without.
     let parts = vec![IoSlice::new(b"x"); 1_025];
@@ -296,7 +296,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
         assert_eq!(errno(net.near.send_batch(&[msg])), errno::EMSGSIZE);
         let plain = SendMsg::to(net.to(0), b"good");
         assert_eq!(net.near.send_batch(&[plain, msg, plain]).unwrap(), 1);
-        assert_eq!(net.arrived(), [vec![b"good".to_vec()], vec![]]);
+        assert_eq!(net.delivered(), [vec![b"good".to_vec()], vec![]]);
     }
 }
 
@@ -313,13 +313,13 @@ fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
     let msgs = [SendMsg::to(net.to(0), &data).with_control(&control); 2];
     fault::script([]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
-    assert_eq!(net.arrived(), [[pieces(&data), pieces(&data)].concat(), vec![]]);
+    assert_eq!(net.delivered(), [[pieces(&data), pieces(&data)].concat(), vec![]]);
 }
 
 /// An error about a datagram sent before, met when an iterator's first messages have gone.
 #[cfg(mmsg_calls)] // Windows: of an unconnected socket it is passed over.
 #[test]
-fn r11_a_refusal_that_an_iterator_meets_late_is_told_by_the_next_send() {
+fn r11_connection_refused_met_late_by_an_iterator_is_returned_by_the_next_send() {
     const MOST: u32 = 130;
     let Some(net) = Net::new() else { return };
     let numbers = numbers(0..MOST);
@@ -337,6 +337,6 @@ fn r11_a_refusal_that_an_iterator_meets_late_is_told_by_the_next_send() {
         assert_eq!(errno(next), errno::ECONNREFUSED, "{k}");
         let left = msgs.len() - k;
         assert_eq!(net.near.send_iter(msgs[k..].iter().copied()).unwrap(), left);
-        assert_eq!(net.arrived().map(|arrived| arrived.len()), [65, 65]);
+        assert_eq!(net.delivered().map(|delivered| delivered.len()), [65, 65]);
     }
 }

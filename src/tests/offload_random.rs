@@ -83,7 +83,7 @@ proptest! {
     ) {
         let Some(net) = Net::new() else { return Ok(()) };
         backend.make_process_default().unwrap();
-        // Any piece of a message tells which one it is of, and where it belongs in it.
+        // Any part of a message shows which message it is of, and where it belongs in it.
         let mut memory = Vec::new();
         let ranges: Vec<_> = specs.iter().enumerate().map(|(i, spec)| {
             // Whether it begins where the one before it ends.
@@ -107,13 +107,13 @@ proptest! {
         fault::script([]);
 
         prop_assert!(failed.is_sorted_by(|a, b| a < b), "reported twice or out of order: {failed:?}");
-        let arrived = net.arrived();
-        let mut arrived = arrived.each_ref().map(|datagrams| datagrams.iter().peekable());
+        let delivered = net.delivered();
+        let mut delivered = delivered.each_ref().map(|datagrams| datagrams.iter().peekable());
         let mut sent = 0;
         for (i, (spec, data)) in specs.iter().zip(&data).enumerate() {
-            let came = &mut arrived[spec.far];
+            let came = &mut delivered[spec.far];
             if failed.contains(&i) {
-                // Nothing of it came, or the beginning of what had to be cut.
+                // Nothing of it came, or the beginning of a message that was segmented.
                 let most = if spec.own.is_some() { pieces(*spec, data).len() - 1 } else { 0 };
                 for piece in pieces(*spec, data).into_iter().take(most) {
                     sent += usize::from(came.next_if(|came| **came == piece).is_some());
@@ -125,8 +125,8 @@ proptest! {
                 sent += 1;
             }
         }
-        for mut rest in arrived {
-            prop_assert_eq!(rest.next(), None, "arrived without being counted: {:?}", log);
+        for mut rest in delivered {
+            prop_assert_eq!(rest.next(), None, "delivered without being counted: {:?}", log);
         }
         prop_assert_eq!(net.near.counters().sent, sent as u64, "{:?}", log);
     }

@@ -44,7 +44,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
         for k in 1..=N {
             let mut queue = queue(&wire.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
-            fault::script(cut_send(backend, N, k, errno::EAGAIN));
+            fault::script(stopped_send(backend, N, k, errno::EAGAIN));
             assert_eq!(wire.near.flush(&mut queue).unwrap(), k);
             calls();
             assert_eq!(queue.len(), N - k);
@@ -55,7 +55,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
             assert_eq!(wire.near.flush(&mut queue).unwrap(), N - k);
             assert!(queue.is_empty());
             assert_eq!((queue.bytes(), wire.near.flush(&mut queue).unwrap()), (0, 0));
-            assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (0..N as u32).collect::<Vec<_>>());
         }
     }
 }
@@ -70,7 +70,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
         for code in PLAIN.into_iter().chain([errno::EPERM, errno::EAGAIN]) {
             let mut queue = queue(&wire.msgs(&data));
             if bad > 0 {
-                fault::script(cut_send(backend, N, bad, code));
+                fault::script(stopped_send(backend, N, bad, code));
                 assert_eq!(wire.near.flush(&mut queue).unwrap(), bad);
                 calls();
             }
@@ -84,7 +84,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
             assert!(queue.discard_front());
             assert_eq!(wire.near.flush(&mut queue).unwrap(), N - bad - 1);
             let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-            assert_eq!(wire.arrived(), good, "{backend:?} {code}");
+            assert_eq!(wire.delivered(), good, "{backend:?} {code}");
             assert_eq!(queue.bytes(), 0);
         }
     }
@@ -99,7 +99,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
-        fault::script(cut_send(backend, 3, 1, errno::EAGAIN));
+        fault::script(stopped_send(backend, 3, 1, errno::EAGAIN));
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 1);
         calls();
         for msg in &msgs[3..] {
@@ -120,7 +120,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
         assert_eq!(errno(wire.near.flush(&mut queue)), errno::ENOBUFS);
         fault::finish();
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
-        assert_eq!(wire.arrived(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(wire.delivered(), [0, 1, 2, 3, 4, 5]);
     }
 }
 
@@ -142,7 +142,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
         });
         let mut queue = queue(&data.iter().map(|n| SendMsg::new(n)).collect::<Vec<_>>());
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
-        fates.extend(cut_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
+        fates.extend(stopped_send(Backend::Mmsg, STEP, k, errno::EAGAIN));
         fault::script(fates);
         assert_eq!(near.as_fd().flush(&mut queue).unwrap(), steps * STEP + k);
         assert_eq!(calls().len(), steps + 2);
@@ -164,7 +164,7 @@ fn an_interrupted_flush_goes_on() {
         fault::script([(send_call(backend, 3), Fate::Fail(errno::EINTR)); 4]);
         assert_eq!(wire.near.flush(&mut queue).unwrap(), 3);
         fault::finish();
-        assert_eq!(wire.arrived(), [0, 1, 2]);
+        assert_eq!(wire.delivered(), [0, 1, 2]);
     }
 }
 

@@ -58,8 +58,8 @@ impl Twin {
         for (i, made) in log.iter().enumerate().filter(|(_, made)| !questions(made)) {
             assert_eq!(error, None, "a call goes on after an error: {log:?}");
             let many = matches!(made.call, Call::SendMmsg | Call::RecvMmsg);
-            let refused = |made: &LoggedCall| matches!(made.fate, Fate::Fail(_));
-            let sandboxed = log.get(i + 1).is_some_and(|next| questions(next) && refused(next));
+            let failed = |made: &LoggedCall| matches!(made.fate, Fate::Fail(_));
+            let sandboxed = log.get(i + 1).is_some_and(|next| questions(next) && failed(next));
             match made.fate {
                 Fate::Fail(errno::EINTR) => {}
                 Fate::Fail(errno::ENOSYS) if many => {}
@@ -125,7 +125,7 @@ proptest! {
         fault::script([]);
         // The socket's next user would get an error that is left over.
         prop_assert_eq!(twin.deferred, None);
-        prop_assert_eq!(wire.arrived(), sent);
+        prop_assert_eq!(wire.delivered(), sent);
     }
 
     /// The same for `send_each`, which makes the calls by itself.
@@ -154,7 +154,7 @@ proptest! {
         fault::script([]);
         prop_assert!(failed.is_sorted_by(|a, b| a < b), "reported twice or out of order: {:?}", failed);
         let good: Vec<_> = (0..n).filter(|i| !failed.contains(i)).collect();
-        prop_assert_eq!(wire.arrived(), good);
+        prop_assert_eq!(wire.delivered(), good);
     }
 
     /// Every datagram comes once, in order, and so does every error of the system.

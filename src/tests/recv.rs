@@ -42,7 +42,7 @@ fn any_count_leaves_the_rest_in_order() {
             }
         }
     }
-    assert!(wire.arrived().is_empty());
+    assert!(wire.delivered().is_empty());
 }
 
 #[test]

@@ -25,13 +25,13 @@ fn any_count_leaves_the_rest_in_order() {
         for way in Sending::all(backend) {
             way.choose(backend);
             for k in 1..=N {
-                fault::script(cut_send(backend, N, k, errno::EAGAIN));
+                fault::script(stopped_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
                 calls();
-                assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+                assert_eq!(wire.delivered(), (0..k as u32).collect::<Vec<_>>());
 
                 assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
-                assert_eq!(wire.arrived(), (k as u32..N as u32).collect::<Vec<_>>());
+                assert_eq!(wire.delivered(), (k as u32..N as u32).collect::<Vec<_>>());
             }
         }
     }
@@ -50,7 +50,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
         assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
         let one = (Call::SendMsg, 1);
         assert_eq!(calls(), [(Call::SendMmsg, 3), one, one, one]);
-        assert_eq!(wire.arrived(), [0, 1, 2]);
+        assert_eq!(wire.delivered(), [0, 1, 2]);
     }
 }
 
@@ -87,7 +87,7 @@ fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
             let mut expected = vec![(Call::SendMmsg, N)];
             expected.extend(vec![(Call::SendMsg, 1); N - k]);
             assert_eq!(calls(), expected);
-            assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (0..N as u32).collect::<Vec<_>>());
         }
     }
 }
@@ -107,13 +107,13 @@ fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
         for way in Sending::all(backend) {
             way.choose(backend);
             for k in 1..N {
-                fault::script(cut_send(backend, N, k, code));
+                fault::script(stopped_send(backend, N, k, code));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?} {code}");
                 fault::finish();
                 assert_eq!(errno(way.send(&wire.near, &msgs[k..])), code);
                 assert_eq!(calls(), [], "it is known without a system call");
                 assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
-                assert_eq!(wire.arrived(), (0..N as u32).collect::<Vec<_>>());
+                assert_eq!(wire.delivered(), (0..N as u32).collect::<Vec<_>>());
             }
         }
     }
@@ -129,7 +129,7 @@ fn any_error_at_any_position_is_reported_for_its_message() {
             way.choose(backend);
             for (bad, code) in (0..N).flat_map(|bad| PLAIN.map(|code| (bad, code))) {
                 if bad > 0 {
-                    fault::script(cut_send(backend, N, bad, code));
+                    fault::script(stopped_send(backend, N, bad, code));
                     assert_eq!(way.send(&wire.near, &msgs).unwrap(), bad);
                     calls();
                 }
@@ -141,7 +141,7 @@ fn any_error_at_any_position_is_reported_for_its_message() {
 
                 assert_eq!(way.send(&wire.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
                 let good: Vec<u32> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(wire.arrived(), good, "{backend:?} {way:?} {code}");
+                assert_eq!(wire.delivered(), good, "{backend:?} {way:?} {code}");
             }
         }
     }
@@ -161,13 +161,13 @@ fn an_interrupted_call_is_made_again_however_often() {
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
             let offered = offered(call, 3);
             assert!(calls().starts_with(&[(call, offered); 4]));
-            assert_eq!(wire.arrived(), [0, 1, 2]);
+            assert_eq!(wire.delivered(), [0, 1, 2]);
 
             // And then something else befalls it.
             fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(errno::ENOMEM))]));
             assert_eq!(errno(way.send(&wire.near, &msgs)), errno::ENOMEM);
             assert_eq!(calls(), [(call, offered); 4]);
-            assert!(wire.arrived().is_empty());
+            assert!(wire.delivered().is_empty());
         }
         // Between the single-message calls of a batch.
         let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
@@ -175,7 +175,7 @@ fn an_interrupted_call_is_made_again_however_often() {
         fault::script(fates);
         assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&wire.near, &msgs).unwrap(), 3);
         assert_eq!(calls(), [(Call::SendMsg, 1); 6]);
-        assert_eq!(wire.arrived(), [0, 1, 2]);
+        assert_eq!(wire.delivered(), [0, 1, 2]);
     }
 }
 
@@ -188,7 +188,7 @@ fn a_socket_that_fills_up_gives_a_count_and_no_error() {
         for way in Sending::all(backend) {
             way.choose(backend);
             for k in 1..N {
-                fault::script(cut_send(backend, N, k, errno::EAGAIN));
+                fault::script(stopped_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
                 calls();
                 // `WouldBlock` is not deferred: the next call meets it again.
@@ -196,7 +196,7 @@ fn a_socket_that_fills_up_gives_a_count_and_no_error() {
                 let error = way.send(&wire.near, &msgs[k..]).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
                 assert_eq!(calls().len(), 1);
-                assert_eq!(wire.arrived().len(), k);
+                assert_eq!(wire.delivered().len(), k);
             }
         }
     }
@@ -210,7 +210,7 @@ fn send_each_does_not_block() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for k in 0..N {
-            let mut fates = if k > 0 { cut_send(backend, N, k, errno::EAGAIN) } else { vec![] };
+            let mut fates = if k > 0 { stopped_send(backend, N, k, errno::EAGAIN) } else { vec![] };
             // After a short count the next message goes alone.
             let left = if k > 0 { 1 } else { N };
             fates.push((send_call(backend, left), Fate::Fail(errno::EAGAIN)));
@@ -221,7 +221,7 @@ fn send_each_does_not_block() {
                 Err(error) => assert_eq!((k, error.kind()), (0, io::ErrorKind::WouldBlock)),
             }
             calls();
-            assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (0..k as u32).collect::<Vec<_>>());
         }
     }
 }
@@ -243,7 +243,7 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
         assert_eq!(errno(way.send(&wire.near, &msgs[1..])), errno::EMSGSIZE);
         assert_eq!(calls(), [(Call::SendMmsg, 3), (Call::SendMsg, 1), (Call::SendMmsg, 2)]);
         assert_eq!(way.send(&wire.near, &msgs[2..]).unwrap(), 1);
-        assert_eq!(wire.arrived(), [0, 2]);
+        assert_eq!(wire.delivered(), [0, 2]);
     }
 }
 
@@ -269,7 +269,7 @@ fn s8_send_each_names_index_and_error_of_each_that_fails() {
             assert_eq!(done.unwrap(), N);
             assert_eq!(reported, codes, "{backend:?}");
             let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
-            assert_eq!(wire.arrived(), good.collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), good.collect::<Vec<_>>());
         }
     }
 }
@@ -305,7 +305,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
         if backend == Backend::Mmsg {
             assert!(fault::finish().len() < 8);
         }
-        assert_eq!(wire.arrived(), (1..64).collect::<Vec<_>>());
+        assert_eq!(wire.delivered(), (1..64).collect::<Vec<_>>());
     }
 }
 
@@ -320,10 +320,10 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     for way in Sending::all(Backend::Msg) {
         way.choose(Backend::Msg);
         for k in 1..N {
-            fault::script(cut_send(Backend::Msg, N, k, errno::ECONNREFUSED));
+            fault::script(stopped_send(Backend::Msg, N, k, errno::ECONNREFUSED));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
             fault::finish();
-            assert_eq!(wire.arrived(), (0..k as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (0..k as u32).collect::<Vec<_>>());
 
             // Not by another socket's send, and not by this one's receive.
             let other = [SendMsg::to(addr(&wire.near), &data[0])];
@@ -336,7 +336,7 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
             assert_eq!(errno(way.send(&wire.near, &msgs[k..])), errno::ECONNREFUSED);
             assert_eq!(calls(), [], "it is known without a system call");
             assert_eq!(way.send(&wire.near, &msgs[k..]).unwrap(), N - k);
-            assert_eq!(wire.arrived(), (k as u32..N as u32).collect::<Vec<_>>());
+            assert_eq!(wire.delivered(), (k as u32..N as u32).collect::<Vec<_>>());
         }
     }
 }
@@ -358,7 +358,7 @@ fn is_returned_unchanged(code: i32) {
             assert_eq!(calls().len(), 1, "not tried again behind the caller's back");
             // The socket is as good as before, and the caller decides.
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
-            assert_eq!(wire.arrived(), [0, 1, 2]);
+            assert_eq!(wire.delivered(), [0, 1, 2]);
         }
     }
 }
@@ -392,9 +392,9 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
             let mut bytes = Vec::new();
             far.read_to_end(&mut bytes).map(|_| bytes)
         });
-        let refused = (Call::SendMmsg, Fate::Fail(errno::ENOBUFS));
+        let rejected = (Call::SendMmsg, Fate::Fail(errno::ENOBUFS));
         let mut fates = vec![(Call::SendMmsg, Fate::Kernel); steps];
-        fates.extend([refused, refused]);
+        fates.extend([rejected, rejected]);
         fault::script(fates);
         assert_eq!(way.send(&near, &msgs).unwrap(), MOST);
         assert_eq!(errno(way.send(&near, &msgs[MOST..])), errno::ENOBUFS);

@@ -97,7 +97,7 @@ fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let Some(pair) = Pair::new() else { return };
-        fault::script(cut_send(backend, 6, 3, errno::EINVAL));
+        fault::script(stopped_send(backend, 6, 3, errno::EINVAL));
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 6);
         fault::finish();
         let expected = [all(0..3, Ecn::Ect0), all(3..6, Ecn::NotEct)].concat();

@@ -1,7 +1,6 @@
 //! Batches as futures, on the sockets of tokio.
 
 mod readiness;
-mod recv;
 #[cfg(linux_like)]
 mod second;
 #[cfg(not(linux_like))]
@@ -10,10 +9,10 @@ mod second;
 mod send;
 mod socket;
 mod sockets;
-mod step;
+mod taken;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;
 
 pub use socket::{AsyncBatchSocket, TokioSocket};
-pub use step::AsSendMsg;
+pub use taken::AsSendMsg;

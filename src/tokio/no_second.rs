@@ -17,7 +17,7 @@ pub(super) fn poll_event(
     None
 }
 
-pub(super) fn poll_room(
+pub(super) fn poll_writable(
     _: BorrowedSocket<'_>,
     _: &mut Context<'_>,
 ) -> Option<Poll<io::Result<()>>> {

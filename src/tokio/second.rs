@@ -96,7 +96,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until the socket has buffer space; `None` as [`poll_event`]. The registration stays until
 /// [`end_poll`].
-pub(super) fn poll_room(
+pub(super) fn poll_writable(
     socket: BorrowedSocket<'_>,
     cx: &mut Context<'_>,
 ) -> Option<Poll<io::Result<()>>> {

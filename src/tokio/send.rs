@@ -6,62 +6,35 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use super::readiness::Readiness;
-use super::step::{AsSendMsg, Step};
+use super::taken::{AsSendMsg, Taken};
 use super::wait;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::Offer;
 
-/// Sends some of `count` messages by `call`; no system call if there are none.
-pub(super) async fn send(
-    socket: &impl Readiness,
-    count: usize,
-    call: impl FnMut() -> io::Result<usize> + Send,
-) -> io::Result<usize> {
-    if count == 0 {
-        return Ok(0);
-    }
-    // An implementation of `BatchSocket` may return more than there are.
-    wait::send(socket, call).await?.map(|sent| sent.min(count))
-}
-
-/// Like [`send`], or has the task woken.
-pub(super) fn poll_send(
-    socket: &impl Readiness,
-    cx: &mut Context<'_>,
-    count: usize,
-    call: impl FnMut() -> io::Result<usize>,
-) -> Poll<io::Result<usize>> {
-    if count == 0 {
-        return Poll::Ready(Ok(0));
-    }
-    let sent = ready!(wait::poll_send(socket, cx, call))?;
-    Poll::Ready(sent.map(|sent| sent.min(count)))
-}
-
 /// Sends messages until one fails. `call` sends a range of those that were taken from the iterator.
 pub(super) async fn send_iter<M: AsSendMsg>(
     socket: &impl Readiness,
     msgs: impl Iterator<Item = M> + Send,
-    mut call: impl FnMut(&Step<M>, Range<usize>) -> io::Result<usize> + Send,
+    mut call: impl FnMut(&Taken<M>, Range<usize>) -> io::Result<usize> + Send,
 ) -> io::Result<usize> {
     let mut msgs = msgs.fuse();
     let mut total = 0;
     loop {
-        let step = Step::take(&mut msgs);
-        if step.count == 0 {
+        let taken = Taken::take(&mut msgs);
+        if taken.count == 0 {
             return Ok(total);
         }
         let mut done = 0;
-        while done < step.count {
-            match wait::send(socket, || call(&step, done..step.count)).await? {
+        while done < taken.count {
+            match wait::send(socket, || call(&taken, done..taken.count)).await? {
                 Ok(sent) => {
                     reject_nothing(sent)?;
-                    done += sent.min(step.count - done);
+                    done += sent.min(taken.count - done);
                 }
                 Err(error) if total + done == 0 => return Err(error),
                 Err(error) => {
-                    wait::defer_if_reported_once(socket, step.has_dest(done), &error);
+                    wait::defer_if_reported_once(socket, taken.has_dest(done), &error);
                     return Ok(total + done);
                 }
             }
@@ -74,20 +47,20 @@ pub(super) async fn send_iter<M: AsSendMsg>(
 pub(super) async fn send_each<M: AsSendMsg>(
     socket: &impl Readiness,
     msgs: impl Iterator<Item = M> + Send,
-    mut call: impl FnMut(&Step<M>, Range<usize>) -> io::Result<usize> + Send,
+    mut call: impl FnMut(&Taken<M>, Range<usize>) -> io::Result<usize> + Send,
     mut on_error: impl FnMut(usize, io::Error) + Send,
 ) -> io::Result<usize> {
     let mut msgs = msgs.fuse();
     let (mut total, mut offer) = (0, Offer::new());
     loop {
-        let step = Step::take(&mut msgs);
-        if step.count == 0 {
+        let taken = Taken::take(&mut msgs);
+        if taken.count == 0 {
             return Ok(total);
         }
         let mut done = 0;
-        while done < step.count {
-            let offered = offer.count().min(step.count - done);
-            let sent = wait::send(socket, || call(&step, done..done + offered)).await?;
+        while done < taken.count {
+            let offered = offer.count().min(taken.count - done);
+            let sent = wait::send(socket, || call(&taken, done..done + offered)).await?;
             if let Ok(sent) = sent {
                 reject_nothing(sent)?;
             }

@@ -6,16 +6,15 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use super::readiness::Readiness;
-use super::step::{AsSendMsg, Step};
-use super::{recv, send, wait};
+use super::taken::{AsSendMsg, Taken};
+use super::{send, wait};
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::BatchSocket;
-use crate::socket_ext::BatchSocketExt;
+use crate::socket::{BatchSocket, BatchSocketExt};
 use crate::sys::RecvFlags;
 
 /// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
@@ -162,8 +161,9 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let (socket, most) = (self.tokio_socket(), msgs.len());
-        recv::receive(socket, most, || self.batch_call(&mut |socket| socket.recv_batch(msgs)))
+        let most = msgs.len();
+        let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
+        wait::at_most(most, wait::receive(self.tokio_socket(), call))
     }
 
     /// Waits for at least one message and receives a batch, like [`BatchSocket::recv_into`]. Returns the
@@ -183,7 +183,7 @@ pub trait AsyncBatchSocket: Sync {
         async move {
             batch.clear();
             let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
-            let count = recv::receive(self.tokio_socket(), usize::MAX, call).await?;
+            let count = wait::receive(self.tokio_socket(), call).await??;
             Ok(count.min(batch.message_count()))
         }
     }
@@ -221,10 +221,9 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let (socket, most) = (self.tokio_socket(), buffers.len());
-        recv::receive(socket, most, move || {
-            self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each))
-        })
+        let most = buffers.len();
+        let call = move || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
+        wait::at_most(most, wait::receive(self.tokio_socket(), call))
     }
 
     /// Waits until the socket accepts at least one message, and sends as many as it accepts now, like
@@ -251,8 +250,8 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let (socket, count) = (self.tokio_socket(), msgs.len());
-        send::send(socket, count, || self.batch_call(&mut |socket| socket.send_batch(msgs)))
+        let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
+        wait::at_most(msgs.len(), wait::send(self.tokio_socket(), call))
     }
 
     /// Sends messages from an iterator, and waits for buffer space as often as it takes, like
@@ -283,8 +282,8 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
     {
-        send::send_iter(self.tokio_socket(), msgs.into_iter(), |step, range| {
-            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        send::send_iter(self.tokio_socket(), msgs.into_iter(), |taken, range| {
+            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
         })
     }
 
@@ -324,8 +323,8 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
         I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
     {
-        let call = |step: &Step<I::Item>, range: Range<usize>| {
-            self.batch_call(&mut |socket| step.send(socket, range.clone()))
+        let call = |taken: &Taken<I::Item>, range: Range<usize>| {
+            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
         };
         send::send_each(self.tokio_socket(), msgs.into_iter(), call, on_error)
     }
@@ -476,7 +475,7 @@ pub trait AsyncBatchSocket: Sync {
     ) -> Poll<io::Result<usize>> {
         let most = msgs.len();
         let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
-        recv::poll_receive(self.tokio_socket(), cx, most, call)
+        wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
     }
 
     /// Receives like [`recv_into`](Self::recv_into), or has the task woken when it is worth another try.
@@ -505,7 +504,7 @@ pub trait AsyncBatchSocket: Sync {
     ) -> Poll<io::Result<usize>> {
         batch.clear();
         let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
-        let count = ready!(recv::poll_receive(self.tokio_socket(), cx, usize::MAX, call))?;
+        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, call))??;
         Poll::Ready(Ok(count.min(batch.message_count())))
     }
 
@@ -536,9 +535,10 @@ pub trait AsyncBatchSocket: Sync {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> Poll<io::Result<usize>> {
         let most = buffers.len();
-        recv::poll_receive(self.tokio_socket(), cx, most, || {
+        let call = || {
             self.batch_call(&mut |socket| socket.recv_slices_dyn(buffers, RecvFlags::NONE, each))
-        })
+        };
+        wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
     }
 
     /// Sends like [`send_batch`](Self::send_batch), or has the task woken when it is worth another try.
@@ -565,7 +565,7 @@ pub trait AsyncBatchSocket: Sync {
         msgs: &[SendMsg<'_>],
     ) -> Poll<io::Result<usize>> {
         let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-        send::poll_send(self.tokio_socket(), cx, msgs.len(), call)
+        wait::poll_at_most(msgs.len(), || wait::poll_send(self.tokio_socket(), cx, call))
     }
 
     /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.

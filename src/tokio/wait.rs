@@ -11,7 +11,7 @@
 //!
 //! A stuck call waits by a [second registration](Second).
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -24,16 +24,40 @@ use crate::engine::deferred_error;
 use crate::sys::{self, BorrowedSocket, Direction};
 
 /// What a call came to, within what tokio says of its runtime.
-type Made = io::Result<io::Result<usize>>;
+type Outcome = io::Result<io::Result<usize>>;
+
+/// Limits the count of `transfer` to `most` messages, and does nothing if that is none.
+///
+/// An implementation of `BatchSocket` may return more than there can be.
+pub(super) async fn at_most(
+    most: usize,
+    transfer: impl Future<Output = Outcome>,
+) -> io::Result<usize> {
+    if most == 0 {
+        return Ok(0);
+    }
+    transfer.await?.map(|count| count.min(most))
+}
+
+/// Like [`at_most`], for a call that has the task woken.
+pub(super) fn poll_at_most(
+    most: usize,
+    poll: impl FnOnce() -> Poll<Outcome>,
+) -> Poll<io::Result<usize>> {
+    if most == 0 {
+        return Poll::Ready(Ok(0));
+    }
+    Poll::Ready(ready!(poll())?.map(|count| count.min(most)))
+}
 
 /// Makes a call that receives, as soon as the socket is readable or has an error to report.
 pub(super) async fn receive(
     socket: &impl Readiness,
     mut call: impl FnMut() -> io::Result<usize> + Send,
-) -> Made {
+) -> Outcome {
     let mut second = None;
     loop {
-        if let Some(error) = kept(socket, Direction::Receive) {
+        if let Some(error) = deferred(socket, Direction::Receive) {
             return Ok(Err(error));
         }
         // Without the interest in errors, an ICMP error would wake only who waits to send.
@@ -54,15 +78,15 @@ pub(super) async fn receive(
 pub(super) async fn send(
     socket: &impl Readiness,
     mut call: impl FnMut() -> io::Result<usize> + Send,
-) -> Made {
+) -> Outcome {
     let mut second = None;
     loop {
-        if let Some(error) = kept(socket, Direction::Send) {
+        if let Some(error) = deferred(socket, Direction::Send) {
             return Ok(Err(error));
         }
         let is_stuck = || is_write_closed(socket);
-        let made = socket.async_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)).await?;
-        if let Some(result) = made {
+        let outcome = socket.async_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)).await?;
+        if let Some(result) = outcome {
             return Ok(result);
         }
         event(sys::borrow(socket), Direction::Send, &mut second).await?;
@@ -74,13 +98,13 @@ pub(super) fn poll_receive(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
     mut call: impl FnMut() -> io::Result<usize>,
-) -> Poll<Made> {
-    if let Some(error) = kept(socket, Direction::Receive) {
+) -> Poll<Outcome> {
+    if let Some(error) = deferred(socket, Direction::Receive) {
         return Poll::Ready(Ok(Err(error)));
     }
     let is_stuck = || is_shut_down(socket);
-    let made = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
-    Poll::Ready(Ok(made.unwrap_or(Ok(0))))
+    let outcome = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
+    Poll::Ready(Ok(outcome.unwrap_or(Ok(0))))
 }
 
 /// Makes a call that sends, if the socket is writable.
@@ -88,16 +112,16 @@ pub(super) fn poll_send(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
     mut call: impl FnMut() -> io::Result<usize>,
-) -> Poll<Made> {
-    if let Some(error) = kept(socket, Direction::Send) {
+) -> Poll<Outcome> {
+    if let Some(error) = deferred(socket, Direction::Send) {
         return Poll::Ready(Ok(Err(error)));
     }
     loop {
         let is_stuck = || is_write_closed(socket);
-        let made = socket.poll_io(cx, Interest::WRITABLE, || attempt(&mut call, is_stuck));
-        let made = match ready!(made) {
+        let outcome = socket.poll_io(cx, Interest::WRITABLE, || attempt(&mut call, is_stuck));
+        let outcome = match ready!(outcome) {
             Ok(Some(result)) => Ok(result),
-            Ok(None) => match second::poll_room(sys::borrow(socket), cx) {
+            Ok(None) => match second::poll_writable(sys::borrow(socket), cx) {
                 Some(event) => match ready!(event) {
                     Ok(()) => continue,
                     Err(error) => Err(error),
@@ -107,7 +131,7 @@ pub(super) fn poll_send(
             Err(error) => Err(error),
         };
         second::end_poll(sys::borrow(socket), cx);
-        return Poll::Ready(made);
+        return Poll::Ready(outcome);
     }
 }
 
@@ -115,7 +139,7 @@ pub(super) fn poll_send(
 pub(super) async fn errors(
     socket: &impl Readiness,
     mut drain: impl FnMut() -> io::Result<usize> + Send,
-) -> Made {
+) -> Outcome {
     let drained = socket.async_io(Interest::ERROR, || match drain() {
         // tokio must forget the readiness, or the next wait would end at once.
         Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
@@ -158,8 +182,8 @@ async fn event(
     .await
 }
 
-/// An error that an earlier call has kept for the next one. It does not wait for the socket.
-fn kept(socket: &impl Readiness, direction: Direction) -> Option<io::Error> {
+/// The deferred error of an earlier call, which does not wait for the socket.
+fn deferred(socket: &impl Readiness, direction: Direction) -> Option<io::Error> {
     deferred_error::take(sys::borrow(socket), direction)
 }
 

@@ -178,8 +178,8 @@ fn sending_again_without_gso_allocates_nothing() {
             }
         }
         let counted = near.counters();
-        let refused = counted.rejected_size - before.rejected_size;
-        assert_eq!(refused as usize, calls() / 50, "the kernel took it");
+        let rejected = counted.rejected_size - before.rejected_size;
+        assert_eq!(rejected as usize, calls() / 50, "the kernel took it");
         assert!(near.gso());
     });
 }

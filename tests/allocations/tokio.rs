@@ -184,7 +184,7 @@ async fn stuck(number: usize) -> (UdpSocket, UnixDatagram) {
     far.connect_addr(&near.local_addr().expect("it is bound")).expect("it is there");
     near.set_nonblocking(true).expect("it is a flag");
     let near = UdpSocket::from_std(OwnedFd::from(near).into()).expect("in a runtime");
-    near.send(b"lost").await.expect("there is room");
+    near.send(b"lost").await.expect("there is space");
     let none = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     let len = size_of::<libc::sockaddr>() as libc::socklen_t;
     // SAFETY: an address of that length, which outlives the call.

@@ -140,7 +140,7 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
     let seen = may_see_marks("the mark of a message with everything turned on");
     // Not everybody may set one; it is 0 then.
     let mark = if SockRef::from(from).set_mark(42).is_ok() { 42 } else { 0 };
-    let told_as = match to.ip() {
+    let reported_as = match to.ip() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
         v6 => v6,
     };
@@ -163,8 +163,8 @@ fn check_everything(from: &UdpSocket, receiver: &UdpSocket, to: SocketAddr) {
         let stamp = message.meta.timestamp.expect("asked for");
         assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         let mut expected = RecvMeta::default();
-        expected.destination = Some(told_as);
-        expected.local = Some(told_as);
+        expected.destination = Some(reported_as);
+        expected.local = Some(reported_as);
         expected.interface = Some(loopback());
         (expected.tos, expected.hop_limit) = (Some(tos), Some(hops));
         expected.timestamp = Some(stamp);

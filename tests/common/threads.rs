@@ -18,11 +18,11 @@ impl<R: Send + 'static> Call<R> {
     /// then happens to the socket happens under a blocked call. (Where the system does not show it,
     /// it may also happen before the call; the results are the same.)
     pub fn blocked(call: impl FnOnce() -> R + Send + 'static) -> Self {
-        let (tell_id, id) = mpsc::channel();
-        let (tell_result, result) = mpsc::channel();
+        let (send_id, id) = mpsc::channel();
+        let (send_result, result) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let _ = tell_id.send(thread_id());
-            let _ = tell_result.send(call());
+            let _ = send_id.send(thread_id());
+            let _ = send_result.send(call());
         });
         let id = id.recv().expect("the thread begins with it");
         wait_until_asleep(id, &thread);

@@ -414,9 +414,9 @@ fn d16_a_batch_counts_no_more_than_was_offered() {
         assert_eq!(sent.expect("no error"), 3);
 
         let mut memory = [[0; 8]; 2];
-        let mut room = memory.each_mut().map(|buffer| mmsg::RecvMsg::new(buffer));
-        assert_eq!(liar.recv_batch(&mut room).await.expect("no error"), 2);
-        let received = poll_fn(|cx| liar.poll_recv_batch(cx, &mut room)).await;
+        let mut msgs = memory.each_mut().map(|buffer| mmsg::RecvMsg::new(buffer));
+        assert_eq!(liar.recv_batch(&mut msgs).await.expect("no error"), 2);
+        let received = poll_fn(|cx| liar.poll_recv_batch(cx, &mut msgs)).await;
         assert_eq!(received.expect("no error"), 2);
         let mut batch = RecvBatch::new(2, 8);
         let received = liar.recv_into(&mut batch).await;

@@ -105,7 +105,7 @@ proptest! {
         let data = vec![[0u8; 4]; n];
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
 
-        let liar = Liar::new(&answers, n / 32 + 2);
+        let liar = Liar::new(&answers, n / 64 + 2);
         if let Ok(sent) = liar.send_iter(&msgs) {
             prop_assert!(sent <= n, "{} of {}", sent, n);
         }

@@ -147,7 +147,7 @@ fn d19_gro_stays_on_while_coalesced_datagrams_are_queued() {
 fn d27_a_builder_leaves_gro_on_while_coalesced_datagrams_are_queued() {
     let name = "d27_a_builder_leaves_gro_on_while_coalesced_datagrams_are_queued";
     let Some((sender, receiver, to)) = pair(name) else { return };
-    if !gro_is_told(receiver.get_ref()) {
+    if !reports_gro(receiver.get_ref()) {
         return skip(name, "this kernel does not say whether GRO is on");
     }
     let sent = numbered(40, 100);
@@ -161,7 +161,7 @@ fn d27_a_builder_leaves_gro_on_while_coalesced_datagrams_are_queued() {
 }
 
 /// Whether `UDP_GRO` can be read: since Linux 5.12.
-fn gro_is_told(socket: &UdpSocket) -> bool {
+fn reports_gro(socket: &UdpSocket) -> bool {
     let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the pointers are to a value and its length, which outlive the call.
     let result = unsafe {
@@ -172,10 +172,10 @@ fn gro_is_told(socket: &UdpSocket) -> bool {
 }
 
 #[test]
-fn d19_too_little_room_is_refused_whoever_turned_gro_on() {
-    let name = "d19_too_little_room_is_refused_whoever_turned_gro_on";
+fn d19_a_short_buffer_is_rejected_whoever_turned_gro_on() {
+    let name = "d19_a_short_buffer_is_rejected_whoever_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
-    if !gro_is_told(receiver.get_ref()) {
+    if !reports_gro(receiver.get_ref()) {
         return skip(name, "this kernel does not say whether GRO is on");
     }
     let sent = numbered(40, 1_000);

@@ -37,7 +37,7 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
     let meta = SendMeta::new().with_segment_size(SIZE);
     let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
     let mut segments: VecDeque<_> = data.iter().flat_map(|data| data.chunks(SIZE.into())).collect();
-    let (mut sent, mut refused, mut buffer) = (0, 0, [0; 64]);
+    let (mut sent, mut rejected, mut buffer) = (0, 0, [0; 64]);
     let mut receive_one = || {
         let len = far.recv(&mut buffer).expect("it was sent");
         assert_eq!(Some(&buffer[..len]), segments.pop_front());
@@ -47,13 +47,13 @@ fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, dat
             Ok(count) => sent += count,
             result => {
                 assert!(would_block(result));
-                refused += 1;
+                rejected += 1;
                 receive_one();
             }
         }
     }
-    assert!(refused > 0, "it was never full");
-    let left = near.counters().sent as usize - refused;
+    assert!(rejected > 0, "it was never full");
+    let left = near.counters().sent as usize - rejected;
     (0..left).for_each(|_| receive_one());
     assert!(segments.is_empty());
 }

@@ -180,7 +180,7 @@ const SENDS_OF_ONE: [SendOne; 3] = [
     |socket, msg| socket.send_iter([msg]),
     |socket, msg| {
         let mut queue = SendQueue::new(1 << 20);
-        queue.push(&msg).expect("there is room");
+        queue.push(&msg).expect("there is space");
         socket.flush(&mut queue)
     },
 ];

@@ -63,7 +63,7 @@ fn a_truncated_message_has_its_full_length_on_request() {
             from.send_to(&payload(len, len), addr(&to)).expect("it is taken");
         }
         settle();
-        let lens_seen: Vec<_> = if round == 0 {
+        let lens_found: Vec<_> = if round == 0 {
             let mut memory = memory(5, 8);
             let mut msgs = recv_msgs(&mut memory);
             let count = to.recv_batch_with(&mut msgs, RecvFlags::FULL_LEN).expect("five");
@@ -76,7 +76,7 @@ fn a_truncated_message_has_its_full_length_on_request() {
         // Only Linux gives what the flag asks for.
         let linux = cfg!(any(target_os = "linux", target_os = "android"));
         let full = |len: usize| (len <= 8 || linux).then_some(len);
-        assert!(lens_seen.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));
+        assert!(lens_found.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));
     }
 }
 

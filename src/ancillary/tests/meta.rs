@@ -220,7 +220,7 @@ proptest! {
     fn any_bytes_are_decoded_without_a_panic(
         messages in messages(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
-        cut in any::<prop::sample::Index>(),
+        end in any::<prop::sample::Index>(),
     ) {
         let mut control = control(&messages);
         for (at, byte) in changes {
@@ -229,7 +229,7 @@ proptest! {
                 control[at] = byte;
             }
         }
-        control.truncate(cut.index(control.len() + 1));
+        control.truncate(end.index(control.len() + 1));
         prop_assert!(RecvMeta::decode(&control).segment_size != Some(0));
     }
 }

@@ -7,10 +7,8 @@ use std::slice;
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Datagram;
 use crate::recv::message::Message;
-use crate::recv::received::{Meta, Received};
-use crate::recv::scattered::Parts;
 use crate::recv::split::Segments;
-use crate::sys::{Row, SlotIter, SlotIterMut, Slots};
+use crate::sys::{SlotIter, SlotIterMut, Slots};
 
 /// Slots with the messages of one receive.
 #[derive(Debug)]
@@ -44,9 +42,8 @@ impl Contents {
     pub(super) fn message(&self, index: usize) -> Option<Message<'_>> {
         (index < self.len).then(|| {
             let (payload, row) = self.slots.slot(index);
-            let (received, meta) = describe(row, &self.metas[index], self.filled);
-            let data = Parts::one(&payload[..payload.len().min(received.reported)]);
-            Message::new(data, row.source(), received, meta)
+            let has_meta = self.filled || row.result().control_len > 0;
+            Message::of_row(payload, row, has_meta.then_some(&self.metas[index]))
         })
     }
 
@@ -94,13 +91,4 @@ impl Contents {
         }
         self.singles = singles;
     }
-}
-
-/// What is known of the message in a slot, whose metadata is in `meta` if it has any.
-#[inline]
-pub(super) fn describe<'a>(row: Row<'a>, meta: &'a RecvMeta, filled: bool) -> (Received, Meta<'a>) {
-    let result = row.result();
-    let meta = (filled || result.control_len > 0).then_some(meta);
-    let received = Received::new(&result, meta, || row.source().get().is_some());
-    (received, Meta::new(meta, row.control()))
 }

@@ -4,15 +4,16 @@ use std::fmt;
 use std::iter::{FusedIterator, Zip};
 use std::slice;
 
-use super::contents::{Contents, describe};
+use super::contents::Contents;
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::Datagram;
+use crate::recv::envelope::Envelope;
 use crate::recv::in_place::{DatagramMut, DatagramsMut, MessageMut};
 use crate::recv::message::Message;
-use crate::recv::received::Meta;
+use crate::recv::received::{Missing, describe};
+use crate::recv::scattered::Parts;
 use crate::recv::split::Segments;
-use crate::sys::SlotIter;
-use crate::sys::SlotIterMut;
+use crate::sys::{SlotIter, SlotIterMut};
 
 /// Iterates over the messages in a [`RecvBatch`](crate::RecvBatch).
 ///
@@ -95,10 +96,11 @@ impl<'a> Iterator for Iter<'a> {
         if let Some(singles) = &mut self.singles {
             let ((payload, row), meta) = singles.next()?;
             let result = row.result();
-            let data = &payload[..payload.len().min(result.len)];
+            let parts = Parts::one(&payload[..payload.len().min(result.len)]);
             // Sockets without metadata pay for one comparison.
-            let meta = Meta::new((result.control_len > 0).then_some(meta), &[]);
-            return Some(Datagram::whole(data, row.source(), meta));
+            let meta = (result.control_len > 0).then_some(meta);
+            let envelope = Envelope::new(row.source(), meta, &[]);
+            return Some(Datagram::new(parts, envelope, Missing::NOTHING));
         }
         if let Some(datagram) = self.segments.as_mut().and_then(Segments::next) {
             return Some(datagram);
@@ -151,9 +153,10 @@ impl<'a> Iterator for MessagesMut<'a> {
     #[inline]
     fn next(&mut self) -> Option<MessageMut<'a>> {
         let ((payload, row), meta) = self.slots.next()?;
-        let (received, meta) = describe(row, meta, self.filled);
+        let has_meta = self.filled || row.result().control_len > 0;
+        let (received, envelope) = describe(row, has_meta.then_some(meta));
         let len = payload.len().min(received.reported);
-        Some(MessageMut::new(&mut payload[..len], row.source(), received, meta))
+        Some(MessageMut::new(&mut payload[..len], received, envelope))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

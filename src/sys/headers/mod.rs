@@ -1,24 +1,61 @@
 //! Headers wired for one system call, and the invariants that make the call sound.
 //!
 //! Only this folder makes them: [`send`] fills those of a send from bytes, and [`split`] those of
-//! the datagrams of a GSO batch; [`recv_storage`] wires a receive's for one call, and [`slots`]
+//! the datagrams of a GSO batch; [`recv`] wires a receive's for one call, and [`slots`]
 //! once and for all.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::slice;
 
 mod buffers;
 mod recv;
-mod recv_storage;
 mod send;
 mod slots;
 mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use recv::RecvHeaders;
-pub(crate) use recv_storage::{RecvStorage, Row};
+pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
 pub(crate) use send::{OpenHeader, SendHeaders, SendStorage};
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
+use super::MAX_BATCH;
 use super::native::header::Header;
+
+/// Storage for the headers of a batch, which grows with the batches that it serves.
+pub(crate) trait Storage {
+    /// Capacity in headers.
+    fn capacity(&self) -> usize;
+
+    /// Replaces the memory by that for `n` headers.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; the capacity is unchanged.
+    fn resize(&mut self, n: usize) -> io::Result<()>;
+
+    /// Grows to `n` headers, at most [`MAX_BATCH`].
+    ///
+    /// # Errors
+    ///
+    /// As [`resize`](Self::resize).
+    #[inline]
+    fn reserve(&mut self, n: usize) -> io::Result<()> {
+        if n <= self.capacity() {
+            return Ok(());
+        }
+        self.resize(n.next_power_of_two().min(MAX_BATCH))
+    }
+
+    /// Shrinks to `n` headers, if there is memory for the smaller storage.
+    fn shrink_to(&mut self, n: usize) {
+        if n < self.capacity() {
+            let _ = self.resize(n);
+        }
+    }
+}
 
 /// Complete headers, for the system calls.
 ///
@@ -62,4 +99,40 @@ impl<'h> WiredSend<'h> {
     pub(super) fn header(self) -> &'h Header {
         self.header
     }
+
+    /// The address; empty if the socket's peer is the destination.
+    pub(super) fn name(self) -> &'h [u8] {
+        // SAFETY: the invariant.
+        unsafe { bytes(self.header.name()) }
+    }
+
+    /// The control data.
+    #[inline]
+    pub(super) fn control(self) -> &'h [u8] {
+        // SAFETY: the invariant.
+        unsafe { bytes(self.header.control()) }
+    }
+
+    /// The payload, buffer by buffer.
+    pub(super) fn payload(self) -> impl Iterator<Item = &'h [u8]> + Clone {
+        let (first, count) = self.header.buffers();
+        // SAFETY: the invariant: every header has a row of buffers, an empty one included.
+        let buffers = unsafe { slice::from_raw_parts(first, count) };
+        // SAFETY: the invariant.
+        buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) })
+    }
+}
+
+/// `len` bytes at `start`, which may be null if there are none.
+///
+/// # Safety
+///
+/// They are readable for `'h`.
+#[inline]
+unsafe fn bytes<'h>((start, len): (*const u8, usize)) -> &'h [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's.
+    unsafe { slice::from_raw_parts(start, len) }
 }

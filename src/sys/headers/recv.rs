@@ -1,14 +1,121 @@
-//! Wires memory into headers for a receive, and reads what the kernel left in them.
+//! The headers of a batch to be received: storage, their wiring to messages, and what a call left in them.
+//!
+//! ```text
+//! headers  [ mmsghdr 0 ][ mmsghdr 1 ] ...   name, iovec, control: pointers
+//! names    [ name 0    ][ name 1    ] ...   a source address each
+//! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
+//! ```
+//!
+//! Buffers are the caller's, and so may be the memory for source and control data.
+//!
+//! All pointers are set anew by each wiring, after any growth, from the borrows that the wired
+//! headers hold. Between calls they are numbers that nobody follows.
 
-use std::io::IoSliceMut;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::iter::Zip;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::slice;
 
-use crate::sys::CONTROL_SPACE;
-use crate::sys::addr::{AddrSpace, UNIX_NAME_LEN, UnixName};
+use super::Storage;
+use crate::sys::addr::{AddrSpace, RawAddrRef, UNIX_NAME_LEN, UnixName};
 use crate::sys::layout::Control;
+use crate::sys::native::call;
 use crate::sys::native::fds::ReceivedFds;
 use crate::sys::native::header::Header;
+use crate::sys::native::is_inet;
+use crate::sys::zeroed::Zeroed;
+use crate::sys::{
+    Backend, BorrowedSocket, CONTROL_SPACE, CallResult, OwnedSocket, RecvFlags, RecvResult,
+};
+
+/// Storage for the headers of a batch to be received.
+pub(crate) struct RecvStorage {
+    pub(super) headers: Zeroed<Header>,
+    pub(super) names: Zeroed<UnixName>,
+    pub(super) controls: Zeroed<Control>,
+    /// Descriptors that came with the messages of a receive, until the messages have them.
+    pub(super) fds: ReceivedFds,
+}
+
+impl RecvStorage {
+    pub(crate) const fn new() -> Self {
+        Self {
+            headers: Zeroed::empty(),
+            names: Zeroed::empty(),
+            controls: Zeroed::empty(),
+            fds: ReceivedFds::new(),
+        }
+    }
+
+    /// Begins the wiring of a call's headers. Descriptors of the call before are closed.
+    #[inline]
+    pub(crate) fn wire(&mut self) -> RecvHeaders<'_> {
+        self.fds.clear();
+        RecvHeaders {
+            headers: &mut self.headers,
+            count: 0,
+            names: self.names.iter_mut(),
+            controls: self.controls.iter_mut(),
+            fds: self.fds.begin(0),
+            accept_fds: false,
+            buffers: PhantomData,
+        }
+    }
+
+    /// The headers of `range`, which are wired already.
+    #[inline]
+    pub(super) fn wired(&mut self, range: Range<usize>, accept_fds: bool) -> RecvHeaders<'_> {
+        RecvHeaders {
+            count: range.len(),
+            fds: self.fds.begin(range.start),
+            headers: &mut self.headers[range],
+            names: [].iter_mut(),
+            controls: [].iter_mut(),
+            accept_fds,
+            buffers: PhantomData,
+        }
+    }
+
+    /// What the last call reported about the messages of `range`.
+    #[inline]
+    pub(super) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
+        self.headers[range].iter().map(Header::result)
+    }
+
+    /// What the last call reported about message `i`, and the storage's own memory for it.
+    #[inline]
+    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+        Row { header: &self.headers[i], name: &self.names[i], control: &self.controls[i] }
+    }
+
+    /// What the last call left of the first `n` messages.
+    #[inline]
+    pub(super) fn iter(&self, n: usize) -> Rows<'_> {
+        self.headers[..n].iter().zip(self.names.iter().zip(self.controls.iter()))
+    }
+
+    /// Takes the descriptors that came, each with the number of its message.
+    pub(crate) fn drain_fds(&mut self) -> impl Iterator<Item = (usize, OwnedSocket)> {
+        self.fds.drain()
+    }
+}
+
+impl Storage for RecvStorage {
+    fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Copies nothing: every wiring writes all that it uses.
+    #[cold]
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        self.controls = Zeroed::try_new(n)?;
+        (self.headers, self.names) = (headers, names);
+        Ok(())
+    }
+}
 
 /// Headers wired for a receive, and memory for more.
 ///
@@ -16,15 +123,15 @@ use crate::sys::native::header::Header;
 /// buffers and control data are memory that is writable by nobody else for `'a`, with the lengths
 /// that stand beside the pointers.
 pub(crate) struct RecvHeaders<'a> {
-    pub(super) headers: &'a mut [Header],
-    pub(super) count: usize,
+    headers: &'a mut [Header],
+    count: usize,
     /// Memory for the addresses of messages that bring none of their own.
-    pub(super) names: slice::IterMut<'a, UnixName>,
-    pub(super) controls: slice::IterMut<'a, Control>,
+    names: slice::IterMut<'a, UnixName>,
+    controls: slice::IterMut<'a, Control>,
     /// Where descriptors go that come with messages, if they are accepted; else they are closed.
-    pub(super) fds: &'a mut ReceivedFds,
-    pub(super) accept_fds: bool,
-    pub(super) buffers: PhantomData<&'a mut [u8]>,
+    fds: &'a mut ReceivedFds,
+    accept_fds: bool,
+    buffers: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> RecvHeaders<'a> {
@@ -65,6 +172,25 @@ impl<'a> RecvHeaders<'a> {
         (&mut self.headers[..self.count], fds)
     }
 
+    /// Receives; see the contract in [`crate::sys`].
+    #[inline]
+    pub(crate) fn recv(
+        mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        flags: RecvFlags,
+    ) -> CallResult {
+        let mut result = call::recv(backend, socket, &mut self, flags);
+        // Messages in the error queue may have neither payload nor source.
+        if flags.contains(RecvFlags::ERROR_QUEUE) {
+            return result;
+        }
+        if let Some(end) = end(socket, &self.headers[..result.count]) {
+            result = result.ended_at(end);
+        }
+        result
+    }
+
     /// The next header and its memory. Whoever pushes has reserved it.
     #[inline]
     fn next(&mut self) -> Option<(&mut Header, &'a mut UnixName, &'a mut Control)> {
@@ -93,4 +219,67 @@ pub(super) fn reset(header: &mut Header) {
     header.set_name(name, UNIX_NAME_LEN);
     header.set_control(control, CONTROL_SPACE);
     header.clear_flags();
+}
+
+/// The number of messages that came before the end, if the socket was shut down.
+#[inline]
+fn end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
+    // so also as the last one.
+    let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
+    if ended { inet_end(socket, headers) } else { None }
+}
+
+#[cold]
+fn inet_end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    if is_inet(socket) { headers.iter().position(is_end) } else { None }
+}
+
+/// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
+/// down: even its empty datagrams have a source.
+#[inline]
+fn is_end(header: &Header) -> bool {
+    header.len() == 0 && header.name_len() == 0
+}
+
+/// What a receive left in one header and in the storage's memory for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    header: &'a Header,
+    name: &'a UnixName,
+    control: &'a Control,
+}
+
+/// Iterates over headers and the storage's memory for them: as a plain zip, which std takes by one index.
+pub(super) type Rows<'a> =
+    Zip<slice::Iter<'a, Header>, Zip<slice::Iter<'a, UnixName>, slice::Iter<'a, Control>>>;
+
+impl<'a> Row<'a> {
+    #[inline(always)]
+    pub(super) fn new(header: &'a Header, name: &'a UnixName, control: &'a Control) -> Self {
+        Self { header, name, control }
+    }
+
+    #[inline(always)]
+    pub(crate) fn result(self) -> RecvResult {
+        self.header.result()
+    }
+
+    /// The source address, if it was received into the storage.
+    #[inline(always)]
+    pub(crate) fn source(self) -> RawAddrRef<'a> {
+        RawAddrRef::new(self.name, self.header.name_len())
+    }
+
+    /// The control data, if it was received into the storage.
+    #[inline(always)]
+    pub(crate) fn control(self) -> &'a [u8] {
+        &self.control.0[..self.result().control_len]
+    }
+}
+
+impl fmt::Debug for RecvStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
 }

@@ -19,15 +19,15 @@ use std::ptr;
 
 use super::buffers::{BufferRow, BufferStorage, Tail};
 use super::split::Split;
-use super::{WiredSend, WiredSends};
+use super::{Storage, WiredSend, WiredSends};
 use crate::sys::addr::{self, Name, UnixName};
 use crate::sys::layout::Control;
+use crate::sys::native::call;
 use crate::sys::native::header::Header;
-use crate::sys::native::{call, msg};
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{
-    Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Layout, MAX_BATCH, MAX_BUFFERS, Memory,
-    SendFlags, UnixAddr, numbers,
+    Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Layout, MAX_BUFFERS, Memory, SendFlags,
+    UnixAddr, numbers,
 };
 
 /// Storage for the headers of a batch to be sent.
@@ -64,44 +64,6 @@ impl SendStorage {
         }
     }
 
-    /// Capacity in headers.
-    pub(crate) fn capacity(&self) -> usize {
-        self.headers.len()
-    }
-
-    /// Grows to `n` headers, at most [`MAX_BATCH`].
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`; the capacity is unchanged.
-    #[inline]
-    pub(crate) fn reserve(&mut self, n: usize) -> io::Result<()> {
-        if n <= self.capacity() {
-            return Ok(());
-        }
-        self.resize(n.next_power_of_two().min(MAX_BATCH))
-    }
-
-    /// Shrinks to `n` headers, if there is memory for the smaller storage.
-    pub(crate) fn shrink_to(&mut self, n: usize) {
-        if n < self.capacity() {
-            let _ = self.resize(n);
-        }
-    }
-
-    /// Copies nothing: every header is written before it is used.
-    #[cold]
-    fn resize(&mut self, n: usize) -> io::Result<()> {
-        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
-        let controls = Zeroed::try_new(n)?;
-        self.buffers.resize(n)?;
-        let mut complete = Vec::new();
-        complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        (self.headers, self.names, self.controls) = (headers, names, controls);
-        (self.complete, self.unix_names) = (complete, Zeroed::empty());
-        Ok(())
-    }
-
     /// Begins to fill headers; `copies` says whether small buffers of one header are copied together.
     ///
     /// # Errors
@@ -123,6 +85,25 @@ impl SendStorage {
             split: &mut self.split,
             data: PhantomData,
         })
+    }
+}
+
+impl Storage for SendStorage {
+    fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Copies nothing: every header is written before it is used.
+    #[cold]
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        let controls = Zeroed::try_new(n)?;
+        self.buffers.resize(n)?;
+        let mut complete = Vec::new();
+        complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        (self.headers, self.names, self.controls) = (headers, names, controls);
+        (self.complete, self.unix_names) = (complete, Zeroed::empty());
+        Ok(())
     }
 }
 
@@ -247,9 +228,9 @@ impl<'a> SendHeaders<'a> {
 
     /// The address, control data without the segment size, and payload of header `i`.
     pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
-        let segment_control = self.complete[i].segment_control;
-        let (name, control, payload) = msg::memory(WiredSend { header: &self.headers[i] });
-        Memory { name, control: &control[segment_control..], payload }
+        let wired = WiredSend { header: &self.headers[i] };
+        let control = &wired.control()[self.complete[i].segment_control..];
+        Memory { name: wired.name(), control, payload: wired.payload() }
     }
 
     /// Checks what of the invariant can be seen.

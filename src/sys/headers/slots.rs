@@ -6,12 +6,11 @@ use std::iter::Zip;
 use std::ops::Range;
 use std::slice;
 
-use super::recv::reset;
-use super::recv_storage::{RecvStorage, Row};
-use crate::sys::addr::{UNIX_NAME_LEN, UnixAddrBuf, UnixName};
-use crate::sys::layout::Control;
-use crate::sys::native::header::{Buffer, Header};
-use crate::sys::zeroed::{Zeroed, ZipSlots};
+use super::Storage;
+use super::recv::{RecvStorage, Row, Rows, reset};
+use crate::sys::addr::{UNIX_NAME_LEN, UnixAddrBuf};
+use crate::sys::native::header::Buffer;
+use crate::sys::zeroed::Zeroed;
 use crate::sys::{
     Backend, BorrowedSocket, CONTROL_SPACE, CallResult, OwnedSocket, RecvFlags, RecvResult,
 };
@@ -132,16 +131,12 @@ impl Slots {
     /// Iterates over the first `n` slots.
     #[inline]
     pub(crate) fn iter(&self, n: usize) -> SlotIter<'_> {
-        let RecvStorage { headers, names, controls, .. } = &self.rows;
-        let payload = self.payload.chunks_exact(self.slot_len);
-        SlotIter(ZipSlots::new(&headers[..n], names.iter().zip(controls.iter()), payload))
+        SlotIter(self.rows.iter(n).zip(self.payload.chunks_exact(self.slot_len)))
     }
 
     /// Iterates over the first `n` slots, whose payload may be changed.
     pub(crate) fn iter_mut(&mut self, n: usize) -> SlotIterMut<'_> {
-        let RecvStorage { headers, names, controls, .. } = &self.rows;
-        let payload = self.payload.chunks_exact_mut(self.slot_len);
-        SlotIterMut(ZipSlots::new(&headers[..n], names.iter().zip(controls.iter()), payload))
+        SlotIter(self.rows.iter(n).zip(self.payload.chunks_exact_mut(self.slot_len)))
     }
 
     /// Payload bytes of a slot.
@@ -184,32 +179,15 @@ impl Slots {
     }
 }
 
-type Memory<'a> = Zip<slice::Iter<'a, UnixName>, slice::Iter<'a, Control>>;
-
-/// Iterates over slots: the payload memory of each, and what a receive left beside it.
+/// Iterates over slots: the payload memory of each, by an iterator `P`, and what a receive left beside it.
 #[derive(Clone)]
-pub(crate) struct SlotIter<'a>(ZipSlots<'a, Header, Memory<'a>, slice::ChunksExact<'a, u8>>);
-
-impl<'a> Iterator for SlotIter<'a> {
-    type Item = (&'a [u8], Row<'a>);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        let ((header, (name, control)), payload) = self.0.next()?;
-        Some((payload, Row::new(header, name, control)))
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
+pub(crate) struct SlotIter<'a, P = slice::ChunksExact<'a, u8>>(Zip<Rows<'a>, P>);
 
 /// The same with payload that may be changed.
-pub(crate) struct SlotIterMut<'a>(ZipSlots<'a, Header, Memory<'a>, slice::ChunksExactMut<'a, u8>>);
+pub(crate) type SlotIterMut<'a> = SlotIter<'a, slice::ChunksExactMut<'a, u8>>;
 
-impl<'a> Iterator for SlotIterMut<'a> {
-    type Item = (&'a mut [u8], Row<'a>);
+impl<'a, P: Iterator> Iterator for SlotIter<'a, P> {
+    type Item = (P::Item, Row<'a>);
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {

@@ -157,7 +157,7 @@ mod tests {
                 let messages = payloads(first, second);
                 let mut control = ControlBuf::new();
                 for (level, ty, payload) in &messages {
-                    control.push(*level, *ty, payload).expect("there is room");
+                    control.push(*level, *ty, payload).expect("there is space");
                 }
                 let bytes = control.as_bytes();
                 assert_eq!(walk(&aligned(bytes), bytes.len()), messages, "{first}, {second}");

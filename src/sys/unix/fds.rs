@@ -157,7 +157,7 @@ mod tests {
                 payload,
             )
         });
-        buffer.truncate(end.expect("there is room"));
+        buffer.truncate(end.expect("there is space"));
         buffer
     }
 
@@ -180,8 +180,8 @@ mod tests {
         // The last one may lack its padding.
         for end in [bytes.len(), bytes.len() - 1] {
             let mut seen = Vec::new();
-            let mut cut = bytes[..end].to_vec();
-            erase_numbers(&mut cut, |fd, is_pidfd| seen.push((fd, is_pidfd)));
+            let mut truncated = bytes[..end].to_vec();
+            erase_numbers(&mut truncated, |fd, is_pidfd| seen.push((fd, is_pidfd)));
             assert_eq!(seen, [(3, false), (40, false), (500, false), (7, true)]);
         }
         erase_numbers(&mut bytes, |_, _| {});

@@ -68,6 +68,6 @@ fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
 
 /// Whether the socket holds anything that has arrived, a report in its error queue included; false if
 /// the kernel does not say.
-pub(crate) fn has_arrivals(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
     receive_buffer(socket).is_some_and(|(used, _)| used > 0)
 }

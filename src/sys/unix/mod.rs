@@ -33,7 +33,7 @@ pub(crate) use cmsg::{
 };
 #[cfg(all(linux_like, feature = "tokio"))]
 pub(crate) use epoll::{Events, has_error, is_shut_down};
-pub(crate) use icmp::has_arrivals;
+pub(crate) use icmp::has_queued_messages;
 #[cfg(feature = "tokio")]
 pub(crate) use icmp::is_reported_once;
 pub(super) use path::{bytes_path, path_bytes};

@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::{ptr, slice};
+use std::ptr;
 
 use libc::c_int;
 
@@ -18,7 +18,7 @@ use super::send_space::send_if_it_fits;
 use super::tos;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
+use crate::sys::headers::{RecvHeaders, WiredSends};
 use crate::sys::layout::Control;
 use crate::sys::{CONTROL_SPACE, CallResult, Direction};
 
@@ -162,15 +162,14 @@ fn send_one(
 /// Whether header `i` is to be sent without its TOS, because the socket's kernel has rejected one.
 #[inline]
 pub(super) fn is_without_tos(socket: BorrowedFd<'_>, wired: &WiredSends<'_>, i: usize) -> bool {
-    wired.get(i).header().control().1 > 0
-        && tos::rejects_tos(socket)
-        && tos::has_tos(memory(wired.get(i)).1)
+    let control = wired.get(i).control();
+    !control.is_empty() && tos::rejects_tos(socket) && tos::has_tos(control)
 }
 
 /// Whether header `i` may have met this error for its TOS.
 #[cold]
 pub(super) fn may_go_without_tos(error: &io::Error, wired: &WiredSends<'_>, i: usize) -> bool {
-    tos::may_be_about_tos(error) && tos::has_tos(memory(wired.get(i)).1)
+    tos::may_be_about_tos(error) && tos::has_tos(wired.get(i).control())
 }
 
 /// Sends header `i` without its TOS. If it fails, the error is not about the TOS.
@@ -183,7 +182,7 @@ fn send_without_tos(
 ) -> io::Result<()> {
     let mut space = Control([0; CONTROL_SPACE]);
     let mut hdr = wired.get(i).header().0.msg_hdr;
-    let Some(len) = tos::copy_without_tos(memory(wired.get(i)).1, &mut space.0) else {
+    let Some(len) = tos::copy_without_tos(wired.get(i).control(), &mut space.0) else {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };
     // Some systems check the pointer alone.
@@ -217,30 +216,4 @@ unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
         let buffer = &*hdr.msg_iov;
         libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
     }
-}
-
-/// What a header points to: the address, the control data and the payload, buffer by buffer.
-pub(crate) fn memory(wired: WiredSend<'_>) -> (&[u8], &[u8], impl Iterator<Item = &[u8]> + Clone) {
-    let header = wired.header();
-    let (first, count) = header.buffers();
-    // SAFETY: the invariant of WiredSend, for all three; a null pointer has the length 0.
-    let (name, control, buffers) = unsafe {
-        (bytes(header.name()), bytes(header.control()), slice::from_raw_parts(first, count))
-    };
-    // SAFETY: the invariant of WiredSend.
-    let payload = buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) });
-    (name, control, payload)
-}
-
-/// `len` bytes at `start`, which may be null if there are none.
-///
-/// # Safety
-///
-/// They are readable for `'a`.
-unsafe fn bytes<'a>((start, len): (*const u8, usize)) -> &'a [u8] {
-    if len == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's.
-    unsafe { slice::from_raw_parts(start, len) }
 }

@@ -6,7 +6,6 @@
 pub(super) mod call;
 pub(super) mod fds;
 pub(super) mod header;
-pub(super) mod msg;
 mod options;
 mod overlapped;
 mod retry;
@@ -17,10 +16,10 @@ mod socket;
 mod tests;
 
 #[cfg(feature = "tokio")]
-pub(crate) use msg::is_reported_once;
-pub(crate) use msg::send_plain;
+pub(crate) use call::is_reported_once;
+pub(crate) use call::send_plain;
 pub(crate) use options::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, has_arrivals, is_about_the_option, option, set_option,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, has_queued_messages, is_about_the_option, option, set_option,
     set_option_bytes,
 };
 pub use socket::AsSocket;

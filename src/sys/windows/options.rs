@@ -97,7 +97,7 @@ pub(super) fn control(socket: BorrowedSocket<'_>, code: u32, value: u32) -> io::
 }
 
 /// Whether anything waits in the socket's receive buffer.
-pub(crate) fn has_arrivals(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
     let mut waiting = 0;
     // SAFETY: the pointer is to a number that may be written.
     let result = unsafe { ioctlsocket(handle(socket), FIONREAD, &mut waiting) };

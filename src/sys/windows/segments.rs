@@ -6,7 +6,6 @@ use std::os::windows::io::BorrowedSocket;
 
 use socket2::SockRef;
 
-use super::msg;
 use crate::sys::addr::socket_addr;
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::WiredSend;
@@ -18,14 +17,13 @@ pub(super) fn send(socket: BorrowedSocket<'_>, wired: WiredSend<'_>) -> Option<i
     if !fault::segments() {
         return None;
     }
-    let (name, control, payload) = msg::memory(wired);
     // The system uses the last one that it finds.
-    let size = ControlMessages::new(control)
+    let size = ControlMessages::new(wired.control())
         .filter(|message| Some((message.level, message.ty)) == numbers::SEGMENT)
         .last()?;
     let size = u32::from_ne_bytes(size.data.try_into().ok()?) as usize;
-    let payload: Vec<u8> = payload.flatten().copied().collect();
-    let (socket, dest) = (SockRef::from(&socket), socket_addr(name));
+    let payload: Vec<u8> = wired.payload().flatten().copied().collect();
+    let (socket, dest) = (SockRef::from(&socket), socket_addr(wired.name()));
     Some(fault::next(Call::SendMsg, 1).and_then(|_| {
         payload.chunks(size).try_for_each(|datagram| match dest {
             Some(dest) => socket.send_to(datagram, &dest.into()).map(drop),

@@ -89,9 +89,9 @@ fn a_message_equal_to_a_failed_one_is_sent_whole() {
     fault::script([KERNEL, KERNEL, (Call::SendMsg, Fate::Fail(errno::EPERM))]);
     assert_eq!(errno(net.near.send_batch(&[four(&net, &data)])), errno::EPERM);
     fault::finish();
-    assert_eq!(net.arrived()[0].len(), 2);
+    assert_eq!(net.delivered()[0].len(), 2);
     assert_eq!(net.near.send_batch(&[four(&net, &data)]).unwrap(), 1);
-    assert_eq!(net.arrived()[0].len(), 4);
+    assert_eq!(net.delivered()[0].len(), 4);
 }
 
 /// The second message of the first call cannot be sent, and its caller gives up on it.

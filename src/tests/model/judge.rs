@@ -7,7 +7,7 @@ use super::messages::{Msg, NO_ERRNO};
 use super::world::{End, Owed, Partial, Served, World};
 use crate::sys::fault::errno;
 use crate::sys::numbers;
-use crate::tests::addr;
+use crate::tests::delivered;
 
 /// What the caller knows of a message after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,11 +216,11 @@ impl World {
         before: usize,
         what: &str,
     ) -> (usize, u64) {
-        let arrived = self.arrived();
-        let mut arrived = arrived.each_ref().map(|datagrams| datagrams.iter().peekable());
+        let delivered = self.delivered();
+        let mut delivered = delivered.each_ref().map(|datagrams| datagrams.iter().peekable());
         let (mut begun, mut sent, mut first) = (0, 0, true);
         for (i, (msg, status)) in msgs.iter().zip(statuses).enumerate() {
-            let came = &mut arrived[msg.dest];
+            let came = &mut delivered[msg.dest];
             let datagrams = msg.datagrams();
             let failed = matches!(status, Status::Failed(_));
             assert!(failed || *status == Status::Callers || msg.bad.is_none(), "{i}: {what}");
@@ -252,7 +252,7 @@ impl World {
                 (begun, first) = (done, false);
             }
         }
-        for mut rest in arrived {
+        for mut rest in delivered {
             assert_eq!(rest.next(), None, "it came without the caller's knowledge: {what}");
         }
         (begun, sent)
@@ -267,20 +267,8 @@ impl World {
     }
 
     /// What has come to each receiver, all of which is taken off it.
-    fn arrived(&self) -> [Vec<Vec<u8>>; 2] {
-        const END: &[u8] = b"the end of it all";
-        self.far.each_ref().map(|far| {
-            self.near.get_ref().send_to(END, addr(far)).expect("loopback takes a datagram");
-            let mut arrived = Vec::new();
-            let mut buffer = [0; 2_000];
-            loop {
-                let len = far.recv(&mut buffer).expect("the end comes last");
-                if &buffer[..len] == END {
-                    return arrived;
-                }
-                arrived.push(buffer[..len].to_vec());
-            }
-        })
+    fn delivered(&self) -> [Vec<Vec<u8>>; 2] {
+        self.far.each_ref().map(|far| delivered(self.near.get_ref(), far))
     }
 }
 

@@ -25,8 +25,8 @@ impl World {
             assert!(tries < 400 + 2 * msgs.len(), "no call gets on with {left:?}");
             let clone = self.pick_to_send(socket, clone);
             let said = self.send_once(socket, clone, way, left, thread);
-            let dealt_with = self.judge(socket, clone, left, &said);
-            left = &left[dealt_with..];
+            let handled = self.judge(socket, clone, left, &said);
+            left = &left[handled..];
             // A message of which a part has left is offered again until it has an outcome.
             if left.is_empty() || !(again || self.sockets[socket].partial.is_some()) {
                 break;
@@ -108,12 +108,12 @@ impl World {
             let offered = end.not_offered() == not_offered;
             let said = Said { result, failed: Vec::new() };
             let context = Context { log, gso, offered, each: false };
-            let dealt_with = self.judge(socket, clone, &msgs, &(said, context));
-            if dealt_with > sent {
+            let handled = self.judge(socket, clone, &msgs, &(said, context));
+            if handled > sent {
                 // The front one failed, and is given up.
                 assert!(self.queue.discard_front());
             }
-            self.queued = msgs[dealt_with..].to_vec();
+            self.queued = msgs[handled..].to_vec();
             self.compare_queue();
             if self.sockets[socket].partial.is_none() {
                 break;

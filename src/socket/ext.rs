@@ -3,11 +3,10 @@
 use std::borrow::Borrow;
 use std::io::{self, IoSliceMut};
 
+use super::{BatchSocket, Offer, provided};
 use crate::recv::message::Message;
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, Offer};
 use crate::sys::RecvFlags;
 
 /// Sends from iterators and past errors, and receives into lent buffers, on every [`BatchSocket`],
@@ -240,7 +239,7 @@ pub trait BatchSocketExt: BatchSocket {
                 (before, self.flush(queue).map(|_| before.saturating_sub(queue.len())))
             } else {
                 let offered = before.min(offer.count());
-                (offered, send_first(self, queue, offered))
+                (offered, provided::send_first(self, queue, offered))
             };
             match result {
                 // Nothing sent and no error: an implementation that will not go on.
@@ -260,23 +259,6 @@ pub trait BatchSocketExt: BatchSocket {
         }
         Ok(handled)
     }
-}
-
-/// Sends up to `most` datagrams from the front of a queue.
-fn send_first<S: BatchSocket + ?Sized>(
-    socket: &S,
-    queue: &mut SendQueue,
-    most: usize,
-) -> io::Result<usize> {
-    let mut msgs = [SendMsg::new(&[]); Offer::MOST];
-    let mut count = 0;
-    for (msg, queued) in msgs[..most].iter_mut().zip(queue.stage()) {
-        *msg = queued.to_msg();
-        count += 1;
-    }
-    let sent = socket.send_batch(&msgs[..count])?.min(count);
-    queue.advance(sent);
-    Ok(sent)
 }
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}

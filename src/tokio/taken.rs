@@ -41,12 +41,12 @@ impl<M: AsSendMsg + ?Sized> AsSendMsg for &M {
 
 /// Messages taken from an iterator. They are kept until they are handled, since the iterator cannot be
 /// asked for them twice.
-pub(super) struct Step<M> {
+pub(super) struct Taken<M> {
     msgs: [Option<M>; Offer::MOST],
     pub(super) count: usize,
 }
 
-impl<M: AsSendMsg> Step<M> {
+impl<M: AsSendMsg> Taken<M> {
     pub(super) fn take(msgs: &mut impl Iterator<Item = M>) -> Self {
         let msgs = array::from_fn(|_| msgs.next());
         let count = msgs.iter().filter(|msg| msg.is_some()).count();

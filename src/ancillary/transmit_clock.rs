@@ -1,0 +1,78 @@
+//! The clock by which a socket sends messages at a time.
+
+use std::io;
+
+use crate::sys::{self, AsSocket, numbers};
+
+/// The clock of a socket's transmit times (`SO_TXTIME`, Linux 4.19).
+///
+/// ```no_run
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// mmsg::TransmitClock::Monotonic.select(&socket)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[doc(alias = "SO_TXTIME")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransmitClock {
+    /// `CLOCK_MONOTONIC`, for the fq queueing discipline.
+    Monotonic,
+    /// `CLOCK_TAI`, for the etf queueing discipline.
+    Tai,
+}
+
+impl TransmitClock {
+    /// Makes this the clock of [`SendMeta::transmit_time`](crate::SendMeta::transmit_time) on the
+    /// socket. Needs `CAP_NET_ADMIN` for all but the monotonic clock.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the platform or the type of socket has no transmit times; else the system's
+    /// error.
+    pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
+        let socket = sys::borrow(socket);
+        if !sys::has_transmit_times(socket)? {
+            return Err(unsupported("the socket does not send by transmit times"));
+        }
+        sys::set_transmit_clock(socket, self.number())
+    }
+
+    /// What this clock shows now, in nanoseconds: a transmit time is this plus a delay.
+    ///
+    /// ```no_run
+    /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// TransmitClock::Monotonic.select(&socket)?;
+    /// let now = TransmitClock::Monotonic.now()?;
+    /// // A frame's packets, 200 microseconds apart.
+    /// let metas = [0, 1, 2].map(|i| SendMeta::new().with_transmit_time(now + i * 200_000));
+    /// let msgs = metas.each_ref().map(|meta| SendMsg::to(to, b"packet").with_meta(meta));
+    /// socket.send_batch(&msgs)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on platforms without transmit times.
+    #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
+    pub fn now(self) -> io::Result<u64> {
+        if numbers::TXTIME.is_none() {
+            return Err(unsupported("this platform has no transmit times"));
+        }
+        // 64 bits hold the nanoseconds of 584 years.
+        sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)
+    }
+
+    /// `CLOCK_MONOTONIC` and `CLOCK_TAI` (include/uapi/linux/time.h).
+    const fn number(self) -> i32 {
+        match self {
+            Self::Monotonic => 1,
+            Self::Tai => 11,
+        }
+    }
+}
+
+fn unsupported(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, reason)
+}

@@ -1,0 +1,299 @@
+//! What the error queue reports, decoded from the control messages of its messages.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use crate::ancillary::{system_time, timestamping};
+use crate::sys::{self, ControlMessages, numbers};
+
+/// An event that concerns an earlier sent datagram.
+///
+/// ```
+/// use mmsg::error_queue::{Event, Report};
+///
+/// /// What a sender learns for its next datagrams to this destination.
+/// fn max_packet(report: &Report) -> Option<u32> {
+///     match report.event {
+///         Event::TooBig { mtu } if mtu > 0 => Some(mtu),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(max_packet(&Report::EMPTY), None);
+/// ```
+#[doc(alias("sock_extended_err", "MSG_ERRQUEUE", "IP_RECVERR", "IPV6_RECVERR"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What happened.
+    pub event: Event,
+    /// Where the report comes from, with the type and code of an ICMP error.
+    pub origin: Origin,
+    /// The datagram's destination. `None` for send timestamps, and if the system did not report it.
+    /// Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too
+    /// big.
+    pub dest: Option<SocketAddr>,
+    /// The reporting host: a router, or the destination, with the scope of a link-local IPv6 address. Its
+    /// port is 0. `None` if it was this host.
+    pub reporter: Option<SocketAddr>,
+    /// The error number that a send would have returned; 0 for a send timestamp.
+    pub errno: i32,
+    /// How many bytes of the datagram's payload [`drain_errors_with`] has written into this report's
+    /// buffer; 0 otherwise.
+    pub data_len: usize,
+}
+
+/// What happened to a datagram.
+///
+/// ```
+/// use mmsg::error_queue::Event;
+///
+/// fn gives_up_on_peer(event: Event) -> bool {
+///     matches!(event, Event::Refused)
+/// }
+/// assert!(!gives_up_on_peer(Event::TooBig { mtu: 1280 }));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Nobody listens on that port (ICMP port unreachable, RFC 792 and RFC 4443).
+    Refused,
+    /// The destination is unreachable: no route, host down, prohibited (the other ICMP unreachables).
+    Unreachable,
+    /// The datagram is too big for a link on the path or for this host's own, whose MTU is `mtu` bytes,
+    /// IP header included (ICMP fragmentation needed, RFC 1191; ICMPv6 packet too big, RFC 8201).
+    TooBig {
+        /// The link's MTU; 0 if the router did not report it.
+        mtu: u32,
+    },
+    /// The hop limit was exceeded (ICMP time exceeded).
+    TimeExceeded,
+    /// The datagram was sent ([`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP)).
+    Sent {
+        /// The message's [`timestamp_id`](crate::SendMeta::timestamp_id), or the datagram's number, counted on
+        /// this socket from 0 since timestamps were turned on.
+        id: u32,
+        /// When the kernel passed the datagram to the device, by the system's clock.
+        time: Option<SystemTime>,
+        /// When the device sent it, by the device's clock.
+        hardware_time: Option<Duration>,
+    },
+    /// Something else.
+    #[default]
+    Other,
+}
+
+/// Where a [`Report`] comes from (`ee_origin` of `struct sock_extended_err`).
+///
+/// ```
+/// use mmsg::error_queue::Origin;
+///
+/// // ICMP "communication administratively prohibited" (RFC 1812).
+/// let prohibited = Origin::Icmp { ty: 3, code: 13 };
+/// assert_ne!(prohibited, Origin::Icmp6 { ty: 1, code: 1 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// This host itself.
+    Local,
+    /// An ICMP error for IPv4 (RFC 792).
+    Icmp {
+        /// Its type, such as 3 for "destination unreachable".
+        ty: u8,
+        /// Its code, such as 3 for "port unreachable".
+        code: u8,
+    },
+    /// An ICMPv6 error (RFC 4443).
+    Icmp6 {
+        /// Its type, such as 1 for "destination unreachable".
+        ty: u8,
+        /// Its code, such as 4 for "port unreachable".
+        code: u8,
+    },
+    /// A send timestamp.
+    Timestamping,
+    /// Something else.
+    #[default]
+    Other,
+}
+
+impl Report {
+    /// An empty report, to fill a slice for [`drain_errors`].
+    ///
+    /// ```
+    /// use mmsg::error_queue::Report;
+    /// let reports = [Report::EMPTY; 16];
+    /// assert_eq!(reports[0], Report::default());
+    /// ```
+    pub const EMPTY: Self = Self {
+        event: Event::Other,
+        origin: Origin::Other,
+        dest: None,
+        reporter: None,
+        errno: 0,
+        data_len: 0,
+    };
+
+    /// Decodes the report in the control messages of a message from the error queue, received by other
+    /// means than this crate (`recvmsg` with `MSG_ERRQUEUE`); `dest` is the address of that message.
+    ///
+    /// `None` if there is no report among them.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::error_queue::{Event, Origin, Report};
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// // What the kernel writes for an ICMP "port unreachable" from 192.0.2.7: `IP_RECVERR` with a
+    /// // `sock_extended_err`, and a `sockaddr_in` behind it.
+    /// let mut error = [0; 32];
+    /// error[..4].copy_from_slice(&111i32.to_ne_bytes()); // ECONNREFUSED
+    /// error[4..7].copy_from_slice(&[2, 3, 3]); // SO_EE_ORIGIN_ICMP, type, code
+    /// error[16..18].copy_from_slice(&2u16.to_ne_bytes()); // AF_INET
+    /// error[20..24].copy_from_slice(&[192, 0, 2, 7]);
+    /// let mut control = ControlBuf::new();
+    /// control.push(0, 11, &error)?;
+    ///
+    /// let dest = "192.0.2.7:53".parse().unwrap();
+    /// let report = Report::decode(control.messages(), Some(dest)).expect("one was pushed");
+    /// assert_eq!(report.event, Event::Refused);
+    /// assert_eq!(report.origin, Origin::Icmp { ty: 3, code: 3 });
+    /// assert_eq!((report.dest, report.reporter.map(|addr| addr.ip())), (Some(dest), Some(dest.ip())));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("MSG_ERRQUEUE", "IP_RECVERR"))]
+    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
+    #[must_use]
+    pub fn decode(control: ControlMessages<'_>, dest: Option<SocketAddr>) -> Option<Self> {
+        let mut report = None;
+        let mut stamps = (None, None);
+        for message in control {
+            match Some((message.level, message.ty)) {
+                numbers::ERROR_V4 | numbers::ERROR_V6 => {
+                    report = ExtendedError::read(message.data)
+                        .map(|(error, offender)| error.report(offender, dest))
+                        .or(report);
+                }
+                numbers::TIMESTAMPING => stamps = timestamping(message.data),
+                _ => {}
+            }
+        }
+        if let Some(Report { event: Event::Sent { time, hardware_time, .. }, .. }) = &mut report {
+            *time = stamps.0.and_then(system_time);
+            *hardware_time = stamps.1;
+        }
+        report
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// `struct sock_extended_err` (include/uapi/linux/errqueue.h).
+#[derive(Clone, Copy, Debug)]
+struct ExtendedError {
+    errno: i32,
+    origin: u8,
+    ty: u8,
+    code: u8,
+    info: u32,
+    data: u32,
+}
+
+/// `SO_EE_ORIGIN_*` of the same file.
+mod origin {
+    pub(super) const LOCAL: u8 = 1;
+    pub(super) const ICMP: u8 = 2;
+    pub(super) const ICMP6: u8 = 3;
+    pub(super) const TIMESTAMPING: u8 = 4;
+}
+
+impl ExtendedError {
+    /// The struct, and the offender's address behind it.
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([e0, e1, e2, e3, origin, ty, code, _, i0, i1, i2, i3, d0, d1, d2, d3], offender) =
+            bytes.split_first_chunk::<16>()?;
+        let error = Self {
+            errno: i32::from_ne_bytes([*e0, *e1, *e2, *e3]),
+            origin: *origin,
+            ty: *ty,
+            code: *code,
+            info: u32::from_ne_bytes([*i0, *i1, *i2, *i3]),
+            data: u32::from_ne_bytes([*d0, *d1, *d2, *d3]),
+        };
+        Some((error, offender))
+    }
+
+    fn report(self, offender: &[u8], dest: Option<SocketAddr>) -> Report {
+        let (ty, code) = (self.ty, self.code);
+        let (origin, errno) = match self.origin {
+            origin::LOCAL => (Origin::Local, self.errno),
+            origin::ICMP => (Origin::Icmp { ty, code }, self.errno),
+            origin::ICMP6 => (Origin::Icmp6 { ty, code }, self.errno),
+            // It has the error number ENOMSG.
+            origin::TIMESTAMPING => (Origin::Timestamping, 0),
+            _ => (Origin::Other, self.errno),
+        };
+        let reporter = sys::socket_addr(offender);
+        Report { event: self.event(), origin, dest, reporter, errno, data_len: 0 }
+    }
+
+    /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).
+    fn event(self) -> Event {
+        match (self.origin, self.ty, self.code) {
+            (origin::ICMP, 3, 3) | (origin::ICMP6, 1, 4) => Event::Refused,
+            (origin::ICMP, 3, 4) | (origin::ICMP6, 2, _) => Event::TooBig { mtu: self.info },
+            (origin::ICMP, 3, _) | (origin::ICMP6, 1, _) => Event::Unreachable,
+            (origin::ICMP, 11, _) | (origin::ICMP6, 3, _) => Event::TimeExceeded,
+            (origin::LOCAL, ..) if self.errno == numbers::EMSGSIZE => {
+                Event::TooBig { mtu: self.info }
+            }
+            (origin::TIMESTAMPING, ..) => {
+                Event::Sent { id: self.data, time: None, hardware_time: None }
+            }
+            _ => Event::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(origin: u8, ty: u8, code: u8) -> ExtendedError {
+        ExtendedError { errno: 0, origin, ty, code, info: 1280, data: 7 }
+    }
+
+    #[test]
+    fn icmp_is_classified_by_type_and_code() {
+        let cases = [
+            (error(origin::ICMP, 3, 3), Event::Refused),
+            (error(origin::ICMP6, 1, 4), Event::Refused),
+            (error(origin::ICMP, 3, 4), Event::TooBig { mtu: 1280 }),
+            (error(origin::ICMP6, 2, 0), Event::TooBig { mtu: 1280 }),
+            (error(origin::ICMP, 3, 1), Event::Unreachable),
+            (error(origin::ICMP6, 1, 0), Event::Unreachable),
+            (error(origin::ICMP, 11, 0), Event::TimeExceeded),
+            (error(origin::ICMP6, 3, 0), Event::TimeExceeded),
+            (error(origin::LOCAL, 0, 0), Event::Other),
+            (error(origin::ICMP, 12, 0), Event::Other),
+            (
+                error(origin::TIMESTAMPING, 0, 0),
+                Event::Sent { id: 7, time: None, hardware_time: None },
+            ),
+        ];
+        for (error, event) in cases {
+            assert_eq!(error.event(), event, "{error:?}");
+        }
+        let local = ExtendedError { errno: numbers::EMSGSIZE, ..error(origin::LOCAL, 0, 0) };
+        assert_eq!(local.event(), Event::TooBig { mtu: 1280 });
+    }
+
+    #[test]
+    fn a_short_report_is_none() {
+        assert!(ExtendedError::read(&[0; 15]).is_none());
+        assert!(ExtendedError::read(&[0; 16]).is_some_and(|(_, offender)| offender.is_empty()));
+    }
+}

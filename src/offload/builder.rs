@@ -1,0 +1,146 @@
+//! What to turn on of a socket's offload.
+
+use std::io;
+
+use super::Offload;
+use super::state::{MAX_PAYLOAD, OffloadState};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
+
+/// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
+///
+/// ```
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = mmsg::Offload::builder().gso(false).gro(false).build(socket)?;
+/// assert!(!socket.gso() && !socket.gro());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "`build` makes an Offload of a socket"]
+pub struct OffloadBuilder {
+    gso: bool,
+    force_gso: bool,
+    max_segments: usize,
+    gro: bool,
+    longest_datagram: usize,
+}
+
+impl OffloadBuilder {
+    pub(super) const fn new() -> Self {
+        Self {
+            gso: true,
+            force_gso: false,
+            max_segments: MAX_SEGMENTS,
+            gro: numbers::GRO_BY_DEFAULT,
+            longest_datagram: MAX_PAYLOAD,
+        }
+    }
+
+    /// Sets whether the kernel segments sends.
+    pub const fn gso(mut self, on: bool) -> Self {
+        self.gso = on;
+        self
+    }
+
+    /// Sets whether to use GSO also on the kernel releases that damage GSO batches, Linux 7.0.0 to 7.1.4.
+    /// For a kernel that is known to have the mending commits: distributions add them to older releases.
+    ///
+    /// ```
+    /// use mmsg::offload::GsoStatus;
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().force_gso(true).build(socket)?;
+    /// assert_ne!(socket.gso_status(), GsoStatus::OffByKernelRelease);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn force_gso(mut self, on: bool) -> Self {
+        self.force_gso = on;
+        self
+    }
+
+    /// Sets how many messages form a GSO batch at most, 1 to 64 (Windows: 512), which is the default.
+    ///
+    /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
+    /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
+    /// everywhere. A message with a [segment size](crate::SendMeta::segment_size) of its own goes as it is.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().max_segments(10).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn max_segments(mut self, most: usize) -> Self {
+        self.max_segments = match most {
+            0 => 1,
+            1..=MAX_SEGMENTS => most,
+            _ => MAX_SEGMENTS,
+        };
+        self
+    }
+
+    /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
+    /// keeps it: see [`set_gro`](Offload::set_gro).
+    ///
+    /// On Windows it is off by default, since some machines coalesce without saying where the datagrams end:
+    /// set [`longest_datagram`](Self::longest_datagram), too.
+    pub const fn gro(mut self, on: bool) -> Self {
+        self.gro = on;
+        self
+    }
+
+    /// Sets the length in bytes of the longest datagram that peers send (65,527 by default). If a longer one
+    /// is received, the system has coalesced several without saying where they end, and GRO is turned off:
+    /// [`gro`](Offload::gro) is false from then on. What was received until then stays joined, so a receiver must
+    /// drop datagrams longer than this.
+    ///
+    /// ```
+    /// use mmsg::Offload;
+    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = Offload::builder().gro(true).longest_datagram(1500).build(socket)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub const fn longest_datagram(mut self, len: usize) -> Self {
+        self.longest_datagram = len;
+        self
+    }
+
+    /// Wraps the socket and turns the offloads on, as far as the kernel has them. `UDP_SEGMENT` is never
+    /// set on the socket.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error.
+    pub fn build<S: AsSocket>(self, socket: S) -> io::Result<Offload<S>> {
+        let state = self.build_state(&socket)?;
+        Ok(Offload { socket, state })
+    }
+
+    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
+    /// lend the socket for each call.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let state = Offload::builder().gro(false).build_state(&socket)?;
+    /// assert_eq!(state.on(&socket).send_batch(&[SendMsg::to(to, b"hello")])?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build).
+    pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
+        let socket = sys::borrow(socket);
+        if let Some((option, value)) = sys::conflicting_option(socket) {
+            let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let state =
+            OffloadState::off(socket, self.force_gso, self.max_segments, self.longest_datagram);
+        let lent = state.on_own(socket);
+        lent.set_gso(self.gso);
+        lent.set_gro(self.gro)?;
+        Ok(state)
+    }
+}

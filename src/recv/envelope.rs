@@ -1,0 +1,163 @@
+//! What comes with the bytes of a message or a datagram: its source and its metadata, and how to answer it.
+
+use std::net::SocketAddr;
+
+use crate::ancillary::RecvMeta;
+use crate::send::msg::SendMsg;
+use crate::sys::{ControlMessages, RawAddrRef, UnixAddr};
+
+/// A message's source and metadata; borrowed, since both are large and metadata is often absent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope<'a> {
+    source: RawAddrRef<'a>,
+    meta: &'a RecvMeta,
+    /// The control messages, if they are in memory.
+    control: &'a [u8],
+}
+
+static NO_META: RecvMeta = RecvMeta::NONE;
+
+impl<'a> Envelope<'a> {
+    /// `meta` is what `control` means, if there is any.
+    #[inline(always)]
+    pub(crate) fn new(
+        source: RawAddrRef<'a>,
+        meta: Option<&'a RecvMeta>,
+        control: &'a [u8],
+    ) -> Self {
+        Self { source, meta: meta.unwrap_or(&NO_META), control }
+    }
+
+    #[inline]
+    pub(crate) fn addr(&self) -> Option<SocketAddr> {
+        self.source.get()
+    }
+
+    pub(crate) fn unix_addr(&self) -> Option<UnixAddr<'a>> {
+        self.source.unix()
+    }
+
+    #[inline(always)]
+    pub(crate) fn meta(&self) -> RecvMeta {
+        *self.meta
+    }
+
+    pub(crate) fn control_messages(&self) -> ControlMessages<'a> {
+        ControlMessages::new(self.control)
+    }
+
+    /// A datagram with `data` to the source, if that can be answered.
+    pub(crate) fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
+    where
+        'a: 'd,
+    {
+        // Source port 0 means that no reply is expected (RFC 768). 0.0.0.0 is never a destination (RFC
+        // 1122, section 3.2.1.3).
+        let answerable = |source: &SocketAddr| {
+            source.port() != 0 && !source.ip().to_canonical().is_unspecified()
+        };
+        let msg = match self.addr() {
+            Some(source) => Some(source).filter(answerable).map(|source| SendMsg::to(source, data)),
+            None => match self.unix_addr() {
+                Some(UnixAddr::Unnamed) | None => None,
+                Some(source) => Some(SendMsg::to_unix(source, data)),
+            },
+        }?;
+        let RecvMeta { local, destination, .. } = self.meta;
+        let has_dest = local.is_some() || destination.is_some();
+        Some(if has_dest { msg.with_reply(self.meta) } else { msg })
+    }
+}
+
+/// The public methods of everything that has an `envelope` and a `len`.
+macro_rules! accessors {
+    () => {
+        /// Whether it has no bytes; an empty datagram is delivered like any other.
+        #[must_use]
+        #[inline]
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+
+        /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
+        #[must_use]
+        #[inline]
+        pub fn addr(&self) -> Option<std::net::SocketAddr> {
+            self.envelope.addr()
+        }
+
+        /// The source address on a Unix socket. `None` if it is an Internet address.
+        ///
+        /// A sender without a name is [`UnixAddr::Unnamed`](crate::UnixAddr::Unnamed), as is a source that
+        /// the system did not report. What was received into a [`RecvMsg`](crate::RecvMsg) has a Unix
+        /// address only if that [has memory for it](crate::RecvMsg::with_unix_addr).
+        ///
+        /// ```
+        /// # #[cfg(unix)] {
+        /// use mmsg::{BatchSocket, RecvBatch, UnixAddr};
+        /// use std::os::unix::net::UnixDatagram;
+        /// # let dir = std::env::temp_dir().join(format!("mmsg-doc-{}", std::process::id()));
+        /// # std::fs::create_dir_all(&dir)?;
+        /// # let (server_path, client_path) = (dir.join("server"), dir.join("client"));
+        /// let server = UnixDatagram::bind(&server_path)?;
+        /// let client = UnixDatagram::bind(&client_path)?;
+        /// client.send_to(b"hello", &server_path)?;
+        ///
+        /// let mut batch = RecvBatch::new(8, 1500);
+        /// server.recv_into(&mut batch)?;
+        /// let datagram = batch.iter().next().expect("one was received");
+        /// assert_eq!(datagram.unix_addr(), Some(UnixAddr::Path(&client_path)));
+        /// # std::fs::remove_dir_all(&dir)?;
+        /// # }
+        /// # Ok::<(), std::io::Error>(())
+        /// ```
+        #[must_use]
+        #[doc(alias = "sockaddr_un")]
+        pub fn unix_addr(&self) -> Option<crate::sys::UnixAddr<'a>> {
+            self.envelope.unix_addr()
+        }
+
+        /// The metadata; the segments of a coalesced message share it.
+        #[must_use]
+        #[inline]
+        pub fn meta(&self) -> crate::ancillary::RecvMeta {
+            self.envelope.meta()
+        }
+
+        /// A datagram with `data` to the source. With [`Ancillary::DEST`](crate::Ancillary::DEST) enabled
+        /// it leaves from the address that was asked (see [`RecvMeta::reply`](crate::RecvMeta::reply)),
+        /// otherwise from the address that the system picks.
+        ///
+        /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
+        /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
+        ///
+        /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and
+        /// [`RecvMeta::reply`](crate::RecvMeta::reply).
+        ///
+        /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) adds to its options, and
+        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) replaces them: begin with
+        /// `datagram.meta().reply()` to keep the source.
+        ///
+        /// ```
+        /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
+        /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        /// # client.send_to(b"hello", socket.local_addr()?)?;
+        /// let mut batch = RecvBatch::new(64, 1500);
+        /// let taken = Ancillary::DEST.enable(&socket)?;
+        /// socket.recv_into(&mut batch)?;
+        /// let replies = batch.iter().filter_map(|datagram| datagram.reply(b"thanks"));
+        /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+        /// # assert_eq!(client.recv(&mut [0; 8])?, 6);
+        /// # Ok::<(), std::io::Error>(())
+        /// ```
+        #[must_use]
+        pub fn reply<'d>(&self, data: &'d [u8]) -> Option<crate::send::msg::SendMsg<'d>>
+        where
+            'a: 'd,
+        {
+            self.envelope.reply(data)
+        }
+    };
+}
+pub(crate) use accessors;

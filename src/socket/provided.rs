@@ -1,0 +1,137 @@
+//! What the trait's provided methods do by its two required ones, for sockets that are not the kernel's. Such a
+//! socket may return anything: a count is limited to what was offered, and every loop ends.
+
+use std::array;
+use std::io::{self, IoSliceMut};
+use std::ptr;
+
+use super::{BatchSocket, Offer};
+use crate::recv::message::Message;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::Outgoing;
+use crate::send::queue::SendQueue;
+use crate::sys::RecvFlags;
+
+/// Receives a message into each of the first buffers.
+pub(super) fn recv_slices(
+    socket: &(impl BatchSocket + ?Sized),
+    buffers: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+    each: &mut dyn FnMut(usize, Message<'_>),
+) -> io::Result<usize> {
+    const STEP: usize = 32;
+    let most = buffers.len().min(STEP);
+    let mut starts = [ptr::null(); STEP];
+    let mut left = buffers.iter_mut().enumerate();
+    let mut msgs: [RecvMsg<'_>; STEP] = array::from_fn(|_| match left.next() {
+        Some((i, buffer)) => {
+            starts[i] = buffer.as_ptr();
+            RecvMsg::new(buffer)
+        }
+        None => RecvMsg::new(&mut []),
+    });
+    let count = socket.recv_batch_with(&mut msgs[..most], flags)?.min(most);
+    for (i, msg) in msgs[..count].iter().enumerate() {
+        // The implementation may have reordered the messages.
+        let is_here = |index: &usize| starts[*index] == msg.start();
+        let index = Some(i).filter(is_here).or_else(|| (0..most).find(is_here));
+        each(index.unwrap_or(i), msg.message());
+    }
+    Ok(count)
+}
+
+/// Messages on the stack, taken from an iterator or a queue: the first `count` of `msgs`.
+struct Taken<'m> {
+    msgs: [SendMsg<'m>; Offer::MOST],
+    count: usize,
+}
+
+impl<'m> Taken<'m> {
+    /// Takes up to `most` messages.
+    fn take(from: impl Iterator<Item = SendMsg<'m>>, most: usize) -> Self {
+        let mut taken = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
+        for (slot, msg) in taken.msgs[..most].iter_mut().zip(from) {
+            *slot = msg;
+            taken.count += 1;
+        }
+        taken
+    }
+
+    fn msgs(&self) -> &[SendMsg<'m>] {
+        &self.msgs[..self.count]
+    }
+}
+
+/// Sends messages until one fails.
+pub(super) fn send_iter<'m>(
+    socket: &(impl BatchSocket + ?Sized),
+    msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+) -> io::Result<usize> {
+    let mut msgs = msgs.fuse();
+    let mut sent = 0;
+    loop {
+        let taken = Taken::take(&mut msgs, Offer::MOST);
+        if taken.count == 0 {
+            return Ok(sent);
+        }
+        let count = match socket.send_batch(taken.msgs()) {
+            Ok(count) => count.min(taken.count),
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => return Ok(sent),
+        };
+        sent += count;
+        if count < Offer::MOST {
+            return Ok(sent);
+        }
+    }
+}
+
+/// Sends messages, past each that fails.
+pub(super) fn send_each<'m>(
+    socket: &(impl BatchSocket + ?Sized),
+    msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
+    on_error: &mut dyn FnMut(usize, io::Error),
+) -> io::Result<usize> {
+    let mut msgs = msgs.fuse();
+    let (mut handled, mut offer) = (0, Offer::new());
+    loop {
+        let taken = Taken::take(&mut msgs, Offer::MOST);
+        if taken.count == 0 {
+            return Ok(handled);
+        }
+        let mut left = taken.msgs();
+        while !left.is_empty() {
+            let offered = offer.of(left);
+            match socket.send_batch(offered) {
+                // Nothing sent and no error: an implementation that will not go on.
+                Ok(0) => return Ok(handled),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return if handled == 0 { Err(error) } else { Ok(handled) };
+                }
+                result => {
+                    let failed = |error| on_error(handled, error);
+                    let done = offer.answered(offered.len(), result, failed);
+                    handled += done;
+                    left = &left[done..];
+                }
+            }
+        }
+    }
+}
+
+/// Sends up to `most` messages from the front of a queue, at most [`Offer::MOST`].
+pub(super) fn send_first(
+    socket: &(impl BatchSocket + ?Sized),
+    queue: &mut SendQueue,
+    most: usize,
+) -> io::Result<usize> {
+    let stage = queue.stage().map(|queued| queued.to_msg());
+    let taken = Taken::take(stage, most);
+    if taken.count == 0 {
+        return Ok(0);
+    }
+    let sent = socket.send_batch(taken.msgs())?.min(taken.count);
+    queue.advance(sent);
+    Ok(sent)
+}

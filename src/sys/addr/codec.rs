@@ -1,0 +1,257 @@
+//! Socket addresses to and from the bytes of a `sockaddr`, without a cast.
+//!
+//! | bytes  | `sockaddr_in`            | `sockaddr_in6`                  |
+//! |--------|--------------------------|---------------------------------|
+//! | 0..2   | family                   | family                          |
+//! | 2..4   | port, big-endian         | port, big-endian                |
+//! | 4..8   | address                  | flow information, as std has it |
+//! | 8..24  | zero up to 16, the end   | address                         |
+//! | 24..28 |                          | scope, native byte order        |
+//!
+//! A `sockaddr_un` is the family and a path, which a zero byte may end. In Linux's abstract namespace
+//! a zero byte comes first, and the address's length says where the name ends (unix(7)).
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::sys::native::{bytes_path, path_bytes};
+use crate::sys::{DestRef, UnixAddr, numbers};
+
+/// Memory for one address: it holds any Internet address and truncates others.
+///
+/// A quarter of a `sockaddr_storage`. The kernel writes no more than `msg_namelen`, and needs no
+/// alignment.
+pub(in crate::sys) type Name = [u8; NAME_LEN];
+pub(in crate::sys) const NAME_LEN: usize = 32;
+
+/// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one
+/// more for a path that fills it (unix(7), BUGS).
+pub(in crate::sys) type UnixName = [u8; UNIX_NAME_LEN];
+pub(in crate::sys) const UNIX_NAME_LEN: usize = 112;
+
+/// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
+const V4_LEN: usize = 16;
+/// Bytes of `struct sockaddr_in6`.
+const V6_LEN: usize = 28;
+/// Where the path begins: after the family.
+const PATH: usize = 2;
+/// The longest path, and the longest abstract name: a byte is left for the zero.
+const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH - 1;
+
+#[cfg(not(sa_len))]
+#[inline]
+fn family_bytes(family: i32, _len: usize) -> [u8; 2] {
+    // Families are small numbers: the cast loses nothing.
+    (family as u16).to_ne_bytes()
+}
+
+#[cfg(sa_len)]
+#[inline]
+fn family_bytes(family: i32, len: usize) -> [u8; 2] {
+    [len as u8, family as u8]
+}
+
+#[cfg(not(sa_len))]
+#[inline]
+fn family_of(bytes: [u8; 2]) -> i32 {
+    u16::from_ne_bytes(bytes).into()
+}
+
+#[cfg(sa_len)]
+#[inline]
+fn family_of(bytes: [u8; 2]) -> i32 {
+    bytes[1].into()
+}
+
+/// Writes an Internet destination and returns its length in bytes; 0 for none and for a Unix address, which
+/// does not fit: `OpenHeader::set_unix_dest` writes that.
+#[inline]
+pub(in crate::sys) fn encode_dest(dest: DestRef<'_, '_>, out: &mut Name) -> usize {
+    match dest {
+        DestRef::Addr(addr) => addr.map_or(0, |addr| encode(addr, out)),
+        DestRef::Raw(raw) => raw.copy_to(out),
+        DestRef::Unix(_) => 0,
+    }
+}
+
+/// Writes an address and returns its length in bytes.
+#[inline]
+pub(in crate::sys) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
+    out[2..4].copy_from_slice(&addr.port().to_be_bytes());
+    match addr {
+        SocketAddr::V4(v4) => {
+            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
+            out[4..8].copy_from_slice(&v4.ip().octets());
+            out[8..16].fill(0);
+            V4_LEN
+        }
+        SocketAddr::V6(v6) => {
+            out[..2].copy_from_slice(&family_bytes(numbers::AF_INET6, V6_LEN));
+            out[4..8].copy_from_slice(&v6.flowinfo().to_ne_bytes());
+            out[8..24].copy_from_slice(&v6.ip().octets());
+            out[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
+            V6_LEN
+        }
+    }
+}
+
+/// Reads an address of which the system gave `len` bytes; `None` for any other family, and for
+/// one that is shorter than its family's.
+#[inline]
+pub(in crate::sys) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
+    let [f0, f1, p0, p1, ..] = *bytes;
+    let port = u16::from_be_bytes([p0, p1]);
+    match family_of([f0, f1]) {
+        numbers::AF_INET if len >= V4_LEN => {
+            let ip = Ipv4Addr::from([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            Some(SocketAddr::V4(SocketAddrV4::new(ip, port)))
+        }
+        numbers::AF_INET6 if len >= V6_LEN => {
+            let ip: [u8; 16] = *bytes[8..].first_chunk().expect("24 bytes are left");
+            let word =
+                |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("within 32"));
+            Some(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(ip), port, word(4), word(24))))
+        }
+        _ => None,
+    }
+}
+
+/// Writes the address of a Unix socket and returns its length in bytes. `None` if it has none: an
+/// unnamed one, a path that is empty, too long or has a zero byte, an abstract name that is too long or
+/// where there are none.
+pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usize> {
+    let (lead, name) = match addr {
+        // No datagram socket of Windows has such an address.
+        UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
+        UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
+        _ => return None,
+    };
+    let is_path = lead.is_empty();
+    if name.len() > MAX_PATH || (is_path && (name.is_empty() || name.contains(&0))) {
+        return None;
+    }
+    let end = PATH + lead.len() + name.len();
+    let len = end + usize::from(is_path);
+    out[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len));
+    out[PATH..end - name.len()].copy_from_slice(lead);
+    out[end - name.len()..end].copy_from_slice(name);
+    out[end..].fill(0);
+    Some(len)
+}
+
+/// Reads the address of a Unix socket.
+pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
+    let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
+        return bytes.is_empty().then_some(UnixAddr::Unnamed);
+    };
+    if family_of(*family) != numbers::AF_UNIX {
+        return None;
+    }
+    if let (true, Some((0, name @ [_, ..]))) = (cfg!(linux_like), path.split_first()) {
+        return Some(UnixAddr::Abstract(name));
+    }
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    Some(match &path[..end] {
+        [] => UnixAddr::Unnamed,
+        path => UnixAddr::Path(bytes_path(path)?),
+    })
+}
+
+/// Reads an address out of a control message: `None` if it is none, or not whole.
+pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
+    let mut name = [0; NAME_LEN];
+    let len = bytes.len().min(NAME_LEN);
+    name[..len].copy_from_slice(&bytes[..len]);
+    decode(&name, len)
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(has_descriptors)]
+    use std::path::Path;
+
+    use super::*;
+    use crate::sys::RawAddrRef;
+    use proptest::prelude::*;
+    use socket2::SockAddr;
+
+    fn addrs() -> impl Strategy<Value = SocketAddr> {
+        let v4 = (any::<u32>(), any::<u16>())
+            .prop_map(|(ip, port)| SocketAddrV4::new(ip.into(), port).into());
+        let v6 = (any::<u128>(), any::<u16>(), any::<u32>(), any::<u32>()).prop_map(
+            |(ip, port, flow, scope)| SocketAddrV6::new(ip.into(), port, flow, scope).into(),
+        );
+        prop_oneof![v4, v6]
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_survives_whatever_was_there_before(addr in addrs(), stale in any::<u8>()) {
+            let mut name = [stale; NAME_LEN];
+            let len = encode(&addr, &mut name);
+            prop_assert_eq!(decode(&name, len), Some(addr));
+            prop_assert_eq!(decode(&name, len - 1), None);
+            // socket2's own encoding is the independent twin.
+            prop_assert_eq!(len, SockAddr::from(addr).len() as usize);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in any::<Name>(), len in 0usize..200) {
+            let _ = decode(&bytes, len);
+            let mut unix = bytes;
+            unix[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len % 100));
+            let _ = RawAddrRef::new(&unix, len).unix();
+        }
+    }
+
+    #[cfg(has_descriptors)]
+    #[test]
+    fn a_unix_address_survives_whatever_was_there_before() {
+        let longest = [b'x'; MAX_PATH];
+        let (short, long) = (Path::new("a"), bytes_path(&longest).expect("ASCII"));
+        let mut addrs = vec![UnixAddr::Path(short), UnixAddr::Path(long)];
+        if cfg!(linux_like) {
+            addrs.extend([&b"a"[..], b"\0\0", &longest].map(UnixAddr::Abstract));
+        }
+        for addr in addrs {
+            let mut name = [0xEE; UNIX_NAME_LEN];
+            let len = encode_unix(addr, &mut name).expect("it has bytes");
+            let raw = RawAddrRef::new(&name, len);
+            assert_eq!((raw.unix(), raw.get()), (Some(addr), None));
+            // What did not fit in shorter memory is no address.
+            let start = name.first_chunk::<NAME_LEN>().expect("it is longer");
+            let whole = (len <= NAME_LEN).then_some(addr);
+            assert_eq!(RawAddrRef::new(start, len).unix(), whole);
+        }
+    }
+
+    #[test]
+    fn what_is_no_unix_address_has_no_bytes() {
+        let too_long = [b'x'; MAX_PATH + 1];
+        let path = |bytes| UnixAddr::Path(bytes_path(bytes).expect("ASCII"));
+        let none = [path(&too_long), path(b""), path(b"a\0"), UnixAddr::Abstract(&too_long)];
+        for addr in none.into_iter().chain([UnixAddr::Unnamed]) {
+            assert_eq!(encode_unix(addr, &mut [0; UNIX_NAME_LEN]), None, "{addr:?}");
+        }
+    }
+
+    #[test]
+    fn an_unnamed_unix_address_takes_several_forms() {
+        let mut name = [0; UNIX_NAME_LEN];
+        assert_eq!(RawAddrRef::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
+        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, PATH));
+        assert_eq!(RawAddrRef::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
+        // A path that fills all the memory has no zero byte.
+        name[PATH..].fill(b'x');
+        let all = bytes_path(&name[PATH..]).expect("ASCII");
+        assert_eq!(RawAddrRef::new(&name, UNIX_NAME_LEN).unix(), Some(UnixAddr::Path(all)));
+        name[..PATH].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
+        assert_eq!(RawAddrRef::new(&name, V4_LEN).unix(), None);
+    }
+
+    #[test]
+    fn another_family_is_no_address() {
+        let mut name = [0; NAME_LEN];
+        name[..2].copy_from_slice(&family_bytes(numbers::AF_UNIX, 110));
+        assert_eq!(decode(&name, 110), None);
+    }
+}
