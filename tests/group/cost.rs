@@ -171,15 +171,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What this thread has had of the processors, in user space and in the kernel.
+/// What this thread has had of the processors, in user space and in the kernel. `getrusage` counts ticks.
 fn cpu_time() -> Duration {
     // SAFETY: a C struct of numbers: zero is a value of it.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: it writes an rusage.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    let mut time: libc::timespec = unsafe { mem::zeroed() };
+    // SAFETY: it writes a timespec.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(status, 0, "{}", io::Error::last_os_error());
-    [usage.ru_utime, usage.ru_stime]
-        .iter()
-        .map(|time| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1_000))
-        .sum()
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
