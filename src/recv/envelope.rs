@@ -144,7 +144,7 @@ macro_rules! accessors {
         /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
         /// # client.send_to(b"hello", socket.local_addr()?)?;
         /// let mut batch = RecvBatch::new(64, 1500);
-        /// let taken = Ancillary::DEST.enable(&socket)?;
+        /// Ancillary::DEST.require(&socket)?;
         /// socket.recv_into(&mut batch)?;
         /// let replies = batch.iter().filter_map(|datagram| datagram.reply(b"thanks"));
         /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
