@@ -148,7 +148,7 @@ fn send_one(
             if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
         })
     };
-    let len = || memory(wired.get(i)).2.map(<[u8]>::len).sum();
+    let len = || wired.get(i).payload().map(<[u8]>::len).sum();
     match send_if_it_fits(socket, hdr.msg_controllen as usize, len, send) {
         Err(error) if may_go_without_tos(&error, wired, i) => {
             send_without_tos(socket, wired, i, flags)?;
