@@ -37,7 +37,7 @@ pub struct Report {
     pub reporter: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
-    /// How many bytes of the datagram's payload [`drain_errors_with`] has written into this report's
+    /// How many bytes of the datagram's payload [`drain_errors_with`](super::drain_errors_with) has written into this report's
     /// buffer; 0 otherwise.
     pub data_len: usize,
 }
@@ -118,7 +118,7 @@ pub enum Origin {
 }
 
 impl Report {
-    /// An empty report, to fill a slice for [`drain_errors`].
+    /// An empty report, to fill a slice for [`drain_errors`](super::drain_errors).
     ///
     /// ```
     /// use mmsg::error_queue::Report;
