@@ -53,7 +53,7 @@ const REQUEST: Request = DNS;
 
 const ALL: Rules = Rules { lose: 50, double: 50, delay: 100, ..QUIET };
 
-const CONDITIONS: [(&str, Device, Rules); 7] = [
+pub const CONDITIONS: [(&str, Device, Rules); 7] = [
     ("none", Device::Checksums, QUIET),
     ("device without checksum offload", Device::Plain, QUIET),
     ("5 % loss", Device::Checksums, Rules { lose: 50, ..QUIET }),

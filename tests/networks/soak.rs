@@ -16,7 +16,7 @@ use crate::link::Way;
 use crate::programs::{CONDITIONS, Case, Outcome, PROGRAMS, round, start, words};
 use crate::running::{Program, find};
 use crate::tun::Device;
-use crate::world::World;
+use crate::world::{Family, World};
 
 /// Growth of resident memory that is no leak: pages not reached before, and what the allocator keeps.
 const SLACK_KIB: u64 = 2_048;
@@ -109,7 +109,7 @@ fn every_program_keeps_its_memory_and_loses_nothing_for_minutes() {
 /// Asks one of the programs, round after round.
 fn ask(case: &Case, time: Duration) {
     let (Some(program), Some(echo)) = (find(case.program), find("echo")) else { return };
-    let Some(world) = World::new(case.name, Device::Segmentation) else { return };
+    let Some(world) = World::new(case.name, Device::Segmentation, Family::V4) else { return };
     let (_behind, upstream) = start(&world, echo, |at| words(&["serve", &at.to_string()]), 0);
     let (program, addr) = start(&world, program, |at| (case.args)(at, upstream), 7_000);
     let client = world.client_socket(Some(addr));
@@ -136,7 +136,7 @@ fn ask(case: &Case, time: Duration) {
 /// Gets a file over QUIC again and again.
 fn fetch(time: Duration) {
     let Some(quic) = find("quic") else { return };
-    let Some(world) = World::new("quic", Device::Segmentation) else { return };
+    let Some(world) = World::new("quic", Device::Segmentation, Family::V4) else { return };
     let folder = std::env::temp_dir().join(format!("mmsg-soak-{}", std::process::id()));
     fs::create_dir_all(folder.join("root")).expect("a new folder");
     let data = crate::common::payload(7, 1 << 20);
