@@ -48,8 +48,7 @@ fn n4_the_other_messages_of_a_batch_are_sent() {
         let msgs = [short, SendMsg::gather(&long).with_dest(to).with_meta(&META), short];
         fault::script([]);
         let mut errors = Vec::new();
-        let handled =
-            near.send_each(&msgs, |index, error| errors.push((index, is_too_big(&error))));
+        let handled = near.send_each(msgs, |index, error| errors.push((index, is_too_big(&error))));
         assert_eq!((handled.unwrap(), errors), (3, vec![(1, true)]));
         assert_eq!([received(far), received(far)], [5, 5]);
     });
