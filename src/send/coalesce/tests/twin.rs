@@ -9,7 +9,7 @@ use super::super::*;
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
-use crate::sys::{SendStorage, borrow};
+use crate::sys::{SendStorage, Storage, borrow};
 
 /// More than any run here has.
 const BUFFERS: usize = 1024;
@@ -171,12 +171,12 @@ fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize]) {
         let wired = SOCKET.with(|socket| wire(storage, borrow(socket), &mut source, limits));
         let wired = wired.expect("there is memory");
         // Not every system has a control message for each of the options.
-        assert!(wired.len() == runs.len() || wired.unsendable().is_some());
+        assert!(wired.headers.len() == runs.len() || wired.unsendable.is_some());
         let mut rest = msgs;
-        for (i, count) in runs.iter().enumerate().take(wired.len()) {
+        for (i, count) in runs.iter().enumerate().take(wired.headers.len()) {
             let run;
             (run, rest) = rest.split_at(*count);
-            let (batch, memory) = (wired.batch(i), wired.memory(i));
+            let (batch, memory) = (wired.headers.batch(i), wired.headers.memory(i));
             let bytes = run.iter().map(SendMsg::len).sum();
             assert_eq!((batch.messages, batch.bytes), (*count, bytes));
             let is_same = same_bytes(memory.payload, run.iter().flat_map(SendMsg::slices));
