@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use crate::sys::UnixAddr;
 pub(super) use codec::{NAME_LEN, Name, UNIX_NAME_LEN, UnixName, encode_dest, encode_unix};
-use codec::{decode, encode};
+use codec::{V4_LEN, V6_LEN, decode, encode};
 pub(crate) use codec::{socket_addr, unix_addr};
 
 /// An address in the system's form, or none; decoded on request.
