@@ -10,7 +10,7 @@ use std::fmt;
 use std::mem;
 use std::net::SocketAddr;
 
-use self::stage::{ENTRY, Lengths, Queued, Size, Stage};
+use self::stage::{Lengths, Queued, Run, Size, Stage};
 use crate::ancillary::{SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions};
 use crate::send::msg::SendMsg;
@@ -52,9 +52,9 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// Bytes that each datagram counts in addition to its payload and its options: the memory of its
-    /// entry. It bounds empty datagrams, too.
-    pub const OVERHEAD: usize = ENTRY;
+    /// Bytes that each datagram counts in addition to its payload and its options: the memory that
+    /// describes it, if it has nothing in common with the one before it. It bounds empty datagrams, too.
+    pub const OVERHEAD: usize = size_of::<Run>();
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]

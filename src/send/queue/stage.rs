@@ -72,7 +72,7 @@ pub(super) struct Stage {
 /// Datagrams that were pushed one after another: to one destination, with the same options, each as long as the
 /// first but the last, which may be shorter. So a push compares and counts, and most of a GSO batch is found.
 #[derive(Clone, Copy)]
-struct Run {
+pub(super) struct Run {
     /// The Internet destination.
     dest: RawAddr,
     inline: InlineOptions,
