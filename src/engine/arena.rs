@@ -9,7 +9,7 @@ use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
+use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
 use crate::send::wire::wire;
 use crate::sys::{
@@ -321,7 +321,7 @@ impl MmsgBuf {
         &mut self,
         socket: BorrowedSocket<'_>,
         progress: &mut Progress<'_>,
-        msgs: &mut Source<impl Iterator<Item = M>>,
+        msgs: &mut Source<impl Messages<'m, Item = M>>,
         flags: SendFlags,
     ) -> io::Result<()> {
         while progress.goes_on() && !msgs.is_empty() {

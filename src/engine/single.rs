@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::engine::deferred_error;
+use crate::send::content::InlineOptions;
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::Outgoing;
 use crate::sys::{self, BorrowedSocket, DestRef, Direction, SendFlags};
@@ -19,7 +20,7 @@ pub(crate) fn send(
     flags: SendFlags,
 ) -> Option<io::Result<usize>> {
     let [msg] = msgs else { return None };
-    let data = msg.plain()?;
+    let data = msg.with_only(InlineOptions::NONE)?;
     let dest = Outgoing::dest(msg);
     if let DestRef::Unix(_) = dest {
         return None; // Its address takes the arena's memory.

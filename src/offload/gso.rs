@@ -13,7 +13,7 @@ use crate::engine::progress::Progress;
 use crate::events;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
+use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
 use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
@@ -101,7 +101,7 @@ impl<'c> Call<'c> {
     fn send<'m, M: Outgoing<'m>>(
         &mut self,
         arena: &mut MmsgBuf,
-        msgs: &mut Source<impl Iterator<Item = M>>,
+        msgs: &mut Source<impl Messages<'m, Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
             match wire(arena.send_storage(), self.socket, msgs, self.limits) {

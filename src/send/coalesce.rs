@@ -6,7 +6,7 @@ pub(crate) mod tests;
 use std::net::{IpAddr, SocketAddr};
 
 use super::content::{MsgOptions, SendBuffers};
-use super::outgoing::Outgoing;
+use super::outgoing::{Messages, Outgoing};
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS, RawAddrRef};
 
@@ -164,17 +164,16 @@ impl<'m> Run<'m> {
     #[inline]
     pub(crate) fn join<M: Outgoing<'m>>(
         &mut self,
-        msgs: &mut impl Iterator<Item = M>,
+        msgs: &mut impl Messages<'m, Item = M>,
         mut each: impl FnMut(&'m [u8]),
     ) -> Option<M> {
         let options = self.options;
-        let next = if options.is_none() {
-            self.join_alike(msgs, &mut each, |msg| msg.plain())
-        } else {
-            self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
+        let next = match options.unlent() {
+            Some(own) => self.join_alike(msgs, &mut each, |msg| msg.with_only(own)),
+            None => self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
                 SendBuffers::One(data) => Some(data),
                 SendBuffers::Many(_) => None,
-            })
+            }),
         };
         match next.as_ref().and_then(|msg| self.take(msg)) {
             Some(buffers) => self.join_others(buffers, msgs, &mut each),
@@ -187,7 +186,7 @@ impl<'m> Run<'m> {
     fn join_others<M: Outgoing<'m>>(
         &mut self,
         mut buffers: SendBuffers<'m>,
-        msgs: &mut impl Iterator<Item = M>,
+        msgs: &mut impl Messages<'m, Item = M>,
         each: &mut dyn FnMut(&'m [u8]),
     ) -> Option<M> {
         loop {
@@ -207,7 +206,7 @@ impl<'m> Run<'m> {
     #[inline(always)]
     fn join_alike<M: Outgoing<'m>>(
         &mut self,
-        msgs: &mut impl Iterator<Item = M>,
+        msgs: &mut impl Messages<'m, Item = M>,
         each: &mut impl FnMut(&'m [u8]),
         data_of: impl Fn(&M) -> Option<&'m [u8]>,
     ) -> Option<M> {
@@ -241,7 +240,7 @@ impl<'m> Run<'m> {
     #[inline(always)]
     fn join_equal<M: Outgoing<'m>>(
         &mut self,
-        msgs: &mut impl Iterator<Item = M>,
+        msgs: &mut impl Messages<'m, Item = M>,
         each: &mut impl FnMut(&'m [u8]),
         data_of: impl Fn(&M) -> Option<&'m [u8]>,
         is_dest: impl Fn(DestRef<'_, '_>) -> bool,
@@ -250,6 +249,10 @@ impl<'m> Run<'m> {
         let most = self.bytes_left.checked_div(segment).unwrap_or(0);
         let most = most.min(MAX_SEGMENTS - 1).min(self.buffers_left);
         let mut left = most;
+        if let Some(data) = msgs.take_alike(most) {
+            each(data);
+            left -= data.len() / segment;
+        }
         let next = loop {
             // Not moved until the end: to read what was just written in wider pieces takes 8 ns.
             let next = msgs.next();
@@ -293,6 +296,12 @@ impl<'m> Run<'m> {
         let over = len < self.segment || self.count == MAX_SEGMENTS;
         self.bytes_left = if over { 0 } else { self.bytes_left - len };
         Some(buffers)
+    }
+
+    /// Whether a message may follow.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.bytes_left > 0 && self.buffers_left > 0
     }
 
     /// Messages in it.

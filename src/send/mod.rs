@@ -2,7 +2,7 @@
 //! them into headers.
 
 pub(crate) mod coalesce;
-mod content;
+pub(crate) mod content;
 pub(crate) mod msg;
 pub(crate) mod outgoing;
 pub(crate) mod queue;

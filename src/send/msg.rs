@@ -324,8 +324,13 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(super) const fn plain(&self) -> Option<&'a [u8]> {
-        self.content.plain()
+    pub(crate) fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
+        self.content.with_only(options)
+    }
+
+    #[inline]
+    pub(super) const fn inline(&self) -> InlineOptions {
+        self.content.options().inline
     }
 }
 

@@ -1,10 +1,12 @@
-//! What a send reads its messages from: a `SendMsg`, a reference to one, or an entry of a queue.
+//! What a send reads its messages from: a `SendMsg`, a reference to one, or a datagram of a queue.
 
-use super::content::{MsgOptions, SendBuffers};
+use std::slice;
+
+use super::content::{InlineOptions, MsgOptions, SendBuffers};
 use super::msg::SendMsg;
 use crate::sys::DestRef;
 
-/// A message that a send can read: a `SendMsg`, a reference to one, or an entry of a queue.
+/// A message that a send can read: a `SendMsg`, a reference to one, or a datagram of a queue.
 pub(crate) trait Outgoing<'a> {
     /// The destination.
     fn dest(&self) -> DestRef<'_, 'a>;
@@ -12,8 +14,8 @@ pub(crate) trait Outgoing<'a> {
     fn buffers(&self) -> SendBuffers<'a>;
     /// Options and control messages.
     fn options(&self) -> MsgOptions<'a>;
-    /// The payload, if it is one buffer without options or control messages.
-    fn plain(&self) -> Option<&'a [u8]>;
+    /// The payload, if it is one buffer and these are all of its options.
+    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]>;
     /// Converts to a `SendMsg`.
     fn to_msg(&self) -> SendMsg<'a>;
 }
@@ -35,8 +37,8 @@ impl<'a> Outgoing<'a> for SendMsg<'a> {
     }
 
     #[inline]
-    fn plain(&self) -> Option<&'a [u8]> {
-        self.plain()
+    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
+        self.with_only(options)
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
@@ -61,11 +63,26 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     }
 
     #[inline]
-    fn plain(&self) -> Option<&'a [u8]> {
-        (**self).plain()
+    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
+        (**self).with_only(options)
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
         (**self).to_msg()
     }
 }
+
+/// Messages in order.
+pub(crate) trait Messages<'a>: Iterator<Item: Outgoing<'a>> {
+    /// Takes the next messages, up to `most`, that are known to be like the one before them: one buffer of its length,
+    /// to its destination and with its options. Returns their payload, which lies in one piece right after its own.
+    #[inline]
+    fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
+        let _ = most;
+        None
+    }
+}
+
+impl<'a> Messages<'a> for slice::Iter<'_, SendMsg<'a>> {}
+
+impl<'a> Messages<'a> for &mut dyn Iterator<Item = SendMsg<'a>> {}

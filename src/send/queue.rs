@@ -1,18 +1,23 @@
 //! A queue of outgoing datagrams.
 
+mod error;
+mod stage;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Borrow;
-use std::error::Error;
 use std::fmt;
-use std::io;
 use std::mem;
 use std::net::SocketAddr;
-use std::ops::Range;
 
-use crate::ancillary::{ControlBuf, SendMeta, has_fds};
-use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
+use self::stage::{ENTRY, Lengths, Queued, Size, Stage};
+use crate::ancillary::{SendMeta, has_fds};
+use crate::send::content::{InlineOptions, LentOptions};
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
-use crate::sys::{self, DestRef, RawAddr, UnixAddr, UnixAddrBuf};
+use crate::send::outgoing::{Messages, Outgoing};
+use crate::sys::DestRef;
+
+pub use self::error::PushError;
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -49,7 +54,7 @@ pub struct SendQueue {
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options: the memory of its
     /// entry. It bounds empty datagrams, too.
-    pub const OVERHEAD: usize = size_of::<Entry>();
+    pub const OVERHEAD: usize = ENTRY;
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]
@@ -108,7 +113,7 @@ impl SendQueue {
     }
 
     /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] or
-    /// [`ControlBuf`] if it has one, the address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
+    /// [`ControlBuf`](crate::control::ControlBuf) if it has one, the address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -130,16 +135,22 @@ impl SendQueue {
     /// it is sent.
     #[inline(always)]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        // The common case, one buffer without options: by a way of its own it takes 0.73 of the time, and a queue
-        // that is filled and flushed 0.92 to 0.95 with datagrams of 15 and 30 bytes.
-        match (msg.plain(), msg.dest_ref()) {
-            (Some(data), DestRef::Addr(dest)) => self.push_plain(dest, data),
+        // The common case, one buffer with no options but ECN bits, has its own function: by that it takes 0.73
+        // of the time.
+        let inline = msg.inline();
+        match (msg.with_only(inline), msg.dest_ref()) {
+            (Some(data), DestRef::Addr(dest)) => self.push_unlent(dest, data, inline),
             _ => self.push_any(msg),
         }
     }
 
     #[inline(never)]
-    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8]) -> Result<(), PushError> {
+    fn push_unlent(
+        &mut self,
+        dest: Option<&SocketAddr>,
+        data: &[u8],
+        inline: InlineOptions,
+    ) -> Result<(), PushError> {
         let counted = data.len().saturating_add(Self::OVERHEAD);
         let len = match data.len().try_into() {
             Ok(len) if counted <= self.capacity => len,
@@ -148,7 +159,7 @@ impl SendQueue {
         if counted > self.remaining() {
             return Err(PushError::Full);
         }
-        self.back.push_plain(dest, data, len);
+        self.back.push_unlent(dest, data, len, inline);
         self.bytes += counted;
         Ok(())
     }
@@ -382,7 +393,7 @@ impl SendQueue {
 
     /// The datagrams of the stage to be sent first.
     #[inline]
-    pub(crate) fn stage(&mut self) -> impl Iterator<Item = Queued<'_>> {
+    pub(crate) fn stage(&mut self) -> impl Messages<'_, Item = Queued<'_>> {
         self.turn();
         if self.grouped {
             self.front.group();
@@ -420,8 +431,8 @@ impl fmt::Debug for SendQueue {
 /// Pushes that are all undone if they end early, by an error or by a panic of the caller's iterator.
 struct AllOrNothing<'q> {
     queue: &'q mut SendQueue,
-    /// The back stage's lengths, and the bytes counted, before the first of them.
-    before: (usize, Ends),
+    /// How much the back stage had, and the bytes counted, before the first of them.
+    before: Lengths,
     bytes: usize,
     done: bool,
 }
@@ -441,422 +452,8 @@ impl<'q> AllOrNothing<'q> {
 impl Drop for AllOrNothing<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.queue.back.truncate(self.before);
+            self.queue.back.truncate(&self.before);
             self.queue.bytes = self.bytes;
         }
-    }
-}
-
-/// Why a push into a [`SendQueue`] failed.
-///
-/// ```
-/// use mmsg::errors::PushError;
-/// use mmsg::{SendMsg, SendQueue};
-/// use std::io;
-///
-/// let mut queue = SendQueue::for_batch(1, 100);
-/// queue.push(&SendMsg::new(&[0; 100]))?;
-/// // Full: fits once the queue has been flushed.
-/// assert_eq!(queue.push(&SendMsg::new(&[0; 100])), Err(PushError::Full));
-/// // Too long: never fits this queue.
-/// assert_eq!(queue.push(&SendMsg::new(&[0; 1000])), Err(PushError::TooLong));
-/// assert_eq!(io::Error::from(PushError::TooLong).kind(), io::ErrorKind::InvalidInput);
-/// # Ok::<(), PushError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PushError {
-    /// The queue is full. Flush, and push again.
-    Full,
-    /// The datagram, or several that were to be pushed together, do not fit even an empty queue of this
-    /// capacity.
-    TooLong,
-    /// The message has descriptors.
-    HasDescriptors,
-    /// The destination is one that no Unix socket can have: it is unnamed, too long, or the platform has no
-    /// such addresses.
-    NoAddress,
-}
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the send queue is full",
-            Self::TooLong => "the datagram is longer than the send queue's capacity",
-            Self::HasDescriptors => "a send queue takes no message with descriptors",
-            Self::NoAddress => "the destination is no address of a Unix socket on this platform",
-        })
-    }
-}
-
-impl Error for PushError {}
-
-impl From<PushError> for io::Error {
-    /// `WouldBlock` if the queue is full, which allocates nothing; `InvalidInput` with the `PushError`
-    /// within otherwise.
-    fn from(error: PushError) -> Self {
-        match error {
-            PushError::Full => io::ErrorKind::WouldBlock.into(),
-            PushError::TooLong | PushError::HasDescriptors | PushError::NoAddress => {
-                Self::new(io::ErrorKind::InvalidInput, error)
-            }
-        }
-    }
-}
-
-/// What a datagram takes in a queue.
-struct Size {
-    /// Bytes of payload.
-    len: u32,
-    /// Bytes of a Unix destination.
-    name_len: u8,
-    /// Bytes counted against the bound.
-    counted: usize,
-}
-
-impl Size {
-    /// # Errors
-    ///
-    /// `TooLong` for lengths that cannot be counted: no system sends so much. `NoAddress`.
-    #[inline]
-    fn of(msg: &SendMsg<'_>) -> Result<Self, PushError> {
-        let name = match msg.dest_ref() {
-            DestRef::Unix(dest) => name_len(dest)?,
-            _ => 0,
-        };
-        let options = match msg.options().lent {
-            LentOptions::None => 0,
-            LentOptions::Meta(_) | LentOptions::Reply(_) => size_of::<SendMeta>(),
-            LentOptions::Control(_) => size_of::<ControlBuf<'_>>(),
-        };
-        let (len, rest) = (msg.len(), options + name + SendQueue::OVERHEAD);
-        match (len.try_into(), name.try_into(), len.checked_add(rest)) {
-            (Ok(len), Ok(name_len), Some(counted)) => Ok(Self { len, name_len, counted }),
-            _ => Err(PushError::TooLong),
-        }
-    }
-}
-
-#[cold]
-fn name_len(dest: UnixAddr<'_>) -> Result<usize, PushError> {
-    Ok(UnixAddrBuf::encode(dest).ok_or(PushError::NoAddress)?.as_bytes().len())
-}
-
-/// A run of datagrams in order, consumed from its start.
-///
-/// Invariants: `payload` holds, one after another and in order, each datagram's payload and then its Unix
-/// destination, if it has one; once for consecutive entries of one message to several destinations, and `metas` and `controls` likewise. The
-/// ends of entries never decrease from an entry to the next.
-struct Stage {
-    entries: Vec<Entry>,
-    payload: Vec<u8>,
-    metas: Vec<SendMeta>,
-    controls: Vec<ControlBuf<'static>>,
-    /// The order of sending, if it is not that of the entries: where each is, and its destination's key.
-    order: Vec<(u64, u32)>,
-    /// The first entry, in the order of sending, that is still here.
-    entry: usize,
-}
-
-/// A datagram in a stage. The difference of two entries' ends is what lies between them, so the cursor
-/// can skip any number of entries at once that are sent in their order.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The Internet destination.
-    dest: RawAddr,
-    /// Bytes of payload.
-    len: u32,
-    inline: InlineOptions,
-    stored: Stored,
-    /// Bytes of the Unix destination.
-    name_len: u8,
-    ends: Ends,
-}
-
-/// The options that a stage has for an entry, beside those in the entry.
-#[derive(Clone, Copy, Debug)]
-enum Stored {
-    None,
-    Meta,
-    Control,
-}
-
-/// Ends of the options and bytes of the entries up to one of them.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    // These fit: each takes an entry's memory as well, and memory does not hold 2^32 of those.
-    metas: u32,
-    controls: u32,
-    payload: usize,
-}
-
-impl Ends {
-    const START: Self = Self { metas: 0, controls: 0, payload: 0 };
-}
-
-impl Stage {
-    const fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            payload: Vec::new(),
-            metas: Vec::new(),
-            controls: Vec::new(),
-            order: Vec::new(),
-            entry: 0,
-        }
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.entries.len() - self.entry
-    }
-
-    /// The ends of all that is stored.
-    #[inline]
-    fn ends(&self) -> Ends {
-        Ends {
-            metas: self.metas.len() as u32,
-            controls: self.controls.len() as u32,
-            payload: self.payload.len(),
-        }
-    }
-
-    /// Stores a message of one buffer without options.
-    #[inline]
-    fn push_plain(&mut self, dest: Option<&SocketAddr>, data: &[u8], len: u32) {
-        // Grow first: if growing panics, the stage is unchanged.
-        self.entries.reserve(1);
-        self.payload.extend_from_slice(data);
-        let (inline, stored) = (InlineOptions::NONE, Stored::None);
-        let entry =
-            Entry { dest: RawAddr::NONE, len, inline, stored, name_len: 0, ends: self.ends() };
-        self.push_entry(entry, dest);
-    }
-
-    #[inline]
-    fn push_entry(&mut self, entry: Entry, dest: Option<&SocketAddr>) {
-        self.entries.push(entry);
-        // Written in place: to copy what was just written in smaller pieces takes 7 ns.
-        if let Some(entry) = self.entries.last_mut() {
-            entry.dest.space().set(dest);
-        }
-    }
-
-    /// Stores a message without descriptors.
-    fn push(&mut self, msg: &SendMsg<'_>, size: &Size) {
-        // Grow first: if growing panics, the stage is unchanged.
-        self.payload.reserve(size.len as usize + usize::from(size.name_len));
-        self.entries.reserve(1);
-        let MsgOptions { lent, inline } = msg.options();
-        let stored = match lent {
-            LentOptions::None => Stored::None,
-            lent => self.store_options(lent),
-        };
-        match msg.buffers() {
-            SendBuffers::One(data) => self.payload.extend_from_slice(data),
-            SendBuffers::Many(data) => {
-                data.iter().for_each(|part| self.payload.extend_from_slice(part));
-            }
-        }
-        if let DestRef::Unix(dest) = msg.dest_ref() {
-            self.store_name(dest);
-        }
-        let (ends, &Size { len, name_len, .. }) = (self.ends(), size);
-        let entry = Entry { dest: RawAddr::NONE, len, inline, stored, name_len, ends };
-        self.push_entry(entry, msg.dest().as_ref());
-    }
-
-    /// Stores a Unix destination, which is beside the payload.
-    #[cold]
-    fn store_name(&mut self, dest: UnixAddr<'_>) {
-        if let Some(name) = UnixAddrBuf::encode(dest) {
-            self.payload.extend_from_slice(name.as_bytes());
-        }
-    }
-
-    #[inline(never)]
-    fn store_options(&mut self, options: LentOptions<'_>) -> Stored {
-        match options {
-            LentOptions::None => return Stored::None,
-            LentOptions::Meta(meta) => self.metas.push(*meta),
-            LentOptions::Reply(received) => self.metas.push(received.reply()),
-            LentOptions::Control(control) => {
-                self.controls.push(control.without_fds());
-                return Stored::Control;
-            }
-        }
-        Stored::Meta
-    }
-
-    /// Repeats the last entry with another destination.
-    fn repeat(&mut self, dest: SocketAddr) {
-        let last = *self.entries.last().expect("an entry was pushed");
-        self.entries.push(Entry { dest: RawAddr::new(Some(&dest)), ..last });
-    }
-
-    /// How much is in it, for `truncate`.
-    fn lengths(&self) -> (usize, Ends) {
-        (self.entries.len(), self.ends())
-    }
-
-    /// Drops what was pushed after `lengths`.
-    fn truncate(&mut self, (entries, ends): (usize, Ends)) {
-        self.entries.truncate(entries);
-        self.payload.truncate(ends.payload);
-        self.metas.truncate(ends.metas as usize);
-        self.controls.truncate(ends.controls as usize);
-    }
-
-    #[inline]
-    fn iter(&self) -> impl Iterator<Item = Queued<'_>> {
-        StageIter { stage: self, at: self.entry }
-    }
-
-    /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.
-    fn group(&mut self) {
-        let count = self.entries.len();
-        if !self.order.is_empty() || self.order.try_reserve(count).is_err() {
-            return;
-        }
-        let entries = &self.entries;
-        let keys = entries.iter().map(|entry| entry.dest.lend().key());
-        // The places fit, as the ends do.
-        self.order.extend(keys.zip(0u32..));
-        // The place decides last: the order within each destination stays.
-        self.order[self.entry..].sort_unstable_by(|(one, i), (other, j)| {
-            let dest = |i: u32| entries[i as usize].dest.lend();
-            one.cmp(other).then_with(|| dest(*i).compare(dest(*j))).then(i.cmp(j))
-        });
-    }
-
-    #[inline(always)]
-    fn queued<'s>(&'s self, entry: &'s Entry) -> Queued<'s> {
-        let lent = match entry.stored {
-            Stored::None => LentOptions::None,
-            _ => self.stored_options(entry),
-        };
-        let dest = match entry.name_len {
-            0 => DestRef::Raw(entry.dest.lend()),
-            _ => self.stored_name(entry),
-        };
-        let end = entry.ends.payload - usize::from(entry.name_len);
-        let data = &self.payload[end - entry.len as usize..end];
-        Queued { dest, data, options: MsgOptions { lent, inline: entry.inline } }
-    }
-
-    #[inline(never)]
-    fn stored_options(&self, entry: &Entry) -> LentOptions<'_> {
-        let Ends { metas, controls, .. } = entry.ends;
-        match entry.stored {
-            Stored::None => LentOptions::None,
-            Stored::Meta => LentOptions::Meta(&self.metas[metas as usize - 1]),
-            Stored::Control => LentOptions::Control(&self.controls[controls as usize - 1]),
-        }
-    }
-
-    #[cold]
-    fn stored_name<'s>(&'s self, entry: &Entry) -> DestRef<'s, 's> {
-        let end = entry.ends.payload;
-        let name = &self.payload[end - usize::from(entry.name_len)..end];
-        sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
-    }
-
-    /// Drops the first `n` datagrams and returns their counted size.
-    #[inline]
-    fn advance(&mut self, n: usize) -> usize {
-        let range = self.entry..self.entry + n;
-        self.entry = range.end;
-        let stored = match self.order.get(range.clone()) {
-            Some(places) => {
-                places.iter().map(|(_, i)| self.stored(*i as usize..*i as usize + 1)).sum()
-            }
-            None => self.stored(range),
-        };
-        stored + n * SendQueue::OVERHEAD
-    }
-
-    /// Bytes that entries have stored, in the order of their pushes.
-    #[inline]
-    fn stored(&self, range: Range<usize>) -> usize {
-        let Some(last) = self.entries[range.clone()].last() else { return 0 };
-        let before = match range.start.checked_sub(1) {
-            Some(before) => self.entries[before].ends,
-            None => Ends::START,
-        };
-        let ends = last.ends;
-        ends.payload - before.payload
-            + (ends.metas - before.metas) as usize * size_of::<SendMeta>()
-            + (ends.controls - before.controls) as usize * size_of::<ControlBuf<'_>>()
-    }
-
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.payload.clear();
-        self.metas.clear();
-        self.controls.clear();
-        self.order.clear();
-        self.entry = 0;
-    }
-
-    fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
-        self.payload.shrink_to_fit();
-        self.metas.shrink_to_fit();
-        self.controls.shrink_to_fit();
-        self.order.shrink_to_fit();
-    }
-}
-
-/// Iterates over a stage in the order of sending. A type of its own, so that `next` is inlined: what it returns is
-/// read at once.
-struct StageIter<'a> {
-    stage: &'a Stage,
-    at: usize,
-}
-
-impl<'a> Iterator for StageIter<'a> {
-    type Item = Queued<'a>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Queued<'a>> {
-        let Stage { entries, order, .. } = self.stage;
-        let place = if order.is_empty() { self.at } else { order.get(self.at)?.1 as usize };
-        let entry = entries.get(place)?;
-        self.at += 1;
-        Some(self.stage.queued(entry))
-    }
-}
-
-/// A datagram in a stage, borrowed.
-#[derive(Clone, Copy)]
-pub(crate) struct Queued<'a> {
-    dest: DestRef<'a, 'a>,
-    data: &'a [u8],
-    options: MsgOptions<'a>,
-}
-
-impl<'a> Outgoing<'a> for Queued<'a> {
-    #[inline]
-    fn dest(&self) -> DestRef<'_, 'a> {
-        self.dest
-    }
-
-    #[inline]
-    fn buffers(&self) -> SendBuffers<'a> {
-        SendBuffers::One(self.data)
-    }
-
-    #[inline]
-    fn options(&self) -> MsgOptions<'a> {
-        self.options
-    }
-
-    #[inline]
-    fn plain(&self) -> Option<&'a [u8]> {
-        self.options.is_none().then_some(self.data)
-    }
-
-    fn to_msg(&self) -> SendMsg<'a> {
-        SendMsg::from_parts(self.dest, self.data, self.options)
     }
 }

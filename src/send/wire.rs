@@ -5,7 +5,7 @@ use std::io;
 
 use super::coalesce::{Limits, Run, Source, segment_size};
 use super::content::{MsgOptions, SendBuffers};
-use super::outgoing::Outgoing;
+use super::outgoing::{Messages, Outgoing};
 use crate::ancillary::{SendMeta, Unencodable};
 use crate::sys::{
     self, Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, OpenHeader, SendFlags,
@@ -22,7 +22,7 @@ use crate::sys::{
 pub(crate) fn wire<'a, 'm: 'a, M: Outgoing<'m>>(
     storage: &'a mut SendStorage,
     socket: BorrowedSocket<'_>,
-    msgs: &mut Source<impl Iterator<Item = M>>,
+    msgs: &mut Source<impl Messages<'m, Item = M>>,
     limits: Limits,
 ) -> io::Result<WiredBatches<'a>> {
     let mut headers = storage.begin(limits.rejected_len > 0)?;
@@ -61,7 +61,7 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     headers: &mut SendHeaders<'a>,
     options: &mut OptionsEncoder<'_, 'm>,
     msg: &M,
-    msgs: &mut impl Iterator<Item = M>,
+    msgs: &mut impl Messages<'m, Item = M>,
     limits: Limits,
 ) -> Result<Option<M>, Unencodable> {
     let (buffers, own) = (msg.buffers(), msg.options());
@@ -84,7 +84,8 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     }
     let capacity = header.capacity_left();
     let mut run = Run::start(msg, limits, capacity);
-    let next = if capacity == 0 {
+    // A single message is common, and a batch takes time to begin.
+    let next = if !run.is_open() || msgs.size_hint().1 == Some(0) {
         msgs.next()
     } else {
         header.extend(|buffers| run.join(msgs, |data| buffers.push(data)))

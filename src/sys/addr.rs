@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use crate::sys::UnixAddr;
 pub(super) use codec::{NAME_LEN, Name, UNIX_NAME_LEN, UnixName, encode_dest, encode_unix};
-use codec::{decode, encode};
+use codec::{V4_LEN, V6_LEN, decode, encode};
 pub(crate) use codec::{socket_addr, unix_addr};
 
 /// An address in the system's form, or none; decoded on request.
@@ -129,6 +129,28 @@ impl<const N: usize> RawName<N> {
         self.lend().get()
     }
 
+    /// Whether it is this Internet address, or none, as [`new`](Self::new) makes it. Compares in pieces: to read
+    /// what was just written in smaller ones takes 7 ns.
+    #[inline]
+    pub(crate) fn is(&self, addr: Option<&SocketAddr>) -> bool {
+        let RawAddrRef { len, .. } = self.lend();
+        let name = self.lend().start();
+        let has_port = |port: u16| name[2..4] == port.to_be_bytes();
+        match addr {
+            None => len == 0,
+            Some(SocketAddr::V4(v4)) => {
+                len as usize == V4_LEN && name[4..8] == v4.ip().octets() && has_port(v4.port())
+            }
+            Some(SocketAddr::V6(v6)) => {
+                len as usize == V6_LEN
+                    && name[8..24] == v6.ip().octets()
+                    && has_port(v6.port())
+                    && name[4..8] == v6.flowinfo().to_ne_bytes()
+                    && name[24..28] == v6.scope_id().to_ne_bytes()
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn lend(&self) -> RawAddrRef<'_> {
         RawAddrRef { len: self.len, ..RawAddrRef::new(&self.name, 0) }
@@ -187,7 +209,8 @@ impl<'a> RawAddrRef<'a> {
     /// Whether both are the same Internet address. The bytes after a name's length are zero.
     #[inline]
     pub(crate) fn same(self, other: RawAddrRef<'_>) -> bool {
-        self.len == other.len && self.start() == other.start()
+        self.len == other.len
+            && (self.name.as_ptr() == other.name.as_ptr() || self.start() == other.start())
     }
 
     /// The same for equal Internet addresses, and different for most others: for IPv4 the whole address.

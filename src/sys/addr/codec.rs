@@ -29,9 +29,9 @@ pub(in crate::sys) type UnixName = [u8; UNIX_NAME_LEN];
 pub(in crate::sys) const UNIX_NAME_LEN: usize = 112;
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
-const V4_LEN: usize = 16;
+pub(super) const V4_LEN: usize = 16;
 /// Bytes of `struct sockaddr_in6`.
-const V6_LEN: usize = 28;
+pub(super) const V6_LEN: usize = 28;
 /// Where the path begins: after the family.
 const PATH: usize = 2;
 /// The longest path, and the longest abstract name: a byte is left for the zero.

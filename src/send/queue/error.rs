@@ -1,0 +1,62 @@
+//! Why a push into a queue failed.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// Why a push into a [`SendQueue`](crate::SendQueue) failed.
+///
+/// ```
+/// use mmsg::errors::PushError;
+/// use mmsg::{SendMsg, SendQueue};
+/// use std::io;
+///
+/// let mut queue = SendQueue::for_batch(1, 100);
+/// queue.push(&SendMsg::new(&[0; 100]))?;
+/// // Full: fits once the queue has been flushed.
+/// assert_eq!(queue.push(&SendMsg::new(&[0; 100])), Err(PushError::Full));
+/// // Too long: never fits this queue.
+/// assert_eq!(queue.push(&SendMsg::new(&[0; 1000])), Err(PushError::TooLong));
+/// assert_eq!(io::Error::from(PushError::TooLong).kind(), io::ErrorKind::InvalidInput);
+/// # Ok::<(), PushError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The queue is full. Flush, and push again.
+    Full,
+    /// The datagram, or several that were to be pushed together, do not fit even an empty queue of this
+    /// capacity.
+    TooLong,
+    /// The message has descriptors.
+    HasDescriptors,
+    /// The destination is one that no Unix socket can have: it is unnamed, too long, or the platform has no
+    /// such addresses.
+    NoAddress,
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the send queue is full",
+            Self::TooLong => "the datagram is longer than the send queue's capacity",
+            Self::HasDescriptors => "a send queue takes no message with descriptors",
+            Self::NoAddress => "the destination is no address of a Unix socket on this platform",
+        })
+    }
+}
+
+impl Error for PushError {}
+
+impl From<PushError> for io::Error {
+    /// `WouldBlock` if the queue is full, which allocates nothing; `InvalidInput` with the `PushError`
+    /// within otherwise.
+    fn from(error: PushError) -> Self {
+        match error {
+            PushError::Full => io::ErrorKind::WouldBlock.into(),
+            PushError::TooLong | PushError::HasDescriptors | PushError::NoAddress => {
+                Self::new(io::ErrorKind::InvalidInput, error)
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A queue beside a naive twin: a list of messages and what each counts.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::control::ControlBuf;
+use crate::{Ecn, RecvMeta};
+
+#[derive(Clone, Debug)]
+struct Pushed {
+    dest: Option<SocketAddr>,
+    len: usize,
+    ecn: Option<Ecn>,
+    lent: usize,
+    gathered: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(Pushed),
+    /// All or none.
+    PushAll(Vec<Pushed>),
+    PushToAll(Pushed, usize),
+    Discard(usize),
+    Clear,
+}
+
+fn dests() -> [Option<SocketAddr>; 5] {
+    let of = |addr: &str| Some(addr.parse().expect("an address"));
+    [None, of("192.0.2.1:1"), of("192.0.2.1:2"), of("[2001:db8::1]:1"), of("192.0.2.2:1")]
+}
+
+fn pushed() -> impl Strategy<Value = Pushed> {
+    // Mostly what joins the run before it.
+    let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
+    let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
+    let lent = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
+    let dest = prop_oneof![2 => Just(1usize), 1 => 0..5usize];
+    (dest, len, ecn, lent, any::<bool>()).prop_map(|(dest, len, ecn, lent, gathered)| Pushed {
+        dest: dests()[dest],
+        len,
+        ecn,
+        lent,
+        gathered,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => pushed().prop_map(Step::Push),
+        2 => prop::collection::vec(pushed(), 0..6).prop_map(Step::PushAll),
+        1 => (pushed(), 0..4usize).prop_map(|(msg, dests)| Step::PushToAll(msg, dests)),
+        4 => (0..9usize).prop_map(Step::Discard),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// What a message in a queue is: destination, payload, options, control messages.
+type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta, Vec<u8>);
+
+fn seen(msg: &SendMsg<'_>) -> Seen {
+    let control = msg.options().control().to_vec();
+    (msg.dest(), msg.slices().flatten().copied().collect(), msg.meta(), control)
+}
+
+/// Calls `then` with the message, whose bytes begin with `number`.
+fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R) -> R {
+    let metas = [SendMeta::new().with_hop_limit(1), SendMeta::new().with_hop_limit(2)];
+    let received = RecvMeta { local: Some([127, 0, 0, 1].into()), ..RecvMeta::default() };
+    let mut control = ControlBuf::new();
+    control.push(1, 2, b"data").expect("it fits");
+    let data: Vec<u8> = (0..pushed.len).map(|i| number.wrapping_add(i as u8)).collect();
+    let (head, tail) = data.split_at(pushed.len / 2);
+    let parts = [head, tail].map(std::io::IoSlice::new);
+    let msg = if pushed.gathered { SendMsg::gather(&parts) } else { SendMsg::new(&data) };
+    let msg = pushed.dest.map_or(msg, |dest| msg.with_dest(dest));
+    let msg = pushed.ecn.map_or(msg, |ecn| msg.with_ecn(ecn));
+    then(match pushed.lent {
+        0 => msg,
+        1 | 2 => msg.with_meta(&metas[pushed.lent - 1]),
+        3 => msg.with_reply(&received),
+        _ => msg.with_control(&control),
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_queue_holds_what_was_pushed_and_counts_it(
+        steps in prop::collection::vec(step(), 0..60),
+        capacity in 500..6000usize,
+    ) {
+        let mut queue = SendQueue::new(capacity);
+        let mut twin: VecDeque<(Seen, usize)> = VecDeque::new();
+        let count = |twin: &VecDeque<(Seen, usize)>| twin.iter().map(|(_, cost)| cost).sum::<usize>();
+        for (number, step) in (0u8..).zip(steps) {
+            match step {
+                Step::Push(pushed) => with_msg(&pushed, number, |msg| {
+                    let fits = SendQueue::cost(&msg) <= capacity - count(&twin);
+                    assert_eq!(queue.fits(&msg), fits);
+                    assert_eq!(queue.push(&msg).is_ok(), fits);
+                    if fits {
+                        twin.push_back((seen(&msg), SendQueue::cost(&msg)));
+                    }
+                }),
+                Step::PushAll(all) => {
+                    let mut after = twin.clone();
+                    for pushed in &all {
+                        with_msg(pushed, number, |msg| {
+                            after.push_back((seen(&msg), SendQueue::cost(&msg)));
+                        });
+                    }
+                    // One message after another, each alive for all of the call.
+                    let kept: Vec<_> = all.iter().filter(|pushed| !pushed.gathered).collect();
+                    if kept.len() == all.len() && all.iter().all(|pushed| pushed.lent == 0) {
+                        let data: Vec<Vec<u8>> = all
+                            .iter()
+                            .map(|pushed| (0..pushed.len).map(|i| number.wrapping_add(i as u8)).collect())
+                            .collect();
+                        let msgs = all.iter().zip(&data).map(|(pushed, data)| {
+                            let msg = SendMsg::new(data);
+                            let msg = pushed.dest.map_or(msg, |dest| msg.with_dest(dest));
+                            pushed.ecn.map_or(msg, |ecn| msg.with_ecn(ecn))
+                        });
+                        let fits = count(&after) <= capacity;
+                        assert_eq!(queue.push_all(msgs).is_ok(), fits);
+                        if fits {
+                            twin = after;
+                        }
+                    }
+                }
+                Step::PushToAll(pushed, dests_count) => with_msg(&pushed, number, |msg| {
+                    let to = dests().into_iter().flatten().cycle().take(dests_count);
+                    let mut after = twin.clone();
+                    for (i, dest) in to.clone().enumerate() {
+                        let cost = if i == 0 { SendQueue::cost(&msg) } else { SendQueue::OVERHEAD };
+                        after.push_back((seen(&msg.with_dest(dest)), cost));
+                    }
+                    let fits = count(&after) <= capacity;
+                    assert_eq!(queue.push_to_all(&msg, to).is_ok(), fits);
+                    if fits {
+                        twin = after;
+                    }
+                }),
+                Step::Discard(n) => {
+                    for _ in 0..n {
+                        assert_eq!(queue.discard_front(), twin.pop_front().is_some());
+                    }
+                }
+                Step::Clear => {
+                    queue.clear();
+                    twin.clear();
+                }
+            }
+            assert_eq!((queue.len(), queue.bytes()), (twin.len(), count(&twin)));
+            assert!(queue.iter().map(|msg| seen(&msg)).eq(twin.iter().map(|(seen, _)| seen.clone())));
+        }
+    }
+}
