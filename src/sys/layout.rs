@@ -98,6 +98,9 @@ pub const CONTROL_SPACE: usize = {
     sum.next_multiple_of(8)
 };
 
+// musl before 1.2.4 answers ENOMEM for a send with more (src/network/sendmsg.c).
+const _: () = assert!(CONTROL_SPACE <= 1024);
+
 /// Control data of one message.
 #[repr(C, align(8))]
 pub(super) struct Control(pub(super) [u8; CONTROL_SPACE]);

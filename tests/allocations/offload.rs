@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::common::{skip, smaller, sockets};
 use crate::counting::{Counts, counted};
-use crate::seccomp::{SENDMSG, deny};
+use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
 use crate::{free, use_backend};
 use mmsg::{
     Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
@@ -202,6 +202,12 @@ fn an_empty_socket_with_offload_allocates_nothing() {
 #[test]
 fn n2_destinations_that_reject_allocate_nothing() {
     const NAME: &str = "n2_destinations_that_reject_allocate_nothing";
+    if SENDMMSG_IS_A_LOOP {
+        return skip(
+            NAME,
+            "this C library's sendmmsg is a loop of sendmsg: the filter rejects both",
+        );
+    }
     let rejecting = || {
         let _turn = use_backend(Backend::Mmsg);
         let near = offload(sockets::udp4());

@@ -30,6 +30,10 @@ pub const SENDMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmsg], sock
 
 pub const SENDMMSG: DeniedCall = DeniedCall { numbers: &[libc::SYS_sendmmsg], socketcall: 20 };
 
+/// Whether the C library's `sendmmsg` is a loop of `sendmsg`, which meets no filter of `sendmmsg`: musl's
+/// is, where pointers have 64 bits.
+pub const SENDMMSG_IS_A_LOOP: bool = cfg!(all(target_env = "musl", target_pointer_width = "64"));
+
 #[cfg(any(target_arch = "x86", target_arch = "s390x"))]
 const SOCKETCALL: Option<libc::c_long> = Some(libc::SYS_socketcall);
 #[cfg(not(any(target_arch = "x86", target_arch = "s390x")))]
