@@ -10,7 +10,7 @@ mod release;
 mod routes;
 #[cfg(feature = "mio")]
 mod source;
-mod state;
+pub(crate) mod state;
 
 use std::io;
 
@@ -19,7 +19,6 @@ pub use counters::Counters;
 pub use health::GsoStatus;
 pub use state::{OffloadRef, OffloadState};
 
-pub(crate) use self::state::MAX_PAYLOAD;
 use crate::socket::{BatchSocket, forward};
 use crate::sys::{self, AsSocket};
 

@@ -15,7 +15,8 @@ use ::tokio::runtime::Handle;
 
 use super::outbox::Outbox;
 use crate::ancillary::{Ancillary, SendMeta};
-use crate::offload::{MAX_PAYLOAD, Offload, OffloadBuilder};
+use crate::offload::state::MAX_PAYLOAD;
+use crate::offload::{Offload, OffloadBuilder};
 use crate::options::Fragmentation;
 use crate::recv::message::Message;
 use crate::sys::MAX_SEGMENTS;
