@@ -21,7 +21,7 @@ pub(crate) use offer::Offer;
 /// A datagram socket that moves messages in batches.
 ///
 /// The calls that take any iterator and any closure, [`send_iter`](crate::BatchSocketExt::send_iter) and
-/// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`](crate::BatchSocketExt), which every `BatchSocket`
+/// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`], which every `BatchSocket`
 /// has: import both.
 ///
 /// Implemented for these types, and for `&T`, `Box<T>`, `Rc<T>` and `Arc<T>` of each `T: BatchSocket`,
@@ -242,7 +242,7 @@ pub trait BatchSocket {
         batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
     }
 
-    /// [`BatchSocketExt::recv_slices`](crate::BatchSocketExt::recv_slices) for a `dyn` closure, with flags.
+    /// [`BatchSocketExt::recv_slices`] for a `dyn` closure, with flags.
     ///
     /// The provided implementation receives at most 32 messages a call.
     ///
@@ -271,7 +271,7 @@ pub trait BatchSocket {
         provided::recv_slices(self, buffers, flags, each)
     }
 
-    /// [`BatchSocketExt::send_iter`](crate::BatchSocketExt::send_iter) for a `dyn` iterator.
+    /// [`BatchSocketExt::send_iter`] for a `dyn` iterator.
     ///
     /// The provided implementation calls [`send_batch`](Self::send_batch) for 64 messages at a time. An error
     /// after the first call ends it with a count, and is dropped, since there is no call to return it later: a
@@ -323,7 +323,7 @@ pub trait BatchSocket {
         provided::send_first(self, queue, Offer::MOST)
     }
 
-    /// [`BatchSocketExt::send_each`](crate::BatchSocketExt::send_each) for a `dyn` iterator and a `dyn` closure.
+    /// [`BatchSocketExt::send_each`] for a `dyn` iterator and a `dyn` closure.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg};

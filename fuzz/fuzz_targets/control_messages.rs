@@ -70,7 +70,9 @@ fn read_shorter(control: &[u8]) -> usize {
 /// Reads the bytes in every way, and checks what must be true of whatever comes out.
 fn read(control: &[u8]) {
     let messages = ControlMessages::new(control);
-    let taken: usize = messages.clone().map(|message| 16 + message.data.len()).sum();
+    // cmsghdr of Linux: a length, a level and a type.
+    let header = size_of::<usize>() + 2 * size_of::<i32>();
+    let taken: usize = messages.clone().map(|message| header + message.data.len()).sum();
     assert!(taken <= control.len());
     let meta = RecvMeta::from(messages);
     assert_ne!(meta.segment_size, Some(0));

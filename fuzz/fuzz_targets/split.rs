@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use libfuzzer_sys::fuzz_target;
 use mmsg::{Datagram, RecvMeta, RecvMsg};
 
-/// Capacities for each input, one byte apart. Longer ones would divide no otherwise.
+/// Capacities for each input, one byte apart. Longer buffers are split in the same way.
 const CAPACITIES: usize = 8;
 const LONGEST: usize = 64;
 

@@ -85,7 +85,7 @@ use crate::sys::{self, AsSocket};
 ///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
 ///   host runs: if throughput collapses there, try `MMSG_GSO=0`.
 /// - A destination whose path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) gets single datagrams for a minute;
-///   other destinations stay as they are. The last 32 such addresses are remembered, in memory that is
+///   other destinations stay as they are. Some 500 such addresses are remembered, in 48 KiB that are
 ///   allocated with the first. If four destinations reject, and no batch was accepted in between, or
 ///   if the socket is connected, it is off for the whole socket for a minute.
 ///

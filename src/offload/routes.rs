@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Destinations are remembered in sets, chosen by a hash, so that a lookup is as short with a thousand of
+/// Destinations are remembered in sets, chosen by a hash, so that a lookup is as short with hundreds of
 /// them as with a few. A full set forgets its oldest, which costs one more rejected call.
 const SETS: usize = 128;
 const SET_LEN: usize = 8;

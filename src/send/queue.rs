@@ -28,8 +28,9 @@ pub use self::error::PushError;
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound
 /// fails, so the caller can apply back-pressure.
-/// The stages take up to twice the bound in memory, since the front stage frees its memory when all of
-/// it has left.
+/// Both stages keep the memory of what they held, payload and options apart: two to three times the bound for
+/// datagrams of one kind, and up to some eight times it where each kind in turn has filled the queue.
+/// [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg, SendQueue};

@@ -151,7 +151,7 @@ fn a_double_without_flags_says_so() {
 
 #[test]
 fn a_double_sends_from_an_iterator() {
-    for count in [0, 1, 31, 32, 33, 64, 100] {
+    for count in [0, 1, 63, 64, 65, 128, 200] {
         let data = numbered(count, 8);
         let double = Double::with_capacity(1_000);
         let sent = double.send_iter(messages(&data)).expect("there is space");
@@ -298,9 +298,9 @@ fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
             Ok(taken)
         }
     }
-    let data = numbered(100, 8);
+    let data = numbered(200, 8);
     let msgs = messages(&data);
-    for takes in [0, 1, 63, 64, 65, 99] {
+    for takes in [0, 1, 63, 64, 65, 128, 199] {
         let tired = || Tired(Cell::new(takes));
         assert_eq!(tired().send_iter(&msgs).expect("no error"), takes);
         let none = |_, _| panic!("nothing failed");
@@ -309,7 +309,7 @@ fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
         msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let tired = tired();
         while tired.flush(&mut queue).expect("no error") > 0 {}
-        assert_eq!(queue.len(), 100 - takes);
+        assert_eq!(queue.len(), 200 - takes);
     }
 }
 

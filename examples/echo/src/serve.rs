@@ -20,7 +20,8 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
     batch: u16,
 
-    /// Threads, each with a socket of its own on the same port; the system spreads the clients.
+    /// Threads, each with a socket of its own on the same port (Linux, Android, FreeBSD, DragonFly); the system
+    /// spreads the clients.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
 

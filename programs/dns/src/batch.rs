@@ -54,8 +54,8 @@ pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
         while !rest.is_empty() && !STOP.load(Relaxed) {
             let msg = |answer| message(answer, &bytes);
             let mut failed = 0;
-            // No way to one client, or a firewall's word: the others have their answers. An error of the call
-            // itself says that there was no space within the socket's timeout.
+            // An error is about one client (no route, a firewall); the others still get their answers. The call
+            // itself fails only if there was no space within the socket's timeout.
             let sent = socket.send_each(rest.iter().map(msg), |_, _| failed += 1);
             let handled = sent.unwrap_or(0);
             totals.answered += handled as u64 - failed;

@@ -77,7 +77,7 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Space in a socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// Set by SIGINT, by SIGTERM and when a thread ends, also by a panic. Threads check it between two calls.
+/// Set by SIGINT, by SIGTERM, and when a thread ends, by a panic as well. Threads check it between two calls.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 struct StopAtEnd;

@@ -29,7 +29,7 @@ use forward::Forwarder;
 #[derive(Parser)]
 #[command(name = "forward", version)]
 struct Options {
-    /// Address and port to listen on; with port 0 the system picks one.
+    /// Address and port to listen on, as in 127.0.0.1:5300 or [::1]:5300; with port 0 the system picks one.
     listen: SocketAddr,
 
     /// Where datagrams go. New sessions take the upstreams in turn; a session stays with its own.

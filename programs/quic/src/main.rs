@@ -36,7 +36,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 enum Command {
     /// Serve the files in a folder until SIGINT or SIGTERM.
     Serve {
-        /// Address and port to listen on; with port 0 the system picks one.
+        /// Address and port to listen on, as in 127.0.0.1:4433 or [::1]:4433; with port 0 the system picks one.
         addr: SocketAddr,
         /// The folder. Nothing outside of it is served.
         #[arg(long, value_name = "DIR")]

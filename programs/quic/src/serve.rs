@@ -123,11 +123,12 @@ async fn answer(
     protocol::accept(&mut send, len).await?;
     let mut file = tokio::fs::File::from_std(file);
     file.set_max_buf_size(CHUNK);
+    // No more than was announced, should the file have grown.
+    let mut file = file.take(len);
     let mut left = len;
     while left > 0 {
         let mut part = Vec::with_capacity(CHUNK.min(usize::try_from(left)?));
-        // A stream that is reset tells the client that this is not the end. So does one whose file has
-        // become shorter meanwhile.
+        // By a reset the client knows that the file is incomplete: it could not be read, or has become shorter.
         if !matches!(file.read_buf(&mut part).await, Ok(1..)) {
             send.reset(1u32.into())?;
             return Err("the file cannot be read to its end".into());
