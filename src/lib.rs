@@ -100,6 +100,7 @@
 //! | `mio` | the calls on mio's sockets |
 //! | `quinn` | a runtime for quinn's endpoints |
 //! | `tracing` | events (below) |
+//! | `apple-private-api` | many messages a system call on [macOS and iOS](#macos-and-ios) |
 //!
 //! None is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
 //! feature is off, or the [`prelude`] is not imported.
@@ -128,9 +129,10 @@
 //!
 //! A call moves one message by each system call. With the feature `apple-private-api`, which is off by default, a
 //! system call moves up to 64 messages on macOS 15.6, iOS 18.6 and later: a receive on a UDP socket
-//! by `recvmsg_x`, and a send to the peer of a connected UDP socket by `sendmsg_x`. Messages with a destination
-//! still go one by one, and so does everything on older systems, whose kernel may stop the machine's
-//! loopback interface in these calls.
+//! by `recvmsg_x`, and a send to the peer of a connected UDP socket by `sendmsg_x`. Messages with a destination,
+//! with other options than the message before or with [`SendFlags`], and those of a socket without `SO_NOSIGPIPE`
+//! (std, mio and socket2 set it) still go one by one, and so does everything on older systems, whose kernel may
+//! stop the machine's loopback interface in these calls.
 //!
 //! Apple documents neither function, may change both, and rejects programs that use such functions from the App
 //! Store. This crate's tests run them against a stand-in that was written from the kernel's source;

@@ -221,8 +221,8 @@ mod tests {
                 }
             }
             assert_eq!(rejected[0], count);
-            // 2 % of those that share a set with too many.
-            assert!(rejected[1..].iter().all(|again| *again <= count / 50), "{rejected:?}");
+            // But for those that share a set with too many, by the luck of the hash.
+            assert!(rejected[1..].iter().all(|again| *again <= count / 4), "{rejected:?}");
         }
     }
 

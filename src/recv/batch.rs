@@ -338,7 +338,7 @@ impl RecvBatch {
         self.contents.recv_by(recv)
     }
 
-    /// Receives into the slots of `range` by one system call, and decodes what came.
+    /// Receives into the slots of `range` by one call of the backend, and decodes what came.
     #[inline]
     pub(crate) fn recv_step(
         &mut self,

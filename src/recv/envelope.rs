@@ -69,7 +69,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The public methods of everything that has an `envelope` and a `len`.
+/// The public methods that `Message`, `Datagram`, `MessageMut` and `DatagramMut` share.
 macro_rules! accessors {
     () => {
         /// Whether it has no bytes; an empty datagram is delivered like any other.
@@ -132,7 +132,8 @@ macro_rules! accessors {
         /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
         ///
         /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and
-        /// [`RecvMeta::reply`](crate::RecvMeta::reply).
+        /// [`RecvMeta::reply`](crate::RecvMeta::reply). To a coalesced message this is one answer, however many
+        /// datagrams it has.
         ///
         /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) adds to its options, and
         /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) replaces them: begin with

@@ -149,6 +149,7 @@ impl<'a> MsgOptions<'a> {
         self.is(other) || self.equals(other)
     }
 
+    /// Out of line, so that the comparison by identity alone is inlined.
     #[inline(never)]
     fn equals(&self, other: &MsgOptions<'_>) -> bool {
         self.meta() == other.meta() && self.control() == other.control()

@@ -74,8 +74,9 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
 
 /// Messages in order.
 pub(crate) trait Messages<'a>: Iterator<Item: Outgoing<'a>> {
-    /// Takes the next messages, up to `most`, that are known to be like the one before them: one buffer of its length,
-    /// to its destination and with its options. Returns their payload, which lies in one piece right after its own.
+    /// Takes up to `most` of the next messages, if they are known to be like the message returned last: one buffer of
+    /// the same length, the same destination, the same options. Returns their payload: a whole number of such
+    /// lengths, at least one, which follows that message's payload in memory.
     #[inline]
     fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
         let _ = most;

@@ -68,8 +68,8 @@ impl SendQueue {
     ///
     /// The datagrams to each destination stay in order. Those to Unix sockets all keep their order.
     /// What a flush puts together is all that was pushed since the flush before it began; it leaves before
-    /// what is pushed afterwards. Its first step is to sort that: a million datagrams take up to half a second. Each
-    /// datagram takes 16 bytes of memory more, which do not count.
+    /// what is pushed afterwards. Its first step is to sort that: a million datagrams take up to half a second. This
+    /// takes up to 16 bytes of memory more for each datagram, which do not count.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};

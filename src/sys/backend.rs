@@ -27,7 +27,7 @@ use super::native::has_batch_calls;
 #[non_exhaustive]
 pub enum Backend {
     /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2. With the feature `apple-private-api`,
-    /// `recvmsg_x` and `sendmsg_x` on macOS 15.6 and iOS 18.6 (see the [crate's page](crate#macos-and-ios)).
+    /// `recvmsg_x` and `sendmsg_x` on macOS 15.6, iOS 18.6 and later (see the [crate's page](crate#macos-and-ios)).
     Mmsg,
     /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,
@@ -64,7 +64,7 @@ impl Backend {
     /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a system without these calls.
     pub fn make_process_default(self) -> io::Result<()> {
         if self == Self::Mmsg && !has_batch_calls() {
-            let reason = "this platform has no multi-message calls";
+            let reason = "this system has no multi-message calls";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         set_without_mmsg(self == Self::Msg);

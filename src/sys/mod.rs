@@ -52,7 +52,7 @@
 //!
 //! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
 //! - `call::send` and `call::recv`, which make the system calls on wired headers;
-//! - `fds::ReceivedFds`, `is_inet`, `path_bytes` and `bytes_path`.
+//! - `fds::ReceivedFds`, `is_inet`, `path_bytes`, `bytes_path`, and `has_batch_calls` for [`backend`].
 //!
 //! On Unix one of two backends makes the calls, `mmsg` many messages at once (`msg_x` on Apple's systems), `msg` one by
 //! one: [`backend`] chooses. Windows has the second alone.

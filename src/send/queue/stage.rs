@@ -52,15 +52,20 @@ fn name_len(dest: UnixAddr<'_>) -> Result<usize, PushError> {
 
 /// Datagrams in order, consumed from their start.
 ///
-/// Invariants: `payload[run.start..][..run.len]` is the payload of each run's datagrams, one after another, and a Unix
-/// destination follows it, if the run has one. `run.option - 1` is the place of its options in `metas` or `controls`,
-/// as `run.stored` says.
+/// Invariants:
+///
+/// 1. `payload[run.start..][..run.len]` is the payload of each run's datagrams, one after another, and a Unix
+///    destination follows it, if the run has one. `run.option - 1` is the place of its options in `metas` or
+///    `controls`, as `run.stored` says.
+/// 2. A run has `count` datagrams of `segment` bytes each, but the last, which has `len - (count - 1) * segment`,
+///    from 0 to `segment`.
+/// 3. In the back stage nothing has left: `first` and `gone` are 0, and `order` is empty.
 pub(super) struct Stage {
     runs: Vec<Run>,
     payload: Vec<u8>,
     metas: Vec<SendMeta>,
     controls: Vec<ControlBuf<'static>>,
-    /// The order of sending, if it is not that of the runs: where each is, and its destination's key.
+    /// The order of sending, if it is not that of the runs: the key of each run's destination, and the run's place.
     order: Vec<(u64, u32)>,
     /// The first run, in the order of sending, that is still here, and how many of its datagrams have left.
     first: usize,

@@ -5,7 +5,8 @@
 //! bsd/kern/uipc_syscalls.c if no other file is named. Tests run this file against a stand-in for that
 //! kernel; it has never run on one.
 //!
-//! Three faults of the kernel cannot be avoided here, and ARCHITECTURE.md lists them:
+//! Three faults of the kernel cannot be avoided here; the crate's page lists them for users, and ARCHITECTURE.md lists
+//! those that are avoided:
 //!
 //! - A `sendmsg_x` that sent messages and then fails returns their number if the error is `EINTR`,
 //!   `EWOULDBLOCK`, `ENOBUFS` or `EMSGSIZE`. With any other error the number is lost, and the error is
@@ -308,7 +309,8 @@ fn may_signal(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// How many messages from number `first` on may go in one call: those without a destination and with the same
-/// control data. If the kernel rejects that, it rejects the first message's, and no count is lost.
+/// control data. If the kernel rejects that, it rejects the first message's, and no count is lost. Messages with equal
+/// options share one control message in memory, so that the pointers are compared.
 fn run(wired: &WiredSends<'_>, first: usize) -> usize {
     let control = wired.get(first).header().control();
     let fits = |i: &usize| {

@@ -2,7 +2,7 @@
 //!
 //! After each call the model knows of every message whether it is delivered, failed (and with which
 //! error) or still the caller's, by the contract of [`BatchSocket`](crate::BatchSocket) alone. What
-//! delivered, read through the standard library, must agree; so must what waits in a socket with what
+//! was delivered, read through the standard library, must agree; so must what waits in a socket with what
 //! is received, and every error that the kernel said is heard once. A call may make only so many
 //! system calls as its messages and the kernel's answers explain.
 //!

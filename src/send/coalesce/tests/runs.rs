@@ -28,10 +28,10 @@ proptest! {
     #[test]
     fn runs_are_those_of_the_naive_twin(
         specs in specs(),
-        refused in prop_oneof![Just(usize::MAX), Just(100)],
+        rejected_len in prop_oneof![Just(usize::MAX), Just(100)],
         max_segments in prop_oneof![Just(MAX_SEGMENTS), 1..=MAX_SEGMENTS],
     ) {
-        let limits = Limits { rejected_len: refused, max_segments, ..Limits::NONE };
+        let limits = Limits { rejected_len, max_segments, ..Limits::NONE };
         check(&specs, &[limits]);
     }
 }

@@ -194,7 +194,7 @@ fn send_all(near: &UdpSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
     arena().send(near, msgs)
 }
 
-fn arrived(far: &UdpSocket) -> Vec<Vec<u8>> {
+fn delivered(far: &UdpSocket) -> Vec<Vec<u8>> {
     far.set_nonblocking(true).unwrap();
     let mut buffer = [0; 2000];
     std::iter::from_fn(|| far.recv(&mut buffer).ok().map(|len| buffer[..len].to_vec())).collect()
@@ -208,7 +208,7 @@ fn messages_to_the_peer_go_together() {
     let _installed = fake::install(256);
     assert_eq!(send_all(&near, &msgs).unwrap(), 150);
     assert_eq!(calls(Send), [(64, Some(64)), (64, Some(64)), (22, Some(22))]);
-    assert_eq!(arrived(&far), payloads);
+    assert_eq!(delivered(&far), payloads);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn messages_with_a_destination_go_one_by_one() {
     let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
     let _installed = fake::install(256);
     assert_eq!(send_all(&near, &msgs).unwrap(), 5);
-    assert_eq!((calls(Send), arrived(&far)), (vec![], payloads));
+    assert_eq!((calls(Send), delivered(&far)), (vec![], payloads));
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn destinations_between_messages_to_the_peer_are_kept() {
     let _installed = fake::install(256);
     assert_eq!(send_all(&near, &msgs).unwrap(), 9);
     assert_eq!(calls(Send), [(3, Some(3)), (3, Some(3))]);
-    assert_eq!(arrived(&other), [&data[3][..], &data[7][..]]);
-    assert_eq!(arrived(&far).len(), 7);
+    assert_eq!(delivered(&other), [&data[3][..], &data[7][..]]);
+    assert_eq!(delivered(&far).len(), 7);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn flags_that_the_call_rejects_go_by_sendmsg() {
     for flags in [SendFlags::DONT_WAIT, SendFlags::DONT_ROUTE] {
         assert_eq!(arena().send_with(&near, &msgs, flags).unwrap(), 2);
     }
-    assert_eq!((calls(Send), arrived(&far).len()), (vec![], 4));
+    assert_eq!((calls(Send), delivered(&far).len()), (vec![], 4));
     far.set_nonblocking(false).unwrap();
     near.send(b"three").unwrap();
     let mut memory = [[0; 8]; 2];
@@ -286,14 +286,14 @@ fn a_partial_send_goes_on_one_by_one() {
         // The kernel drops the error that ended the call. The message meets it again, or is sent.
         fault::script([(Call::SendMmsg, Fate::AtMost(count))]);
         assert_eq!(send_all(&near, &msgs).unwrap(), 5);
-        assert_eq!(arrived(&far), payloads);
+        assert_eq!(delivered(&far), payloads);
         fault::script([
             (Call::SendMmsg, Fate::AtMost(count)),
             (Call::SendMsg, Fate::Fail(libc::ENOBUFS)),
         ]);
         assert_eq!(send_all(&near, &msgs).unwrap(), count);
         assert_eq!(fault::finish().len(), 2);
-        assert_eq!(arrived(&far), payloads[..count]);
+        assert_eq!(delivered(&far), payloads[..count]);
     }
 }
 
@@ -305,10 +305,10 @@ fn an_error_of_a_send_is_the_first_message_s() {
         let (near, far) = pair();
         fault::script([(Call::SendMmsg, Fate::Fail(errno))]);
         let error = send_all(&near, &msgs).unwrap_err();
-        assert_eq!((error.raw_os_error(), arrived(&far).len()), (Some(errno), 0));
+        assert_eq!((error.raw_os_error(), delivered(&far).len()), (Some(errno), 0));
         // In the second call.
         fault::script([(Call::SendMmsg, Fate::Kernel), (Call::SendMmsg, Fate::Fail(errno))]);
-        assert_eq!((send_all(&near, &msgs).unwrap(), arrived(&far).len()), (64, 64));
+        assert_eq!((send_all(&near, &msgs).unwrap(), delivered(&far).len()), (64, 64));
         assert_eq!(fault::finish().len(), 2);
         // The message that another error was about meets it again.
         let next = send_all(&near, &msgs).map_err(|error| error.raw_os_error());
@@ -326,7 +326,7 @@ fn a_tos_that_the_kernel_rejects_is_left_out() {
         (Call::SendMmsg, Fate::Fail(libc::EINVAL)),
         (Call::SendMsg, Fate::Fail(libc::EINVAL)),
     ]);
-    assert_eq!((send_all(&near, &msgs).unwrap(), arrived(&far).len()), (3, 3));
+    assert_eq!((send_all(&near, &msgs).unwrap(), delivered(&far).len()), (3, 3));
     fault::finish();
 }
 
@@ -405,7 +405,7 @@ fn without_the_calls_each_message_has_its_own() {
         fault::script([(Call::RecvMmsg, Fate::Fail(errno))]);
         assert_eq!(far.recv_into(&mut batch).is_ok(), is_missing);
         assert_eq!(Backend::current() == Backend::Msg, is_missing);
-        arrived(&far);
+        delivered(&far);
         far.set_nonblocking(false).unwrap();
     }
     fault::script([]);
