@@ -20,6 +20,8 @@ const COUNT: usize = 16_384;
 /// As many as fit into a processor's caches.
 const FEW: usize = 512;
 const TURNS: usize = 41;
+/// Datagrams of a call.
+const BATCH: usize = 64;
 const PAYLOAD: [u8; 200] = [7; 200];
 /// For all datagrams of a turn, with what the kernel keeps beside each.
 const BUFFER: usize = COUNT * 1_280;
@@ -29,36 +31,43 @@ const BUFFER: usize = COUNT * 1_280;
 #[ignore = "measures, and wants a quiet machine"]
 fn cost_of_a_group_at_random_beside_one_socket() {
     let name = "cost_of_a_group_at_random_beside_one_socket";
-    let one = Side::new(1);
+    let one = Side::new(1, 1);
     if !one.has_buffers() {
         return skip(name, "a receive buffer of 20 MiB takes root");
     }
-    println!("| members | datagrams | one socket | group | datagrams a CPU second, group / one |");
-    println!("|---|---|---|---|---|");
+    println!(
+        "| members | datagrams | one socket | group | as many sockets, each with its port | one / group | apart / group |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for members in [2, 4] {
-        let group = Side::new(members);
+        let sides = [&one, &Side::new(1, members), &Side::new(members, 1)];
         let settings: [(&str, Turn); 3] = [
             ("of which few wait, members one after the other", Side::in_turn),
             ("which all wait, members at once", Side::waiting),
             ("as they arrive", Side::arriving),
         ];
         for (setting, turn) in settings {
-            let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
+            let mut times = [const { Vec::new() }; 3];
             for i in 0..=TURNS {
-                // Each begins as often as the other.
-                let (first, second) = if i % 2 == 0 { (&one, &group) } else { (&group, &one) };
-                let (a, b) = (turn(first), turn(second));
-                let [of_one, of_group] = if i % 2 == 0 { [a, b] } else { [b, a] };
+                let mut of = [0.0; 3];
+                // Each begins as often as the others.
+                for side in (0..3).map(|k| (i + k) % 3) {
+                    of[side] = turn(sides[side]);
+                }
                 // The first turn fills the caches.
                 if i > 0 {
-                    times[0].push(of_one);
-                    times[1].push(of_group);
-                    ratios.push(of_one / of_group);
+                    times.iter_mut().zip(of).for_each(|(times, time)| times.push(time));
                 }
             }
-            let [of_one, of_group] = times.map(median);
-            let ratio = median(ratios);
-            println!("| {members} | {setting} | {of_one:.0} ns | {of_group:.0} ns | {ratio:.3} |");
+            let beside = |other: usize| {
+                median(times[other].iter().zip(&times[1]).map(|(a, b)| a / b).collect())
+            };
+            let ratios = [beside(0), beside(2)];
+            let [of_one, of_group, apart] = times.map(median);
+            println!(
+                "| {members} | {setting} | {of_one:.0} ns | {of_group:.0} ns | {apart:.0} ns | {:.3} | {:.3} |",
+                ratios[0], ratios[1]
+            );
         }
     }
 }
@@ -66,36 +75,45 @@ fn cost_of_a_group_at_random_beside_one_socket() {
 /// Returns the CPU time of the receiving threads for each datagram, nanoseconds.
 type Turn = fn(&Side) -> f64;
 
-/// One socket is a group of one.
+/// One group, or several of one socket each, which share nothing. One socket is a group of one.
 struct Side {
-    group: ReusePortGroup,
+    groups: Vec<ReusePortGroup>,
     batches: Vec<Mutex<RecvBatch>>,
     client: UdpSocket,
 }
 
 impl Side {
-    fn new(members: usize) -> Self {
-        let group = ReusePortGroup::builder(localhost()).members(members).spread(Spread::RANDOM);
-        let group = group.bind().expect("loopback");
-        for member in group.members() {
-            set_recv_buffer(member, BUFFER).expect("a size");
-            member.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    fn new(groups: usize, members: usize) -> Self {
+        let group = |_| {
+            let group =
+                ReusePortGroup::builder(localhost()).members(members).spread(Spread::RANDOM);
+            group.bind().expect("loopback")
+        };
+        let side = Self {
+            groups: (0..groups).map(group).collect(),
+            batches: (0..groups * members).map(|_| Mutex::new(RecvBatch::new(64, 256))).collect(),
+            client: client(),
+        };
+        for socket in side.sockets() {
+            set_recv_buffer(socket, BUFFER).expect("a size");
+            socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         }
-        let batches = (0..members).map(|_| Mutex::new(RecvBatch::new(64, 256))).collect();
-        Self { group, batches, client: client() }
+        side
+    }
+
+    fn sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+        self.groups.iter().flat_map(ReusePortGroup::members)
     }
 
     fn has_buffers(&self) -> bool {
-        self.group
-            .members()
-            .iter()
-            .all(|one| set_recv_buffer(one, BUFFER).is_ok_and(|b| b >= BUFFER))
+        self.sockets().all(|one| set_recv_buffer(one, BUFFER).is_ok_and(|b| b >= BUFFER))
     }
 
     fn send(&self, count: usize) {
-        let msgs = [SendMsg::to(self.group.local_addr(), &PAYLOAD); 64];
-        for _ in 0..count / msgs.len() {
-            assert_eq!(self.client.send_batch(&msgs).expect("loopback takes it"), msgs.len());
+        for i in 0..count / BATCH {
+            let to = self.groups[i % self.groups.len()].local_addr();
+            let msgs = [SendMsg::to(to, &PAYLOAD); BATCH];
+            assert_eq!(self.client.send_batch(&msgs).expect("loopback takes it"), BATCH);
         }
     }
 
@@ -111,7 +129,7 @@ impl Side {
         let (total, mut time) = (AtomicUsize::new(0), Duration::ZERO);
         for _ in 0..COUNT / FEW {
             self.send(FEW);
-            for (i, socket) in self.group.members().iter().enumerate() {
+            for (i, socket) in self.sockets().enumerate() {
                 time += self.serve(i, socket, RecvFlags::DONT_WAIT, &total);
             }
         }
@@ -130,8 +148,11 @@ impl Side {
 
     /// Each member receives on its thread until all datagrams have come.
     fn receive(&self, flags: RecvFlags, total: &AtomicUsize) -> f64 {
-        let serve = |index: usize, socket: &UdpSocket| self.serve(index, socket, flags, total);
-        let times: Vec<Duration> = self.group.run(serve).expect("threads");
+        let times: Vec<Duration> = thread::scope(|scope| {
+            let serve = |(i, socket)| scope.spawn(move || self.serve(i, socket, flags, total));
+            let threads: Vec<_> = self.sockets().enumerate().map(serve).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
         per_datagram(times.iter().sum(), total)
     }
 
