@@ -113,9 +113,8 @@ impl<'c> Call<'c> {
     }
 
     /// Sends what is wired, and meets the error of the message after it, if that cannot be sent.
-    fn send_wired(&mut self, wired: WiredBatches<'_>) -> io::Result<()> {
-        let WiredBatches { headers: mut wired, unsendable } = wired;
-        let wired = &mut wired;
+    fn send_wired(&mut self, mut wired: WiredBatches<'_>) -> io::Result<()> {
+        let WiredBatches { headers: wired, unsendable } = &mut wired;
         let mut at = 0;
         while at < wired.len() {
             let sent = self.take_partial(wired, at);

@@ -122,8 +122,8 @@ impl Routes {
             return false;
         }
         let to = Host::of(to);
-        let set = self.sets.get(to.set()).into_iter().flatten().flatten();
-        set.into_iter().any(|entry| entry.to == to && now < entry.until)
+        let mut entries = self.sets.get(to.set()).into_iter().flatten().flatten();
+        entries.any(|entry| entry.to == to && now < entry.until)
     }
 
     /// Whether the socket, which has rejected, is to be tried again now.

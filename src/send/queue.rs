@@ -153,13 +153,8 @@ impl SendQueue {
         inline: InlineOptions,
     ) -> Result<(), PushError> {
         let counted = data.len().saturating_add(Self::OVERHEAD);
-        let len = match data.len().try_into() {
-            Ok(len) if counted <= self.capacity => len,
-            _ => return Err(PushError::TooLong),
-        };
-        if counted > self.remaining() {
-            return Err(PushError::Full);
-        }
+        let len = data.len().try_into().map_err(|_| PushError::TooLong)?;
+        self.check(counted)?;
         self.back.push_unlent(dest, data, len, inline);
         self.bytes += counted;
         Ok(())
@@ -291,10 +286,17 @@ impl SendQueue {
             }
         }
         let size = Size::of(msg)?;
-        if size.counted > self.capacity {
+        self.check(size.counted)?;
+        Ok(size)
+    }
+
+    /// Whether so many bytes fit the bound now, or ever.
+    #[inline]
+    fn check(&self, counted: usize) -> Result<(), PushError> {
+        if counted > self.capacity {
             return Err(PushError::TooLong);
         }
-        if size.counted > self.remaining() { Err(PushError::Full) } else { Ok(size) }
+        if counted > self.remaining() { Err(PushError::Full) } else { Ok(()) }
     }
 
     /// Datagrams in the queue.

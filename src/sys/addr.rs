@@ -133,16 +133,15 @@ impl<const N: usize> RawName<N> {
     /// what was just written in smaller ones takes 7 ns.
     #[inline]
     pub(crate) fn is(&self, addr: Option<&SocketAddr>) -> bool {
-        let RawAddrRef { len, .. } = self.lend();
-        let name = self.lend().start();
+        let (name, len) = (self.lend().start(), self.len as usize);
         let has_port = |port: u16| name[2..4] == port.to_be_bytes();
         match addr {
             None => len == 0,
             Some(SocketAddr::V4(v4)) => {
-                len as usize == V4_LEN && name[4..8] == v4.ip().octets() && has_port(v4.port())
+                len == V4_LEN && name[4..8] == v4.ip().octets() && has_port(v4.port())
             }
             Some(SocketAddr::V6(v6)) => {
-                len as usize == V6_LEN
+                len == V6_LEN
                     && name[8..24] == v6.ip().octets()
                     && has_port(v6.port())
                     && name[4..8] == v6.flowinfo().to_ne_bytes()

@@ -105,6 +105,24 @@ enum Stored {
     Control,
 }
 
+/// The options of a message to be stored, beside those in the message itself.
+enum Options<'m> {
+    None,
+    Meta(SendMeta),
+    Control(&'m ControlBuf<'m>),
+}
+
+impl<'m> Options<'m> {
+    fn of(lent: LentOptions<'m>) -> Self {
+        match lent {
+            LentOptions::None => Self::None,
+            LentOptions::Meta(meta) => Self::Meta(*meta),
+            LentOptions::Reply(received) => Self::Meta(received.reply()),
+            LentOptions::Control(control) => Self::Control(control),
+        }
+    }
+}
+
 /// How much a stage has, for [`Stage::truncate`].
 pub(super) struct Lengths {
     runs: usize,
@@ -224,8 +242,9 @@ impl Stage {
         let MsgOptions { lent, inline } = msg.options();
         let (dest, len) = (msg.dest(), size.len);
         let start = self.payload.len();
-        let joins = size.name_len == 0 && self.joins(dest.as_ref(), len, inline, lent);
-        let (stored, option) = if joins { (Stored::None, 0) } else { self.store_options(lent) };
+        let options = Options::of(lent);
+        let joins = size.name_len == 0 && self.joins(dest.as_ref(), len, inline, &options);
+        let (stored, option) = if joins { (Stored::None, 0) } else { self.store_options(&options) };
         match msg.buffers() {
             SendBuffers::One(data) => self.payload.extend_from_slice(data),
             SendBuffers::Many(data) => {
@@ -253,17 +272,15 @@ impl Stage {
         dest: Option<&SocketAddr>,
         len: u32,
         inline: InlineOptions,
-        lent: LentOptions<'_>,
+        options: &Options<'_>,
     ) -> bool {
         let Some(run) = self.runs.last() else { return false };
-        let has_last_meta = |meta: &SendMeta| {
-            run.takes(dest, len, inline, Stored::Meta) && self.metas.last() == Some(meta)
-        };
-        match lent {
-            LentOptions::None => run.takes(dest, len, inline, Stored::None),
-            LentOptions::Meta(meta) => has_last_meta(meta),
-            LentOptions::Reply(received) => has_last_meta(&received.reply()),
-            LentOptions::Control(_) => false,
+        match options {
+            Options::None => run.takes(dest, len, inline, Stored::None),
+            Options::Meta(meta) => {
+                run.takes(dest, len, inline, Stored::Meta) && self.metas.last() == Some(meta)
+            }
+            Options::Control(_) => false,
         }
     }
 
@@ -277,17 +294,18 @@ impl Stage {
 
     /// Returns where the options are, plus 1. These places fit: each takes a run's memory as well, and memory does
     /// not hold 2^32 of those.
-    fn store_options(&mut self, options: LentOptions<'_>) -> (Stored, u32) {
+    fn store_options(&mut self, options: &Options<'_>) -> (Stored, u32) {
         match options {
-            LentOptions::None => return (Stored::None, 0),
-            LentOptions::Meta(meta) => self.metas.push(*meta),
-            LentOptions::Reply(received) => self.metas.push(received.reply()),
-            LentOptions::Control(control) => {
+            Options::None => (Stored::None, 0),
+            Options::Meta(meta) => {
+                self.metas.push(*meta);
+                (Stored::Meta, self.metas.len() as u32)
+            }
+            Options::Control(control) => {
                 self.controls.push(control.without_fds());
-                return (Stored::Control, self.controls.len() as u32);
+                (Stored::Control, self.controls.len() as u32)
             }
         }
-        (Stored::Meta, self.metas.len() as u32)
     }
 
     /// Repeats the last datagram with another destination.
