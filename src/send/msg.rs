@@ -301,6 +301,7 @@ impl<'a> SendMsg<'a> {
     }
 
     /// A message of what a queue has stored.
+    #[inline(always)]
     pub(super) fn from_parts(
         dest: DestRef<'_, 'a>,
         data: &'a [u8],

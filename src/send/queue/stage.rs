@@ -555,6 +555,7 @@ impl<'a> Outgoing<'a> for Queued<'a> {
         (self.options.unlent() == Some(options)).then_some(self.data)
     }
 
+    #[inline(always)]
     fn to_msg(&self) -> SendMsg<'a> {
         SendMsg::from_parts(self.dest, self.data, self.options)
     }
