@@ -9,9 +9,11 @@ use super::state::{OffloadRef, OffloadState};
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
 use crate::engine::deferred_error;
+use crate::engine::pool;
 use crate::engine::progress::Progress;
+use crate::engine::single::Single;
 use crate::events;
-use crate::send::coalesce::{Limits, Source};
+use crate::send::coalesce::{Limits, Source, segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
@@ -36,6 +38,27 @@ impl OffloadRef<'_> {
         let mut call = Call { flags, ..Call::begin(self, msgs.len())? };
         call.send(arena, &mut Source::new(msgs.iter()))?;
         Ok(call.progress.count)
+    }
+
+    /// Sends the message of a slice, if it can go by itself.
+    #[inline]
+    pub(super) fn send_single(
+        &self,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> Option<io::Result<usize>> {
+        let single = Single::of(msgs)?;
+        let mut call = match Call::begin(self, 1) {
+            Ok(call) => Call { flags, ..call },
+            Err(error) => return Some(Err(error)),
+        };
+        let size = segment_size(single.data.len(), &single.options);
+        if size.is_some() && call.looks_at_each() {
+            return None;
+        }
+        // Less than the payload's length, and no more than a `u16` to begin with.
+        let result = single.send(self.socket, size.map(|size| size as u16), flags)?;
+        Some(call.finish_single(msgs, size, result).map(|()| call.progress.count))
     }
 
     /// Sends what an iterator gives.
@@ -95,6 +118,40 @@ impl<'c> Call<'c> {
             false => Limits::NO_GSO,
         };
         Self { offload, socket, progress, limits, flags: SendFlags::NONE }
+    }
+
+    /// Counts a message that was sent by itself, or sends the datagrams of one that was rejected.
+    fn finish_single(
+        &mut self,
+        msgs: &[SendMsg<'_>],
+        segment_size: Option<usize>,
+        result: CallResult,
+    ) -> io::Result<()> {
+        let mut moved = Transferred::default();
+        if result.count > 0 {
+            let bytes = msgs.iter().map(SendMsg::len).sum();
+            moved.add(&GsoBatch { messages: 1, bytes, segment: segment_size.unwrap_or(bytes) });
+        }
+        self.offload.counters.sent(moved, result.calls);
+        let rejected =
+            result.error.as_ref().filter(|error| segment_size.is_some() && may_be_the_batch(error));
+        let sent = rejected.and_then(|error| {
+            pool::with(|arena| {
+                arena.reserve(msgs.len()).ok()?;
+                let mut msgs = Source::new(msgs.iter());
+                let wired = wire(arena.send_storage(), self.socket, &mut msgs, self.limits);
+                let mut headers = wired.ok()?.headers;
+                Some(self.send_rejected(&mut headers, 0, error, result.reported_once))
+            })
+        });
+        sent.unwrap_or_else(|| self.progress.add(1, result))
+    }
+
+    /// Whether some batch may not be one to offer to the kernel as it is.
+    fn looks_at_each(&self) -> bool {
+        self.limits.rejected_len < usize::MAX
+            || self.offload.health.any_rejects()
+            || self.offload.partial.any()
     }
 
     /// Sends messages until there are no more or the call is over.
@@ -173,13 +230,15 @@ impl<'c> Call<'c> {
     ) -> io::Result<usize> {
         let offered = range.len();
         let step = wired.send(Backend::current(), self.socket, range.clone(), self.flags);
-        let sent = (range.start..range.start + step.count).map(|i| wired.batch(i));
-        let moved: Transferred = sent.clone().collect();
+        let (mut moved, mut messages) = (Transferred::default(), 0);
+        for i in range.start..range.start + step.count {
+            moved.add(wired.batch(i));
+            messages += wired.batch(i).messages;
+        }
         self.offload.counters.sent(moved, step.calls);
         if moved.batches > 0 && self.offload.health.any_rejects() {
             self.offload.health.accept();
         }
-        let messages = sent.map(|batch| batch.messages).sum();
         self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
         if step.count == offered {
             return Ok(offered);

@@ -328,7 +328,10 @@ impl BatchSocket for OffloadRef<'_> {
     }
 
     fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        pool::with(|arena| self.send_slice(arena, msgs, flags))
+        match self.send_single(msgs, flags) {
+            Some(result) => result,
+            None => pool::with(|arena| self.send_slice(arena, msgs, flags)),
+        }
     }
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {

@@ -315,12 +315,12 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(super) const fn buffers(&self) -> SendBuffers<'a> {
+    pub(crate) const fn buffers(&self) -> SendBuffers<'a> {
         self.content.buffers()
     }
 
     #[inline]
-    pub(super) const fn options(&self) -> MsgOptions<'a> {
+    pub(crate) const fn options(&self) -> MsgOptions<'a> {
         self.content.options()
     }
 

@@ -15,7 +15,8 @@
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
-//! - `send_plain` sends one message of one buffer without options, which needs no header.
+//! - `send_single` sends a message of one buffer by a header on the stack, and `send_plain` one without options
+//!   by none.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.
@@ -93,7 +94,7 @@ pub use self::addr::UnixAddrBuf;
 pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
     OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter, SlotIterMut,
-    Slots, Storage,
+    Slots, Storage, send_single,
 };
 pub use self::native::AsSocket;
 pub(crate) use self::native::{
@@ -304,19 +305,16 @@ pub(crate) struct Transferred {
     pub(crate) segments: usize,
 }
 
-impl<'a> FromIterator<&'a GsoBatch> for Transferred {
+impl Transferred {
     #[inline]
-    fn from_iter<I: IntoIterator<Item = &'a GsoBatch>>(batches: I) -> Self {
-        batches.into_iter().fold(Self::default(), |mut sum, batch| {
-            let datagrams = batch.datagrams();
-            sum.datagrams += datagrams;
-            sum.bytes += batch.bytes;
-            if datagrams > 1 {
-                sum.batches += 1;
-                sum.segments += datagrams;
-            }
-            sum
-        })
+    pub(crate) fn add(&mut self, batch: &GsoBatch) {
+        let datagrams = batch.datagrams();
+        self.datagrams += datagrams;
+        self.bytes += batch.bytes;
+        if datagrams > 1 {
+            self.batches += 1;
+            self.segments += datagrams;
+        }
     }
 }
 

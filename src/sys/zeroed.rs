@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -17,7 +18,14 @@ use super::native::header::{Buffer, Header};
 /// # Safety
 ///
 /// The type has no invalid bit patterns, no padding that is read, and no `Drop`.
-pub(super) unsafe trait Plain: Sized {}
+pub(super) unsafe trait Plain: Sized {
+    /// The value of zero bytes.
+    #[inline]
+    fn zeroed() -> Self {
+        // SAFETY: the trait's.
+        unsafe { mem::zeroed() }
+    }
+}
 
 // SAFETY: bytes.
 unsafe impl Plain for u8 {}

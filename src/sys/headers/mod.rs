@@ -1,7 +1,7 @@
 //! Headers wired for one system call, and the invariants that make the call sound.
 //!
-//! Only this folder makes them: [`send`] fills those of a send from bytes, and [`split`] those of
-//! the datagrams of a GSO batch; [`recv`] wires a receive's for one call, and [`slots`]
+//! Only this folder makes them: [`send`] fills those of a send from bytes, [`single`] one on the stack, and
+//! [`split`] those of the datagrams of a GSO batch; [`recv`] wires a receive's for one call, and [`slots`]
 //! once and for all.
 
 #![allow(unsafe_code)]
@@ -12,6 +12,7 @@ use std::slice;
 mod buffers;
 mod recv;
 mod send;
+mod single;
 mod slots;
 mod split;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
 pub(crate) use send::{OpenHeader, SendHeaders, SendStorage};
+pub(crate) use single::send_single;
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
 use super::MAX_BATCH;
