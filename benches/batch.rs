@@ -22,10 +22,10 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes of each receive buffer.
 const SLOT_LEN: usize = 1500;
-/// What the kernel charges a receive buffer for a waiting datagram, generously.
+/// Bytes of a receive buffer that the kernel charges for a waiting datagram, rounded up.
 const CHARGE: usize = 4096;
 
-/// What `near` sends arrives at `far`.
+/// Two sockets: datagrams go from `near` to `far`.
 struct Wire {
     near: UdpSocket,
     far: UdpSocket,

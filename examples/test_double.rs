@@ -26,7 +26,7 @@ fn broadcast(socket: &dyn BatchSocket, to: &[SocketAddr], payload: &[u8]) -> Vec
 
 struct Double {
     sent: RefCell<Vec<Vec<u8>>>,
-    /// What the next sends come to: so many messages, or an error. Then everything is accepted.
+    /// The results of the next sends, the last one first: a count or an error. After them everything is accepted.
     script: RefCell<Vec<io::Result<usize>>>,
 }
 

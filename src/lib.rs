@@ -173,7 +173,7 @@ mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-/// What the fuzz targets take of the inside; built for these alone.
+/// Entry points of the fuzz targets, built for these alone.
 #[cfg(all(fuzzing, mmsg_calls))]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -212,7 +212,7 @@ pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
-/// What lends a socket, under one name on all platforms: the standard library's
+/// Lends a socket, under one name on all platforms: the standard library's
 /// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
 ///
 /// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] take any type that

@@ -51,8 +51,8 @@ impl Ancillary {
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
     /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
-    /// truncates coalesced messages. Turning it off joins what is queued, since the kernel no longer
-    /// reports where the datagrams of a coalesced message end: drain the socket first.
+    /// truncates coalesced messages. Drain the socket before you turn it off: the kernel no longer
+    /// reports where the datagrams of queued coalesced messages end.
     #[doc(alias = "UDP_GRO")]
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).

@@ -14,7 +14,7 @@ impl Ancillary {
     /// A member that the platform, the process's permissions or the type of socket do not allow is
     /// left as it was; that is no error.
     ///
-    /// Datagrams that were queued before come with a part of the metadata only: on Linux, an IPv4 one to a
+    /// Datagrams that were queued before have only a part of the metadata: on Linux, an IPv4 one to a
     /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
     /// address to reply from. Enable before `bind` (with socket2) where that matters.
     ///
@@ -36,7 +36,7 @@ impl Ancillary {
         self.apply(socket, |option, now| if option.bits { now | option.on } else { option.on })
     }
 
-    /// Turns the set on for `socket`, all of it.
+    /// Turns the whole set on for `socket`.
     ///
     /// ```
     /// use mmsg::Ancillary;
@@ -82,7 +82,7 @@ impl Ancillary {
             if !option.bits {
                 return 0;
             }
-            // Bits that another member still needs stay set, and so do bits set by others.
+            // Bits that another member still needs stay set, and so do bits set by other code.
             OPTIONS
                 .iter()
                 .filter(|other| other.name == option.name && !self.contains(other.member))
@@ -118,7 +118,7 @@ impl Ancillary {
     }
 }
 
-/// Which sockets an option is for.
+/// The sockets that an option is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     V4,
@@ -135,7 +135,7 @@ struct SocketOption {
     family: Family,
     /// `None` where the platform has no such option.
     name: Option<OptionName>,
-    /// The option that reports a part of it, where the system does not have the other.
+    /// The option that reports a part of the metadata, for systems without `name`.
     instead: Option<OptionName>,
     /// Its value, or the bits of it, when it is on.
     on: i32,

@@ -1,4 +1,4 @@
-//! What a group is to be, and how it is bound.
+//! The builder of a group: its settings, and how its sockets are bound.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use socket2::Socket;
 use super::{Prepare, ReusePortGroup, Share, Spread, one_member_only};
 use crate::sys::numbers;
 
-/// What a [`ReusePortGroup`] is to be.
+/// Settings of a [`ReusePortGroup`] to be bound.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")] {
@@ -68,7 +68,7 @@ impl ReusePortGroupBuilder {
 
     /// Sets whether binding fails with `AddrInUse` where another socket has the address. Otherwise, and by
     /// default, the group shares it with other groups of the same user. A group on port 0 gets a
-    /// port that nobody has in either case.
+    /// port that no other socket has in either case.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -133,7 +133,7 @@ impl ReusePortGroupBuilder {
             let next = group.open(Share::Early)?;
             group.members.push(next);
         }
-        // Of a socket that was bound alone, the kernel makes a group when the second joins.
+        // The kernel makes a socket that was bound alone into a group when a second one joins.
         if count > 1 || share == Share::Early {
             group.attach()?;
         }

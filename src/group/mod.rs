@@ -51,11 +51,11 @@ use crate::sys::{self, numbers};
 ///
 /// # Which datagrams are spread
 ///
-/// Those to one receiver: a multicast or broadcast datagram goes to every member. A message that is
+/// The kernel spreads unicast datagrams; a multicast or broadcast datagram goes to every member. A message that is
 /// coalesced when it reaches the socket, by GRO or by the sender's GSO on the same machine, goes to one
 /// member as a whole, by the bytes of its first datagram.
 ///
-/// A member that nobody reads still gets its share, which it drops when its buffer is full.
+/// A member that no thread reads still gets its share, and drops it when its buffer is full.
 ///
 /// # Joining and leaving
 ///
@@ -63,7 +63,7 @@ use crate::sys::{self, numbers};
 /// can bind a group to the same address, unless it asks for an [`exclusive`](ReusePortGroupBuilder::exclusive)
 /// one. With [`Spread::FLOW`], some flows move to the new member.
 ///
-/// The kernel drops what waits in a socket that is closed. (It has a setting that hands over the
+/// The kernel drops the datagrams that wait in a socket when it is closed. (It has a setting that hands over the
 /// connections of closed sockets, `net.ipv4.tcp_migrate_req`; it is for TCP alone.) So a member leaves in
 /// two steps. [`leave`](Self::leave) and [`leave_all`](Self::leave_all) take it out of the kernel's group and
 /// return its socket, which gets nothing further. Then receive until `WouldBlock`, and drop it. Nothing is
@@ -87,8 +87,8 @@ use crate::sys::{self, numbers};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A socket that has left cannot send: it is bound to a network interface that does not exist. Replies to
-/// what it still holds go by another socket.
+/// A socket that has left cannot send: it is bound to a network interface that does not exist. Send replies to
+/// its datagrams by another socket.
 ///
 /// **A restart** without loss: the new process binds its group while the old one still runs, and the old
 /// one calls `leave_all` and receives the rest. To lose no *replies* either, hand the sockets themselves
@@ -98,8 +98,8 @@ use crate::sys::{self, numbers};
 ///
 /// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one
 /// leaves, the last one takes its number. As long as the address has this group alone, a member's index here
-/// is the kernel's. After a restart it is so again if both groups have as many members and the old one left by
-/// `leave_all`. In between, [`Spread::by`] gives the shares of the new members to the old ones.
+/// is the kernel's. After a restart the indices agree again if both groups have as many members and the old one
+/// left by `leave_all`. In between, [`Spread::by`] gives the shares of the new members to the old ones.
 ///
 /// # Platforms
 ///
@@ -109,7 +109,7 @@ use crate::sys::{self, numbers};
 /// - Elsewhere: a group has one member. macOS, NetBSD and OpenBSD let several sockets bind to an address,
 ///   but one of them gets all datagrams.
 ///
-/// What is missing is `Unsupported`.
+/// A call that the platform lacks returns `Unsupported`.
 #[doc(alias("SO_REUSEPORT", "SO_REUSEPORT_LB"))]
 pub struct ReusePortGroup {
     members: Vec<UdpSocket>,
@@ -294,7 +294,7 @@ impl ReusePortGroup {
         Ok(socket.into())
     }
 
-    /// Has the kernel spread the datagrams over as many members as there are.
+    /// Makes the kernel spread the datagrams over the present number of members.
     fn attach(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
         match self.spread.program(self.members.len())? {

@@ -5,7 +5,7 @@ use std::io;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// What may be done with a datagram that is longer than an MTU on its path.
+/// How a datagram is handled that is longer than an MTU on its path.
 ///
 /// | setting | IPv4's don't-fragment bit | longer than the path MTU known here | longer than this host's link |
 /// |---|---|---|---|
@@ -49,8 +49,8 @@ pub enum Fragmentation {
     /// Nobody may fragment (`IP_PMTUDISC_DO`).
     #[doc(alias = "IP_PMTUDISC_DO")]
     Never,
-    /// Nobody may fragment, and the path MTU known here is ignored, so that the program finds out what the
-    /// path carries (`IP_PMTUDISC_PROBE`).
+    /// Nobody may fragment, and the path MTU known here is ignored, so that the program can find out the path's
+    /// MTU (`IP_PMTUDISC_PROBE`).
     #[doc(alias = "IP_PMTUDISC_PROBE")]
     Probe,
 }

@@ -242,7 +242,7 @@ pub trait BatchSocketExt: BatchSocket {
                 (offered, provided::send_first(self, queue, offered))
             };
             match result {
-                // Nothing sent and no error: an implementation that will not go on.
+                // An implementation that sends nothing and returns no error would be called for ever.
                 Ok(0) => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return if handled == 0 { Err(error) } else { Ok(handled) };

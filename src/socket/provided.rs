@@ -1,5 +1,5 @@
-//! What the trait's provided methods do by its two required ones, for sockets that are not the kernel's. Such a
-//! socket may return anything: a count is limited to what was offered, and every loop ends.
+//! The trait's provided methods, made of its two required ones: for sockets that are not the kernel's. Such a socket
+//! may return anything, so counts are limited to the messages offered, and every loop ends.
 
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -104,7 +104,7 @@ pub(super) fn send_each<'m>(
         while !left.is_empty() {
             let offered = offer.of(left);
             match socket.send_batch(offered) {
-                // Nothing sent and no error: an implementation that will not go on.
+                // An implementation that sends nothing and returns no error would be called for ever.
                 Ok(0) => return Ok(handled),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return if handled == 0 { Err(error) } else { Ok(handled) };

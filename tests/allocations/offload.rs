@@ -6,11 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use crate::common::{skip, smaller, sockets};
 use crate::counting::{Counts, counted};
 use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
+use crate::way::Way;
 use crate::{free, use_backend};
-use mmsg::{
-    Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
-    SendQueue,
-};
+use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
 
 /// Messages of a batch.
 const MOST: usize = 60;
@@ -71,34 +69,6 @@ impl Receiver<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Batch,
-    Iter,
-    Each,
-    Flush,
-}
-
-impl Way {
-    fn send<S: BatchSocket + ?Sized>(
-        self,
-        socket: &S,
-        msgs: &[SendMsg<'_>],
-        queue: &mut SendQueue,
-    ) -> usize {
-        let sent = match self {
-            Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
-            Self::Flush => {
-                msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
-                socket.flush(queue)
-            }
-        };
-        sent.expect("loopback takes it")
-    }
-}
-
 /// Sends in every way, after a warm-up.
 fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
     let mut memory = vec![vec![0; 65_535]; 8];
@@ -107,11 +77,12 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
         batch: RecvBatch::for_gro(8),
     };
     let mut queue = SendQueue::new(1 << 20);
-    for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
+    for way in Way::ALL {
         // Twice for each type of receive: a queue has two stages, which take turns.
         for i in 0..calls() / 4 + 4 {
             let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
             assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
+            let sent = sent.expect("loopback takes it");
             assert_eq!(sent, msgs.len());
             receiver.take(far, sent, i % 2 == 0, i >= 4);
         }

@@ -122,19 +122,8 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
             let to = SocketAddr::from((ABSENT, 9));
             let data = vec![1; 1_000];
             let msgs = vec![SendMsg::to(to, &data); 50];
-            let mut done = 0;
             for polled in [false, true] {
-                let no_error = &mut |index, error| panic!("message {index}: {error}");
-                let send = async {
-                    match polled {
-                        false => socket.send_each(&msgs, no_error).await,
-                        true => {
-                            poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
-                                .await
-                        }
-                    }
-                };
-                let mut send = std::pin::pin!(send);
+                let mut send = std::pin::pin!(super::send_all(&socket, &msgs, polled));
                 for _ in 0..TURNS {
                     assert!(super::once(send.as_mut()).await.is_none(), "the socket is full");
                     yield_now().await;

@@ -20,7 +20,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::{adopted, once};
+use super::{adopted, once, send_all};
 use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
@@ -345,18 +345,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let to = (ABSENT, 9).into();
                 let data = vec![1; 1_000];
                 let msgs = vec![SendMsg::to(to, &data); 50];
-                let mut done = 0;
-                let no_error = &mut |index, error| panic!("message {index}: {error}");
-                let send = async {
-                    match polled {
-                        false => socket.send_each(&msgs, no_error).await,
-                        true => {
-                            poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
-                                .await
-                        }
-                    }
-                };
-                let mut send = pin!(send);
+                let mut send = pin!(send_all(&socket, &msgs, polled));
                 tokio::select! {
                     biased;
                     _ = send.as_mut() => panic!("it is full"),

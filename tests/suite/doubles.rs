@@ -1,4 +1,4 @@
-//! Stand-ins for a socket: the two required methods are enough, and every other one works by them.
+//! Stand-ins for a socket: two methods are required, and all others work by them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -157,7 +157,7 @@ fn a_double_sends_from_an_iterator() {
         let sent = double.send_iter(messages(&data)).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
-    // What it does not take is not taken: 40 of 100, and then none.
+    // It accepts 40 of 100, and then none.
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
     assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
@@ -209,7 +209,7 @@ fn a_double_sends_each_and_reports_failures() {
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
     assert_eq!(double.sent.take(), good);
 
-    // Full in between: those from there on are neither sent nor failed.
+    // It is full in between: the messages from there on are neither sent nor reported.
     double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
@@ -241,7 +241,7 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
 }
 
-/// Says of every send the same, whatever it was offered, even if that was nothing.
+/// Returns the same result for every send, even of no messages.
 struct Liar {
     says: usize,
     calls: Cell<usize>,
@@ -268,7 +268,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
             let msgs = messages(&data);
             let liar = || Liar { says, calls: Cell::new(0) };
             let sent = liar().send_iter(&msgs).expect("no error");
-            // It ends at the first step of which less was taken than was offered.
+            // It ends at the first step that is accepted in part.
             let expected = if says < 64 { count.min(says) } else { count };
             assert_eq!(sent, expected, "{count} from an iterator, {says}");
 
@@ -286,7 +286,7 @@ fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
 
 #[test]
 fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
-    /// Takes some, and from then on nothing.
+    /// Accepts some messages, and from then on none.
     struct Tired(Cell<usize>);
     impl BatchSocket for Tired {
         fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
@@ -315,7 +315,7 @@ fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
 
 #[test]
 fn r11_a_double_is_flushed_without_losing_an_error_that_it_has_once() {
-    /// Has an error for its second call, about a datagram that has left.
+    /// Returns an error from its second call, about a datagram that has left.
     #[derive(Default)]
     struct Once(Cell<usize>);
     impl BatchSocket for Once {
@@ -376,7 +376,7 @@ fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
 }
 
-/// Receives twice and gives the second datagram, as one that leaves some out does.
+/// Receives twice and returns the second datagram, like a stand-in that drops some.
 struct Second<'a>(&'a std::net::UdpSocket);
 
 impl BatchSocket for Second<'_> {
@@ -404,7 +404,7 @@ fn r2_metadata_of_a_skipped_datagram_does_not_reach_the_next() {
     assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{enabled:?}");
 }
 
-/// Receives what it likes and counts as it likes.
+/// Receives any messages and returns any count.
 struct Miscounting {
     count: usize,
     meta: RecvMeta,

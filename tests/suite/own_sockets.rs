@@ -1,6 +1,6 @@
 //! Which sockets have the batch calls, by themselves, behind pointers and behind `dyn`.
 
-// That references to sockets are sockets is what is tested.
+// The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
 #[cfg(unix)]
@@ -19,7 +19,7 @@ use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4};
 
-/// Two connected blocking sockets, seen through the trait alone: every method does what it does.
+/// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
     let mut queue = SendQueue::new(1_000);
@@ -72,7 +72,7 @@ fn references_and_shared_ownership() {
     every_method(&*sockets[0], &*sockets[1]);
 }
 
-/// What generic code and `dyn` take: a call that compiles and sends and receives.
+/// A type that generic code and `dyn` accept: the call compiles, sends and receives.
 // The borrows are what is tested.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[cfg(unix)]

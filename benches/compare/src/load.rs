@@ -29,7 +29,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// So many datagrams for one destination, all in one call.
+    /// `each` datagrams for one destination, all in one call.
     pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
         Self { workload, payload, dests: 1, each, slots: each, metadata: false }
     }
@@ -58,7 +58,7 @@ impl Load {
         slab.leak()
     }
 
-    /// As many datagrams at a time as are asked for, back to back, with their destinations.
+    /// The payloads in groups of `datagrams`, back to back, with their destinations.
     pub fn batches(
         &self,
         to: &[SocketAddr],
@@ -116,8 +116,8 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// What a receiver does at the least: reads where the datagram is from, where its bytes are and
-    /// how many, and its metadata.
+    /// Does what every receiver does: reads the datagram's source, its bytes' place and length, and its
+    /// metadata.
     #[inline(always)]
     pub fn glance(self) {
         match self.addr {

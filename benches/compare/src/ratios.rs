@@ -247,7 +247,7 @@ impl BatchSocket for Double {
 fn measure(row: Row) {
     let mut sides = (row.sides)();
     let mut times = [Vec::new(), Vec::new()];
-    // What is allocated and grown at first is no part of it.
+    // The first turns allocate and grow memory; they are not measured.
     sides.iter_mut().for_each(|side| _ = side(false));
     for pair in 0..row.pairs {
         // Each side goes first as often as the other.

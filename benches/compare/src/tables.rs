@@ -19,7 +19,7 @@ pub struct Tables {
     folder: PathBuf,
 }
 
-/// What an echo server did in one of its turns.
+/// The figures of one turn of an echo server.
 pub struct Echoed<'a> {
     pub net: &'a str,
     pub load: &'a str,
@@ -97,7 +97,7 @@ fn target() -> io::Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// On what and when the figures were taken.
+/// Writes the machine, the kernel and the date of the figures.
 fn about(folder: &std::path::Path, extent: Extent) -> io::Result<()> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

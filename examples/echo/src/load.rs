@@ -41,7 +41,7 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Datagrams to send, and messages to receive, in one call at most.
 const BATCH: usize = 64;
 
-/// What came of a load.
+/// The outcome of a load.
 pub struct Report {
     pub sent: u64,
     /// Datagrams that came back as they were sent.

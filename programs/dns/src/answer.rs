@@ -1,4 +1,4 @@
-//! What the zone says to a question. Bytes in, bytes out; both servers use it.
+//! Answers questions from the zone. Bytes in, bytes out; both servers use it.
 
 use std::ptr;
 

@@ -88,7 +88,7 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// What a thread has done.
+/// Counts of a thread.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     received: u64,
@@ -119,7 +119,7 @@ fn run(args: &Args) -> Result<(), String> {
         metrics::start(addr, Arc::clone(&sockets))
             .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
     }
-    // The sockets are bound: what is sent from now on waits there, at the worst.
+    // The sockets are bound: a query that is sent now waits there until the threads run.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
     let serve = |index: usize, socket: &UdpSocket| {

@@ -1,4 +1,4 @@
-//! What a datagram asks: bytes in, and nothing of them is trusted.
+//! Reads the question of a datagram, and trusts none of its bytes.
 
 /// Bytes of the header of every message (RFC 1035, section 4.1.1).
 pub const HEADER: usize = 12;
@@ -30,7 +30,7 @@ pub struct Query<'a> {
     pub wrong: Option<Wrong>,
 }
 
-/// What EDNS says of who asks.
+/// The client's EDNS parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// Bytes of an answer that it can receive.

@@ -42,7 +42,7 @@ pub struct RrSet {
     pub targets: Vec<WireName>,
 }
 
-/// What the zone has for a name.
+/// The zone's entry for a name.
 pub enum Found<'z> {
     Node(&'z Node),
     /// Another zone has it, or may have. It begins so many bytes into the name.

@@ -1,4 +1,4 @@
-//! What the servers of `src/bin` share: an echo that never waits, and a client for it.
+//! Shared by the servers of `src/bin`: an echo that never waits, and a client for it.
 //!
 //! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that returns. Only the
 //! way it waits differs between event loops.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, RecvBatch, SendQueue};
 
-/// What a server waits for before its next turn.
+/// The event that a server waits for before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Readable,
@@ -39,7 +39,7 @@ impl Echo {
     ///
     /// # Errors
     ///
-    /// None: one bad datagram does not end a server.
+    /// None: no datagram ends the server.
     pub fn turn(&mut self, socket: &impl BatchSocket) -> Wait {
         loop {
             match socket.flush(&mut self.queue) {

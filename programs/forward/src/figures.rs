@@ -1,4 +1,4 @@
-//! What was done, counted.
+//! Counters of both directions.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub struct Direction {
     pub forwarded: u64,
     /// Did not fit into the queue.
     pub queue_full: u64,
-    /// Not sent: the system had an error for it.
+    /// Not sent: the system returned an error for it.
     pub refused: u64,
     /// There was no session for it, and none could be made.
     pub no_session: u64,

@@ -45,12 +45,11 @@ impl Forwarder {
     pub fn new(options: &Options) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), STOP)?;
-        // A second signal finds the loop ending already, and a waker that cannot wake finds nobody.
+        // Errors do not matter: the waker fails only after the loop has ended.
         ctrlc::set_handler(move || drop(waker.wake())).map_err(io::Error::other)?;
         let socket = UdpSocket::bind(options.listen)?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
-        // Replies must leave by the address that was asked: from another one they would be a
-        // stranger's to who asked.
+        // Replies must leave from the address that the client asked: it would drop those from another one.
         if options.listen.ip().is_unspecified() {
             Ancillary::DEST.require(&socket)?;
         }
@@ -92,7 +91,7 @@ impl Forwarder {
             }
             self.end_idle_sessions(now);
         }
-        // What waits still is given up, so that every datagram is accounted for.
+        // Datagrams that still wait are counted as abandoned, so that every one is accounted for.
         for mut session in self.sessions.take_all() {
             session.upstream.abandon(&mut self.figures.to_upstreams);
         }
@@ -126,7 +125,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Sends what waits for a socket that takes more.
+    /// Sends the queue of a socket that accepts more.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let registry = self.poll.registry();
         match token {
@@ -138,7 +137,7 @@ impl Forwarder {
         }
     }
 
-    /// Whose token it is; nobody's, if the session has ended.
+    /// The outlet with this token; `None` if its session has ended.
     fn outlet(&mut self, token: Token) -> Option<&mut Outlet> {
         match token {
             LISTENER => Some(&mut self.listener),

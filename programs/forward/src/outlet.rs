@@ -40,7 +40,7 @@ impl Outlet {
         let mut socket = Offload::new(socket)?;
         // Where the system does not count them, there is no count.
         let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
-        // Not for writing: the system would wake us for every datagram that has left.
+        // Without writability: the system would wake us for every datagram that has left.
         registry.register(&mut socket, token, Interest::READABLE)?;
         let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
@@ -91,7 +91,7 @@ impl Outlet {
             figures.blocked += 1;
             Interest::READABLE | Interest::WRITABLE
         } else {
-            // What a full queue took is not needed again soon.
+            // The memory of a full queue is not needed again soon.
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };
@@ -100,7 +100,7 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        // An error was returned, and it is not known yet whether it is about the first of the queue.
+        // Errors that may be about the first datagram of the queue, or about one sent before.
         let mut doubts = 0;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
@@ -111,8 +111,8 @@ impl Outlet {
                     doubts = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                // Perhaps about a datagram that left before, returned in the place of this one, and
-                // once. What is about this one comes again at once.
+                // Perhaps about a datagram sent before: such an error is returned once. An error about this
+                // datagram comes again at once.
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
                     figures.refused += 1;
@@ -124,7 +124,7 @@ impl Outlet {
         figures.errors += doubts;
     }
 
-    /// Gives up on what the socket still does not take.
+    /// Sends what the socket still accepts, and counts the rest as abandoned.
     pub fn abandon(&mut self, figures: &mut Direction) {
         self.send(figures);
         figures.abandoned += self.waiting.len() as u64;

@@ -1,4 +1,4 @@
-//! What the programs are about, before and after.
+//! Shared by the programs before and after the migration.
 
 use std::collections::HashMap;
 use std::error::Error;

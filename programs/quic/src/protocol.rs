@@ -36,7 +36,7 @@ pub async fn receive(
     mut each: impl FnMut(&[u8], u64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut received = 0;
-    // As large as they come, in order.
+    // Chunks of any size, in order.
     while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
         received += chunk.bytes.len() as u64;
         if received > len {

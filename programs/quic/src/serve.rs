@@ -19,7 +19,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// of it would cost the server half as much time again: each chunk is read by another thread.
 const CHUNK: usize = 1 << 20;
 
-/// What became of those who came.
+/// Counts of connections and requests.
 #[derive(Default)]
 struct Figures {
     connections: AtomicU64,
@@ -117,7 +117,7 @@ async fn answer(
     let found = tokio::task::spawn_blocking(move || open(&folder, &path)).await?;
     let Some((file, len)) = found else {
         figures.refused.fetch_add(1, Relaxed);
-        // Whatever is wrong, who asks hears the same, and learns nothing about what is outside.
+        // Every failure has the same answer, which says nothing about files outside the root.
         return protocol::refuse(&mut send, "no such file").await;
     };
     protocol::accept(&mut send, len).await?;

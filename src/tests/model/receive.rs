@@ -74,7 +74,7 @@ impl World {
         let waiting = served.messages();
         let (mut space, peek) = (space, matches!(way, Receiving::Peek | Receiving::PeekInto));
         if served.clones.iter().flatten().any(|clone| clone.end.gro()) {
-            // D19: whoever receives with GRO offers space for whole coalesced messages.
+            // D19: a receiver with GRO offers space for whole coalesced messages.
             (space.bytes, space.messages) = (65_535, space.messages.min(6));
         }
         let into = matches!(way, Receiving::Into | Receiving::PeekInto);
@@ -98,7 +98,7 @@ impl World {
         self.judge_receive(socket, clone, space, peek, received, &log);
     }
 
-    /// Compares what a call gave with what waited and with what the kernel said.
+    /// Compares the received datagrams with those that waited, and the result with the kernel's answers.
     fn judge_receive(
         &mut self,
         socket: usize,
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Receives all that waits in the socket, and hears what is owed.
+    /// Receives all that waits in the socket, and all deferred errors.
     pub(super) fn finish_receives(&mut self, socket: usize) {
         let space = RecvSpace { messages: 7, bytes: 2_000, scattered: false };
         loop {

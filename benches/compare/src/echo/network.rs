@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 
-/// What the load's side sees.
+/// The network, seen from the load's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     Loopback,

@@ -28,7 +28,7 @@ pub fn expect_metadata(wire: &Wire) -> io::Result<()> {
     wire.far.iter().try_for_each(|socket| (Ancillary::DEST | Ancillary::TOS).require(socket))
 }
 
-/// What is to be sent.
+/// The messages to be sent.
 pub fn messages(load: &Load, payloads: &[(SocketAddr, &'static [u8])]) -> Vec<SendMsg<'static>> {
     let msg = |(to, payload): &(SocketAddr, &'static [u8])| {
         let msg = SendMsg::to(*to, payload);

@@ -19,15 +19,15 @@ pub type Iter = Offloaded<1>;
 pub type Queue = Offloaded<2>;
 /// `send_iter` of a header and the rest of the payload, in two buffers.
 pub type Gathered = Offloaded<3>;
-/// As `Queue`, grouped by destination.
+/// Like `Queue`, with the messages grouped by destination.
 pub type Grouped = Offloaded<4>;
 /// Contiguous payloads as messages with a segment size, prepared.
 pub type Segments = Offloaded<5>;
 /// Contiguous payloads, a prepared message each.
 pub type Contiguous = Offloaded<6>;
-/// As `Contiguous`, and the payloads are not contiguous.
+/// Like `Contiguous`, with payloads that are not contiguous.
 pub type Scattered = Offloaded<7>;
-/// As `Contiguous`, and the messages go through a `SendQueue`.
+/// Like `Contiguous`, with the messages in a `SendQueue`.
 pub type Queued = Offloaded<8>;
 
 /// Bytes of a gathered message's first buffer.

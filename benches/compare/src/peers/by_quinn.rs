@@ -18,10 +18,10 @@ use crate::wire::Wire;
 /// One datagram a transmit.
 pub type Single = Quinn<false>;
 
-/// As many datagrams a transmit as can be: segmentation prepared by the caller.
+/// The most datagrams for each transmit: segmentation prepared by the caller.
 pub type Segmented = Quinn<true>;
 
-/// The same from payloads that lie ready, each by itself: they are copied together in the turn.
+/// Like `Segmented`, from separate payloads that each turn copies together.
 pub struct Copied {
     segmented: Segmented,
     payloads: Vec<(SocketAddr, &'static [u8])>,

@@ -11,7 +11,7 @@ use crate::peers::{READY, WAYS};
 use super::tables::{Measured, Rounds, middle, ratio};
 use crate::load::Load;
 
-/// What is shown of each row: our way, and what it is measured by.
+/// The columns of each row: our way, and the way it is compared with.
 const RATIOS: [(&str, &str); 10] = [
     ("mmsg RecvMsg", "std"),
     ("mmsg RecvMsg", "nix"),
@@ -66,7 +66,7 @@ fn asked(meta: bool) -> &'static str {
     if meta { ", ECN and destination" } else { "" }
 }
 
-/// What the comparison is about first: datagrams are here, each by itself, and go there.
+/// The first table: separate datagrams to one destination.
 fn ready(page: &mut String, measured: &Measured) {
     const RATIOS: [(&str, &str); 6] = [
         ("mmsg list", "quinn-udp copied"),

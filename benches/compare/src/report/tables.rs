@@ -1,4 +1,4 @@
-//! What was measured, read from the tables.
+//! The measurements, read from the tables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn rows(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     Ok(text.lines().skip(1).map(|line| line.split(',').map(String::from).collect()).collect())
 }
 
-/// Of what only some machines can measure.
+/// The rows of a table that not every machine can measure; none if it is missing.
 fn rows_if_any(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     if fs::exists(folder.join(name))? { rows(folder, name) } else { Ok(Vec::new()) }
 }

@@ -15,7 +15,7 @@ pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server 
     Server::start(env!("CARGO_BIN_EXE_forward"), all)
 }
 
-/// What the forwarder says when it ends: a line for each direction, and one about sessions.
+/// The forwarder's last output: a line for each direction, and one about sessions.
 #[derive(Debug)]
 pub struct Totals {
     pub to_upstreams: String,

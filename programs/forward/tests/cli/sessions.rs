@@ -1,4 +1,4 @@
-//! Who gets to which upstream, and what comes back to whom.
+//! Which client gets which upstream, and which replies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -134,7 +134,7 @@ fn one_of_two_ends(forward: Server) -> bool {
         assert!(same, "the same session");
         used_at = now;
     }
-    // Whose session has ended gets another one.
+    // A client whose session has ended gets another one.
     ask(&idle, b"");
     let totals = stop(forward);
     if used_at.elapsed() >= IDLE {
@@ -156,7 +156,7 @@ fn the_number_of_sessions_is_limited() {
     for client in &clients[2..] {
         client.send(b"late").expect("loopback takes it");
     }
-    // What came before is dealt with when this is answered.
+    // When this is answered, all earlier datagrams are handled.
     ask(&clients[0], b"again");
     let totals = stop(forward);
     let line = &totals.to_upstreams;

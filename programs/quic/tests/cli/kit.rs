@@ -118,7 +118,7 @@ pub fn same(path: &Path, data: &[u8]) -> bool {
     fs::read(path).expect("the file is there") == data
 }
 
-/// What a program says at its end.
+/// A program's last output.
 #[derive(Debug)]
 pub struct Figures(String);
 

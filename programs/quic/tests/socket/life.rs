@@ -85,7 +85,7 @@ async fn end_in_mid_flight() -> bool {
             assert_eq!(close.reason, &b"over"[..]);
             true
         }
-        // What the client sent after that was answered.
+        // Everything that the client sent after that was answered.
         ConnectionError::Reset => true,
         ConnectionError::TimedOut => false,
         other => panic!("{other}"),
