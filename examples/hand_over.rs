@@ -66,7 +66,7 @@ fn work(full: &Mutex<Receiver<RecvBatch>>, empty: &Sender<RecvBatch>, sum: &Atom
             sum.fetch_add(bytes, Ordering::Relaxed);
             worked += 1;
         }
-        // At the end nobody takes it back.
+        // At the end the collector is gone.
         let _ = empty.send(batch);
     }
 }

@@ -1,8 +1,8 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
 //! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
-//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. Underneath are
-//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` where it has not.
+//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. They call
+//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` elsewhere.
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -27,7 +27,7 @@
 //! ```
 //!
 //! No error ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails,
-//! [`reply`](Datagram::reply) is `None` if nobody can be answered, and the loop repeats a receive that
+//! [`reply`](Datagram::reply) is `None` for a source that takes no replies, and the loop repeats a receive that
 //! fails. The [`guide`] lists [the errors](guide::errors).
 //!
 //! # Which type for what

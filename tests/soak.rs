@@ -167,7 +167,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
     assert!(grown <= SLACK_KIB, "resident memory has grown by {grown} KiB");
 }
 
-/// Prints figures now and then, and gives by how many KiB resident memory has grown after the first
+/// Prints figures now and then, and returns by how many KiB resident memory has grown after the first
 /// tenth of the time.
 async fn watch(time: Duration, counts: &Counts) -> u64 {
     let (start, step) = (Instant::now(), time / 20);

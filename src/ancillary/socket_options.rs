@@ -12,7 +12,7 @@ impl Ancillary {
     /// socket options are, for each family that the socket carries.
     ///
     /// A member that the platform, the process's permissions or the type of socket do not allow is
-    /// left as it was; that is no error.
+    /// left unchanged; that is no error.
     ///
     /// Datagrams that were queued before have only a part of the metadata: on Linux, an IPv4 one to a
     /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
@@ -137,7 +137,7 @@ struct SocketOption {
     name: Option<OptionName>,
     /// The option that reports a part of the metadata, for systems without `name`.
     instead: Option<OptionName>,
-    /// Its value, or the bits of it, when it is on.
+    /// The option's value, or the bits of its value, when it is on.
     on: i32,
     /// Whether the value is a set of bits. Some systems read back another number than was set.
     bits: bool,

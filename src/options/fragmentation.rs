@@ -31,7 +31,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - Linux, Android: all four (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). `Local` is the system's default.
 /// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings.
 ///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
-///   `Allow`. An IPv4 destination of a dual-stack socket may stay as it was.
+///   `Allow`. IPv4 destinations of a dual-stack socket may keep their setting.
 /// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
 #[doc(alias = "IP_MTU_DISCOVER")]
 #[doc(alias = "IPV6_MTU_DISCOVER")]

@@ -150,7 +150,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
     /// sent earlier: the message at the reported index was not tried, and is not offered again, so that
-    /// whoever sends the reported messages again doubles none. While the peer rejects datagrams, this may
+    /// a program may send the reported messages again without doubling one. While the peer rejects datagrams, this may
     /// be every second message.
     ///
     /// ```

@@ -220,7 +220,7 @@ impl Receiving {
         self
     }
 
-    /// Receives once, with space for `capacity` messages, and gives their numbers.
+    /// Receives once, with space for `capacity` messages, and returns their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
         let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
@@ -286,7 +286,7 @@ fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
 }
 
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and gives `errno`.
+/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and returns `errno`.
 fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
         Call::SendMmsg => {
@@ -307,7 +307,7 @@ fn calls() -> Vec<(Call, usize)> {
     fault::finish().into_iter().map(|LoggedCall { call, offered, .. }| (call, offered)).collect()
 }
 
-/// The number of the error that a call is expected to give.
+/// The error number of a call that is expected to fail.
 #[track_caller]
 fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     let error = result.expect_err("the call is expected to fail");

@@ -1,4 +1,4 @@
-//! Batches and scripts at random: whatever the system answers, each message has one outcome.
+//! Batches and scripts at random: each message has one outcome for any answers of the system.
 
 use std::io::IoSlice;
 
@@ -99,7 +99,7 @@ proptest! {
         for (i, (spec, data)) in specs.iter().zip(&data).enumerate() {
             let came = &mut delivered[spec.far];
             if failed.contains(&i) {
-                // Nothing of it came, or the beginning of a message that was segmented.
+                // None of its datagrams came, or the first ones of a message that was segmented.
                 let most = if spec.own.is_some() { pieces(*spec, data).len() - 1 } else { 0 };
                 for piece in pieces(*spec, data).into_iter().take(most) {
                     sent += usize::from(came.next_if(|came| **came == piece).is_some());

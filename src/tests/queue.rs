@@ -199,7 +199,7 @@ fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
 enum Step {
     /// Pushes a datagram to this destination, with options or without.
     Push(u16, bool),
-    /// Flushes onto a socket that takes so many of each call.
+    /// Flushes onto a socket that accepts these numbers of datagrams, one for each call.
     Flush(Vec<usize>),
     Discard,
 }

@@ -1,7 +1,7 @@
 //! Scripts at random, against a naive twin that goes over the system calls that were made.
 //!
-//! The twin knows nothing of steps, headers or arenas. It is given what became of each system
-//! call, and computes what the caller must have got.
+//! The twin knows nothing of steps, headers or arenas. It gets the result of each system call, and
+//! computes what the library must have returned.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ pub(super) fn fates(
 /// What the twin makes of the system calls of one call of the library.
 #[derive(Default)]
 struct Twin {
-    /// An error that was met after messages had been moved, and that nobody would meet again.
+    /// An error after a partial transfer that no later call would meet again.
     deferred: Option<i32>,
 }
 

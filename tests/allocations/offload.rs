@@ -1,4 +1,4 @@
-//! GSO batches, what is received in them, and what goes again without them.
+//! GSO batches, sent, received, and sent again as their datagrams.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, Sen
 
 /// Messages of a batch.
 const MOST: usize = 60;
-/// Longer than what is copied together.
+/// Longer than payloads that are copied together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
 
@@ -22,7 +22,7 @@ fn calls() -> usize {
 }
 
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one
-/// here and there: what becomes several GSO batches.
+/// here and there: several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
     let one = |i: usize| {
         // Not one behind the other in memory, so that neighbours are not joined.
@@ -52,7 +52,7 @@ impl Receiver<'_> {
             let ((result, datagrams), counts) = counted(|| {
                 if into {
                     let result = socket.recv_into(&mut self.batch);
-                    // Every datagram with what it has is part of what must cost nothing.
+                    // Reading the datagrams must not allocate either.
                     let whole = self.batch.iter().filter(|d| !d.truncated() && d.addr().is_some());
                     (result, whole.count())
                 } else {
@@ -169,7 +169,7 @@ fn an_empty_socket_with_offload_allocates_nothing() {
     });
 }
 
-/// A filter rejects what goes by `sendmsg`: the GSO batch of a call, and not its datagrams.
+/// A filter rejects `sendmsg`: the GSO batch of a call, and not its datagrams.
 #[test]
 fn n2_destinations_that_reject_allocate_nothing() {
     const NAME: &str = "n2_destinations_that_reject_allocate_nothing";

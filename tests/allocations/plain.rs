@@ -60,7 +60,7 @@ impl<'a> Receiver<'a> {
             });
             assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
             let new = result.expect("it was sent");
-            // The address is part of what must cost nothing.
+            // Reading the address must not allocate either.
             let read = |len: usize, addr: Option<SocketAddr>| {
                 assert_eq!((len, addr.is_some()), (PAYLOAD.len(), true));
             };
@@ -231,7 +231,7 @@ fn the_counter_sees_an_allocation() {
     assert_eq!(counts, Counts { allocations: 1, bytes: 64 });
     assert_eq!(counted(|| black_box([0; 64])).1, Counts::NONE);
 
-    // On this thread; what another one takes does not count here.
+    // On this thread: allocations of another one do not count here.
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -107,7 +107,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
     use crate::veth::{NEAR, ip, with_far_end};
 
     let name = "r10_a_full_socket_that_met_an_error_leaves_others_their_turn";
-    /// Nobody has it, so what is sent there waits, in the send buffer, until somebody is found.
+    /// No host has it, so datagrams to it wait in the send buffer until the neighbour is known.
     const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
     with_far_end(name, |_far| {
         run(async {

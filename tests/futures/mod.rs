@@ -12,6 +12,8 @@ mod receive;
 mod reports;
 #[cfg(unix)]
 mod send;
+#[cfg(unix)]
+mod stand_ins;
 #[cfg(target_os = "linux")]
 mod stuck;
 

@@ -1,8 +1,8 @@
 //! A stateful model on real sockets: any operations of one to three threads on two sockets.
 //!
-//! Datagrams are numbered and checked byte by byte. What was reported as sent is received exactly
-//! once, in order for each sender and destination; what was not reported is not received; a message
-//! that no system sends fails, and no other does.
+//! Datagrams are numbered and checked byte by byte. A datagram that was reported as sent is received exactly
+//! once, in order for each sender and destination; no other is received; a message that no system sends fails,
+//! and no other does.
 //!
 //! [`ops`] makes operations out of bytes, and [`run::run`] panics at a fault: a fuzzer needs no more.
 #![cfg(any(target_os = "linux", target_os = "android"))]

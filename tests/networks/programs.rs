@@ -67,7 +67,7 @@ pub const CONDITIONS: [(&str, Device, Rules); 7] = [
     ),
 ];
 
-/// Over IPv6 the first and the worst: a program sees of the family no more than an address.
+/// Over IPv6 the first and the worst: the family changes no more than a program's addresses.
 pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str, Device, Rules)> {
     let all = family == Family::V4;
     CONDITIONS

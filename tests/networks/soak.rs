@@ -19,7 +19,7 @@ use crate::world::{Family, World};
 /// Growth of resident memory that is no leak: pages not reached before, and what the allocator keeps.
 const SLACK_KIB: u64 = 2_048;
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     resident_kib: u64,
@@ -65,14 +65,14 @@ impl Watch {
         Self { begin: Instant::now(), time, usage: Default::default() }
     }
 
-    /// Notes what the program has, and whether the time is over.
+    /// Notes the program's usage. Returns whether the time is over.
     fn look(&mut self, program: &Program) -> bool {
         let period = usize::from(self.begin.elapsed() > self.time / 10);
         self.usage[period] = self.usage[period].most(Usage::of(program));
         self.begin.elapsed() > self.time
     }
 
-    /// What it has had, in words.
+    /// The usage in words.
     fn end(&self, name: &str) -> String {
         let [first, later] = self.usage;
         let words = format!(

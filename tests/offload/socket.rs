@@ -31,7 +31,7 @@ fn with_gso(name: &str) -> Option<Offload<UdpSocket>> {
 }
 
 /// Sends messages of `data` that are segmented in user space through a socket that is full most of the
-/// time, and gives what came, in order.
+/// time, and returns the received datagrams, in order.
 fn through_a_narrow_socket(near: &Offload<UnixDatagram>, far: &UnixDatagram, data: &[Vec<u8>]) {
     const SIZE: u16 = 10;
     let meta = SendMeta::new().with_segment_size(SIZE);
@@ -144,7 +144,7 @@ fn d23_a_hundred_messages_that_are_half_sent_in_turns_are_each_sent_once() {
     assert!(came == pieces);
 }
 
-/// What the first peer got of a message is missing at the second.
+/// The second peer lacks the part of a message that the first one got.
 #[test]
 fn d23_a_message_is_another_one_where_the_socket_has_another_peer() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -218,7 +218,7 @@ fn d4_datagrams_pass_a_filter_that_rejects_their_gso_batch() {
         assert_eq!(failed, [(2, Some(libc::EPERM))]);
         assert_eq!(payloads(&far, 4), [&short[..2], &short[..2]].concat());
 
-        // It says nothing about GSO, which goes on for what passes as a batch.
+        // The error is not about GSO, which stays on for batches that pass.
         assert!(near.gso());
         let before = near.counters();
         assert_eq!((before.rejected_size, before.rejected_unsupported), (0, 0));

@@ -143,7 +143,7 @@ fn d10_a_peers_pidfd_is_closed() {
     assert_eq!(pidfd.data, [0xff; 4]);
 }
 
-/// Whether these are `count` copies of what is watched, none of which programs inherit.
+/// Whether these are `count` copies of the watched descriptor, with close-on-exec.
 #[track_caller]
 fn assert_copies(fds: &[OwnedFd], watched: &Watched, count: usize) {
     assert_eq!(fds.len(), count);
@@ -196,7 +196,7 @@ fn d10_messages_that_ask_for_no_descriptors_have_them_closed() {
         drop(msgs);
         assert_copies(&fds, &watched, 2);
     }
-    // The next message that is received into the same space closes what came before.
+    // The next message into the same space closes the descriptors of the one before.
     let mut byte = [0; 16];
     let mut msgs = [RecvMsg::new(&mut byte).with_fds(&mut fds)];
     for count in [1, 0, 2] {

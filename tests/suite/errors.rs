@@ -1,4 +1,4 @@
-//! Errors: which message they belong to, their numbers, and what is still sent.
+//! Errors: the message that each is about, its number, and the messages that are still sent.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -122,7 +122,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
 
 #[test]
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
-    // At first the peer hears only itself; then it listens to the socket.
+    // At first the peer receives only its own datagrams; then those of the socket.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();

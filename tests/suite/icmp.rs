@@ -1,5 +1,4 @@
-//! ICMP errors about datagrams that were sent: which calls return them, how often, and what is still
-//! sent.
+//! ICMP errors about sent datagrams: which calls return them, how often, and the datagrams that are still sent.
 
 use std::io;
 use std::net::UdpSocket;
@@ -197,10 +196,10 @@ fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome 
     Outcome { refused, returned, queued: drain(from, is_connection_refused) }
 }
 
-/// Beyond what the receive buffer holds, the kernel reports nothing.
+/// The kernel reports nothing that the receive buffer does not hold.
 #[test]
 fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
-    /// Errors that may be both returned and queued: nobody knows how much the next report will take,
+    /// Errors that may be both returned and queued: the size of the next report is unknown,
     /// and the crate reckons with a page where these take less than a kilobyte.
     const BOTH: usize = 8;
     let (from, open) = reporting();

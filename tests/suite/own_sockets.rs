@@ -73,7 +73,7 @@ fn references_and_shared_ownership() {
 }
 
 /// A type that generic code and `dyn` accept: the call compiles, sends and receives.
-// The borrows are what is tested.
+// The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[cfg(unix)]
 #[test]
@@ -118,8 +118,8 @@ fn generic_functions_take_every_socket_and_pointer() {
     drop(b);
 }
 
-/// A pointer calls the methods of what it points to, the provided ones, too.
-// The borrows are what is tested.
+/// A pointer calls the methods of its target, the provided ones included.
+// The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn pointers_forward_every_method() {
@@ -224,7 +224,7 @@ fn mio_sockets() {
     mio_socket(offload, RecvBatch::for_gro(4));
 }
 
-/// Registers what `wrap` makes of mio's socket, and receives what another one sends.
+/// Registers the socket that `wrap` makes of mio's, and receives the datagrams of another one.
 #[cfg(feature = "mio")]
 fn mio_socket<S: BatchSocket + mio::event::Source>(
     wrap: impl Fn(mio::net::UdpSocket) -> S,

@@ -192,7 +192,7 @@ fn described(load: &Load) -> String {
     }
 }
 
-/// Push and flush of so many datagrams beside those of 64: a datagram costs the same in a queue of
+/// Push and flush of many datagrams beside those of 64: a datagram costs the same in a queue of
 /// any length.
 fn queue(len: usize) -> Row {
     let lengths = [len, 64];
@@ -206,7 +206,7 @@ fn queue(len: usize) -> Row {
     }
 }
 
-/// Onto a socket that nobody reads: when it is full the kernel drops what comes.
+/// Sends to a socket that no thread reads: the kernel drops what does not fit it.
 fn flushes(len: usize, times: usize) -> Side {
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
     let (near, far) = (bind(), bind());

@@ -63,7 +63,7 @@ impl Tables {
         writeln!(self.times, "{},{way},{round},{cpu:.2},{wall:.2}", fields(load))
     }
 
-    /// Allocations of a turn that moves so many datagrams.
+    /// Allocations of the counted turns.
     pub fn allocated(&mut self, load: &Load, way: &str, allocations: usize) -> io::Result<()> {
         writeln!(self.allocations, "{},{way},{},{allocations}", fields(load), load.datagrams())
     }

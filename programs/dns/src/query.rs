@@ -123,7 +123,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Reads a name that is not compressed, since nothing stands before it, and gives its length.
+/// Reads a name that is not compressed, since nothing stands before it, and returns its length.
 fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -45,7 +45,7 @@ pub struct RrSet {
 /// The zone's entry for a name.
 pub enum Found<'z> {
     Node(&'z Node),
-    /// Another zone has it, or may have. It begins so many bytes into the name.
+    /// Another zone has it, or may have. That zone's name begins at this byte of the name.
     Cut(&'z RrSet, usize),
     NoSuchName,
     Outside,
@@ -177,7 +177,7 @@ impl Zone {
         self.apex.len()
     }
 
-    /// The addresses of a server in the zone, for who is sent there.
+    /// The addresses of a server in the zone, for a referral.
     pub fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
         node.into_iter().flat_map(|node| [1, 28].map(|ty| node.get(ty))).flatten()

@@ -74,7 +74,7 @@ impl Forwarder {
         self.listener.socket().local_addr()
     }
 
-    /// Forwards until it is to stop, and gives what was done.
+    /// Forwards until a signal, and returns the counters.
     pub fn run(mut self) -> io::Result<Figures> {
         let mut events = Events::with_capacity(1024);
         let mut batch = RecvBatch::for_gro(BATCH);
@@ -210,7 +210,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// The session of a client: a new one if it has none, if there can be one.
+    /// The client's session, or a new one; `None` if there are too many.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
             return Some(slot);

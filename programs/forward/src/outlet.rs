@@ -13,7 +13,7 @@ use crate::figures::Direction;
 /// one that left before.
 const DOUBTS: u64 = 8;
 
-/// A socket without back-pressure to those who send by it: what it does not take at once waits in
+/// A socket whose senders never wait: datagrams that it does not accept at once wait in
 /// its queue, in order, and what does not fit there is dropped and counted.
 pub struct Outlet {
     socket: Offload<UdpSocket>,
@@ -53,7 +53,7 @@ impl Outlet {
     /// Receives a batch, and counts it.
     pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
         self.socket.recv_into(batch)?;
-        // A coalesced message whose segment size was lost gives no datagram; it is counted as one.
+        // A coalesced message whose segment size was lost has no datagrams, and counts as one.
         let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
         figures.unfit += lost as u64;
         figures.received += (batch.datagram_count() + lost) as u64;
@@ -115,7 +115,7 @@ impl Outlet {
                 // datagram comes again at once.
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
-                    figures.refused += 1;
+                    figures.rejected += 1;
                     self.waiting.discard_front();
                     doubts = 0;
                 }

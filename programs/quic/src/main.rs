@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         rebind: bool,
     },
-    /// Get a file over many connections at once, and keep nothing of it.
+    /// Get a file over many connections at once, without storing it.
     Load {
         #[command(flatten)]
         from: From,
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a line at once, also into a pipe. If nobody reads it any more, the work goes on.
+/// Prints a line at once, also into a pipe. A pipe that was closed does not end the work.
 fn say(line: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -13,7 +13,7 @@ const LONGEST: usize = 4096;
 const FILE: u8 = 0;
 const REFUSAL: u8 = 1;
 
-/// Asks for a file: gives its length, and the stream that it comes by.
+/// Asks for a file. Returns its length, and the stream with its bytes.
 pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvStream), Failure> {
     let (mut send, mut recv) = connection.open_bi().await?;
     send.write_all(path.as_bytes()).await?;

@@ -143,7 +143,7 @@ async fn answer(
     Ok(())
 }
 
-/// Opens a file in the folder, which is canonical, and gives its length.
+/// Opens a file in the folder, which is canonical, and returns its length.
 fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
     // Names only: no "..", no "/" at the start.
     let relative = Path::new(path);
@@ -152,7 +152,7 @@ fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
     }
     // Nor by a link.
     let path = folder.join(relative).canonicalize().ok()?;
-    // Before it is opened: a pipe would wait for who writes to it.
+    // Before it is opened: the open of a pipe would wait for a writer.
     if !path.starts_with(folder) || !path.is_file() {
         return None;
     }

@@ -6,7 +6,7 @@
 //! run changes the last answer that was taken. At the end the sequences that all the runs stand for
 //! must be `alphabet ^ depth`: then none was left out, and none was tried twice.
 //!
-//! With `MODEL_DEEPER` set to a number, each space has so many answers more.
+//! `MODEL_DEEPER` is a number of answers by which each space gets longer.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;

@@ -168,7 +168,7 @@ impl World {
     }
 
     /// Every error that the kernel gave was returned, or is deferred, or is about a message that is
-    /// still the caller's. Gives the last one of these.
+    /// still the caller's. Returns the last one of these.
     fn given_errors_were_returned(
         &mut self,
         (socket, clone): (usize, usize),

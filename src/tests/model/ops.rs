@@ -70,7 +70,7 @@ pub(super) enum Op {
         clone: usize,
         on: bool,
     },
-    /// Up to three events for the headers to come, each after so many that go through.
+    /// Up to three events for the next headers, each after a number of headers that go through.
     Script {
         direction: Direction,
         events: [(usize, Event); 3],

@@ -11,7 +11,7 @@ use crate::sys::fault::errno;
 use crate::sys::numbers;
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
 
-/// A datagram as it was received.
+/// A received datagram.
 #[derive(Debug)]
 struct Got {
     data: Vec<u8>,
@@ -55,7 +55,7 @@ impl World {
             let sent = lend(std::slice::from_ref(&msg), &to, |sends| self.near.send_batch(sends));
             assert_eq!(sent.expect("loopback takes a datagram"), 1);
         }
-        // All of it has come when a last one has come back.
+        // When a last datagram has come back, all have come.
         let mut last = [0; 4];
         self.near.get_ref().send_to(b"last", near).expect("loopback takes a datagram");
         self.near.get_ref().recv(&mut last).expect("it comes back");

@@ -298,7 +298,7 @@ fn lock(kernel: &Mutex<Kernel>) -> MutexGuard<'_, Kernel> {
 }
 
 /// Makes a call of the library, of up to `datagrams` on `socket` where `waiting` messages wait, with
-/// the model's kernel beneath; on a thread of its own if asked. Also gives what the kernel said.
+/// the model's kernel beneath; on a thread of its own if asked. Also returns the kernel's answers.
 pub(super) fn under<R: Send>(
     kernel: &Arc<Mutex<Kernel>>,
     backend: &mut Backend,

@@ -106,7 +106,7 @@ fn send(socket: &Offload<UdpSocket>, memory: &mut [u8], number: u32) {
     assert_eq!(socket.send_batch(&msgs).expect("the network takes it"), BURST);
 }
 
-/// Receives what comes back of a burst, and gives how many datagrams of it did: each is what was
+/// Receives the datagrams of a burst that come back, and returns how many did: each is what was
 /// sent, and comes once.
 fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> usize {
     let mut back = [false; BURST];

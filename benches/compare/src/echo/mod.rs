@@ -56,7 +56,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
     Ok(())
 }
 
-/// All servers with so many threads.
+/// All servers with this number of threads.
 fn in_turn(
     net: Network,
     threads: usize,

@@ -55,7 +55,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The time that it has had of the processors so far.
+    /// Its CPU time so far.
     pub fn cpu(&self) -> Duration {
         clock::of_process(self.child.id())
     }

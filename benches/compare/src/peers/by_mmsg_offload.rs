@@ -8,7 +8,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMsg, SendQu
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, messages, metadata_of};
-use crate::load::{COALESCED_LEN, Load, Seen};
+use crate::load::{COALESCED_LEN, Datagram, Load};
 use crate::wire::Wire;
 
 /// A list of messages, in memory that each turn uses again, and `send_batch`.
@@ -81,14 +81,14 @@ impl<const HOW: u8> Peer for Offloaded<HOW> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, _: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, _: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
         // Metadata is shared by all datagrams of a coalesced message, and read once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
             for datagram in message.datagrams() {
-                see(Seen { addr, data: datagram.data(), meta });
+                see(Datagram { addr, data: datagram.data(), meta });
             }
         }
     }

@@ -19,7 +19,7 @@ mod raw_calls;
 use std::io;
 use std::time::Duration;
 
-use super::load::{Check, Load, Seen};
+use super::load::{Check, Datagram, Load};
 use super::wire::Wire;
 use crate::clock::Clock;
 
@@ -34,7 +34,7 @@ pub trait Peer: Sized {
     fn send(&mut self, wire: &Wire);
 
     /// Receives at least one message at the receiver of this number, and shows its datagrams.
-    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>));
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>));
 }
 
 /// Sends what a load has and receives it again. With true, compares what came with what was sent.
@@ -118,7 +118,7 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     }))
 }
 
-/// Sends what a load has, then receives it: gives the time of the receives alone.
+/// Sends a load, then receives it. Returns the time of the receives alone.
 pub fn receive_turn(name: &str, load: &Load) -> Box<dyn FnMut() -> Duration> {
     match name {
         "std" => receives::<by_std::Std>(load),
@@ -153,7 +153,7 @@ impl<P: Peer> Both<P> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, mut see: impl FnMut(usize, Seen<'_>)) {
+    fn receive(&mut self, mut see: impl FnMut(usize, Datagram<'_>)) {
         for dest in 0..self.load.dests {
             let mut received = 0;
             while received < self.load.each {

@@ -186,7 +186,7 @@ fn name(addr: SocketAddr) -> sockaddr_in {
     }
 }
 
-/// Writes a control message of up to eight bytes at `at`, and gives where the next one goes.
+/// Writes a control message of up to eight bytes at `at`, and returns where the next one goes.
 fn append(control: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
     let mut word = [0; 8];
     word[..data.len()].copy_from_slice(data);

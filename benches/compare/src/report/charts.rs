@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::tables::{Measured, middle, ratio};
 use crate::load::Load;
 
-/// A chart's file, and what it shows for who cannot see it.
+/// A chart's file, and its description for readers who cannot see it.
 pub struct Chart {
     pub file: &'static str,
     pub says: &'static str,

@@ -135,7 +135,7 @@ fn cells(
     ratios(page, &RATIOS, &chosen, name);
 }
 
-/// A row: its name, and the times of the ways with so many places.
+/// A row: its name, and the times of the ways with this number of decimals.
 fn times(name: String, rounds: &Rounds, ways: &[&str], places: usize) -> Vec<String> {
     let times = ways.iter().map(|way| number(middle(rounds, way), places));
     [name].into_iter().chain(times).collect()
@@ -219,7 +219,7 @@ fn goals(page: &mut String, measured: &Measured) {
     add(page, &format!("\n{}", include_str!("notes.md").trim_end()));
 }
 
-/// With so many places; values under 10 have one or two more.
+/// With this number of decimals; values under 10 have one or two more.
 fn number(value: Option<f64>, places: usize) -> String {
     match value {
         None => "–".into(),

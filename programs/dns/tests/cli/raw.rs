@@ -28,7 +28,7 @@ fn silence_and_refusals_follow_the_rfcs() {
     let silent = [
         vec![],
         vec![0; 11],
-        // An answer: who answers those, answers himself for ever.
+        // An answer: a server that answered it would answer itself for ever.
         changed(1, |bytes| bytes[2] = 0x80),
         changed(2, |bytes| bytes[2] = 0xa8),
     ];

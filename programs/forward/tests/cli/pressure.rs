@@ -157,7 +157,7 @@ impl Setting {
         number(&status, "VmHWM:") as usize * 1024
     }
 
-    /// Ends it, and gives its line about datagrams to upstreams, the numbers received and
+    /// Ends it, and returns its line about datagrams to upstreams, the numbers received and
     /// forwarded, and how many of them were dropped for a full queue: all that were dropped.
     fn end(self) -> (String, [u64; 3]) {
         let line = stop(self.forward).to_upstreams;
@@ -235,14 +235,14 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     with_far_end(name, |far| {
         on_one_cpu();
         let routed = ip(&format!("route add 10.77.9.0/24 via {FAR}"));
-        let refused = far.enter(|| {
+        let prohibited = far.enter(|| {
             ip("route add prohibit 10.77.9.0/24")?;
             ip(&format!("route add {NEAR}/32 dev far0"))?;
             // Says so as often as a kernel does: of the first few, and then once a second.
             fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")
         });
-        if let Err(error) = routed.and(refused) {
+        if let Err(error) = routed.and(prohibited) {
             return skip(name, error);
         }
         let upstream = "10.77.9.1:9".parse().expect("an address");
@@ -255,7 +255,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     });
 }
 
-/// On loopback an upstream that does not receive delays nobody.
+/// On loopback an upstream that does not receive delays no client.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
     on_one_cpu();

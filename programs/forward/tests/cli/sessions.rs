@@ -170,7 +170,7 @@ fn an_upstream_that_is_gone_harms_nobody_else() {
     on_one_cpu();
     let alive = Upstream::start(1);
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    // Connected to itself, it rejects datagrams of others, and nobody else can get its port.
+    // Connected to itself, it rejects datagrams of others, and keeps its port.
     let addr = gone.local_addr().expect("it is bound");
     gone.connect(addr).expect("loopback has a route");
     let forward = forward("127.0.0.1:0", &[addr, alive.addr], &[]);
