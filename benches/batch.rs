@@ -139,7 +139,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Push and flush. Nobody reads: what does not fit the receiver is dropped at the end of its way.
+/// Push and flush. No thread receives: the kernel drops datagrams that do not fit the receiver's buffer.
 fn queues(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue");
     group.sample_size(10);

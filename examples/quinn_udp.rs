@@ -110,7 +110,7 @@ impl UdpSocketState {
         self.offload.on(&*socket.0).send_batch(&[msg]).map(|_| ())
     }
 
-    /// Receives into the buffers in order, and says what is in each.
+    /// Receives into the buffers in order, and describes the contents of each.
     pub fn recv(
         &self,
         socket: UdpSockRef<'_>,

@@ -55,7 +55,7 @@ enum Command {
         #[arg(long, conflicts_with = "quick")]
         test: bool,
     },
-    /// Compare pairs of ways in turn, and print ratios beside what is promised of them.
+    /// Compare pairs of ways in turn, and print ratios beside the promised ones.
     Ratios {
         /// Only rows whose name holds all of these.
         filters: Vec<String>,

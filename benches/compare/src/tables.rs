@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::Extent;
 use crate::load::Load;
 
-/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. What is only
-/// a part of a run goes to `target/throughput-part`, and replaces nothing.
+/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. A part
+/// of a run goes to `target/throughput-part`, and replaces nothing.
 pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,

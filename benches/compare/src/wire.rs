@@ -60,6 +60,6 @@ impl Wire {
 /// Datagrams that may wait at a socket here.
 pub fn capacity() -> io::Result<usize> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    // The kernel doubles what it is asked for.
+    // The kernel doubles the size.
     Ok(2 * options::set_recv_buffer(&socket, CHARGE * MOST)? / CHARGE)
 }

@@ -115,7 +115,7 @@ fn say(line: impl Display) {
 
 /// Gives a socket space for bursts, and ends its calls after `wait`.
 fn prepare(socket: &Socket, wait: Duration) -> io::Result<()> {
-    // The system gives what it allows: on Linux at most net.core.rmem_max and wmem_max.
+    // The system limits these sizes: on Linux to net.core.rmem_max and wmem_max.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let _ = socket.set_send_buffer_size(4 << 20);
     socket.set_read_timeout(Some(wait))?;

@@ -175,7 +175,7 @@ fn receive_failed(error: &io::Error) {
     }
 }
 
-/// Prints what changed, if anything did.
+/// Prints the rates, if any counter has changed.
 fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
     if before != now {
         let rate = |i: usize| grouped((now[i] - before[i]) as f64 / time.as_secs_f64());

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, `send_each` for the
-//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. What both answer
-//! is in `answer.rs`.
+//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. `answer.rs`
+//! makes the answers of both.
 
 mod answer;
 mod batch;
@@ -68,7 +68,7 @@ enum Mode {
     /// kernel segments (UDP_SEGMENT).
     Offload,
     /// One at a time on tokio's socket, without this crate, to compare with. The answers' source
-    /// address is what the system picks.
+    /// address is the system's choice.
     Tokio,
 }
 

@@ -80,9 +80,9 @@ impl<'a> Query<'a> {
         u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
     }
 
-    /// Reads the question, and EDNS also where there is no question to be answered: who speaks EDNS is
-    /// answered by it (RFC 6891, section 6.1.1). Messages of other types are laid out as queries are
-    /// (RFC 1996, RFC 2136).
+    /// Reads the question, and EDNS even if the question cannot be answered: a client with EDNS gets an answer
+    /// with EDNS (RFC 6891, section 6.1.1). Messages of other types have the layout of queries (RFC 1996,
+    /// RFC 2136).
     fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
         let (questions, in_between) = (self.count(4), self.count(6) + self.count(8));
         let mut rest = &datagram[HEADER..];
@@ -173,7 +173,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// What it says if it is EDNS's.
+    /// The EDNS parameters of this record, if its type is OPT.
     fn edns(&self) -> Edns {
         let [_, version, flags, _] = self.ttl;
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }

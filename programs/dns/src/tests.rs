@@ -1,5 +1,5 @@
-//! The parts that need no socket: what is asked, and what is answered. hickory,
-//! which the server answers without, reads what it writes.
+//! The parts that need no socket: questions and answers. hickory, which the server does not use for either, reads
+//! the answers.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use hickory_proto::serialize::txt::Parser;
 
 pub const CNAME: u16 = 5;
 const NS: u16 = 2;
-/// Delegation signer: what the parent says of a child's keys, so the parent answers it.
+/// Delegation signer: the parent's record of a child's keys, so the parent answers it.
 const DS: u16 = 43;
 
 /// Names are in wire format and in small letters.

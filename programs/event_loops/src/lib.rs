@@ -1,6 +1,6 @@
 //! Shared by the servers of `src/bin`: an echo that never waits, and a client for it.
 //!
-//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that returns. Only the
+//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for the returned event. Only the
 //! way it waits differs between event loops.
 
 use std::io;
@@ -108,7 +108,7 @@ pub fn start() -> io::Result<(UdpSocket, JoinHandle<io::Result<usize>>)> {
     Ok((socket, client))
 }
 
-/// Prints what the client says.
+/// Prints the client's result.
 ///
 /// # Errors
 ///

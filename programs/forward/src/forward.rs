@@ -22,7 +22,7 @@ const SESSIONS: usize = 2;
 
 /// Messages received in one call. Each may be coalesced, and has space for that.
 const BATCH: usize = 64;
-/// Space in the listening socket for bursts of all clients; the system gives what it allows.
+/// Space in the listening socket for bursts of all clients; the system may allow less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 pub struct Forwarder {

@@ -8,8 +8,8 @@
 //! its own, connected to it, by which its datagrams go there and the replies come back. New
 //! sessions take the upstreams in turn. A session without a datagram either way for a while ends.
 //!
-//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). What a socket
-//! does not take at once waits in a `SendQueue` (`outlet.rs`): nothing is lost unless the queue is
+//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). Datagrams that
+//! a socket does not accept at once wait in a `SendQueue` (`outlet.rs`): none is lost unless the queue is
 //! full, and then it is counted. `forward.rs` is the loop around it, on mio's readiness.
 
 mod figures;

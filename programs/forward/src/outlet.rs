@@ -1,4 +1,4 @@
-//! A socket and what waits to be sent by it.
+//! A socket and the datagrams that wait to be sent by it.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::figures::Direction;
 const DOUBTS: u64 = 8;
 
 /// A socket whose senders never wait: datagrams that it does not accept at once wait in
-/// its queue, in order, and what does not fit there is dropped and counted.
+/// its queue, in order; those that do not fit the queue are dropped and counted.
 pub struct Outlet {
     socket: Offload<UdpSocket>,
     token: Token,
@@ -70,7 +70,7 @@ impl Outlet {
         if self.waiting.push(msg).is_ok() {
             return first && !self.blocked;
         }
-        // The socket may take what was pushed since the last flush.
+        // The socket may accept the datagrams pushed since the last flush.
         if !self.blocked {
             self.send(figures);
         }
@@ -80,7 +80,7 @@ impl Outlet {
         true
     }
 
-    /// Sends what waits, as far as the socket takes it, and asks for readiness to write.
+    /// Sends the queue as far as the socket accepts it, and registers for writability if some is left.
     pub fn flush(&mut self, registry: &Registry, figures: &mut Direction) -> io::Result<()> {
         self.send(figures);
         if self.blocked == self.asked {

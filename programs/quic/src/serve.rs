@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::peer::Peer;
 use crate::{Common, Failure, protocol, say};
 
-/// How long clients are given to hear that the server ends.
+/// How long the server waits for clients to learn that it ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes read from a file at once, which every stream has in memory: see `peer::STREAMS`. A sixteenth
 /// of it would cost the server half as much time again: each chunk is read by another thread.

@@ -40,7 +40,7 @@ impl Generator {
             socket.connect(to)?;
             socket.set_read_timeout(Some(patience))?;
             options::set_recv_buffer(&socket, BUFFER / 8)?;
-            // Has GRO in any case: what a server saves is not to be this side's loss.
+            // Always with GRO, so that a server's GSO batches cost this side no more.
             Offload::builder().gso(gso).build(socket)
         };
         let of_a_thread = |_| (0..SOCKETS).map(connected).collect();
@@ -106,8 +106,8 @@ fn send(socket: &Offload<UdpSocket>, memory: &mut [u8], number: u32) {
     assert_eq!(socket.send_batch(&msgs).expect("the network takes it"), BURST);
 }
 
-/// Receives the datagrams of a burst that come back, and returns how many did: each is what was
-/// sent, and comes once.
+/// Receives the datagrams of a burst that come back, and returns how many did. Checks that each is
+/// unchanged, and comes once.
 fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> usize {
     let mut back = [false; BURST];
     while !back.iter().all(|back| *back) {

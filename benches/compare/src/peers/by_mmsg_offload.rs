@@ -1,5 +1,5 @@
-//! This crate with `Offload` on both sockets: from messages that were prepared, and from payloads
-//! that lie ready, each by itself, where what turns them into messages is part of the turn.
+//! This crate with `Offload` on both sockets: from messages made before, and from separate payloads, which each
+//! turn makes messages of.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};

@@ -1,9 +1,9 @@
 //! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or each GSO batch, and `recv` into as
-//! many buffers as there is something to receive for, at most its `BATCH_SIZE`, which is 32.
+//! many buffers as datagrams wait, at most its `BATCH_SIZE`, which is 32.
 //!
 //! Its sockets always receive ECN bits and destinations. Where the workload has none, this file
-//! switches them off again, so that the kernel's work is the same
-//! for everybody. What it writes into each message, ECN bits of zero, stays. `try_send` is used,
+//! switches them off again, so that the kernel's work is the same for
+//! all ways. It still writes ECN bits of zero into each message. `try_send` is used,
 //! which hides no error.
 
 use std::io::{self, IoSliceMut};

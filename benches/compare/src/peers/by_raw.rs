@@ -1,5 +1,5 @@
-//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Of what the kernel
-//! overwrites only what the next call needs is set anew, and what is read is read in place.
+//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Each turn resets only the fields
+//! that the kernel overwrote and the next call needs, and reads results in place.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,7 +1,7 @@
 //! The ways that are compared, behind one trait.
 //!
-//! What is the same for all: the list of what to send (destinations, and payloads side by side in
-//! memory) is made before, in each way's own terms; the headers for it are made in the turn, unless
+//! The same for all: the list to send (destinations, and payloads side by side in memory) is made
+//! before, in each way's own types; the headers for it are made in the turn, unless
 //! the way keeps headers itself. A receive is offered as many places as there are datagrams to come
 //! (512 in the workload "idle"), and every datagram's source, place and length are read, and where
 //! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
@@ -37,7 +37,7 @@ pub trait Peer: Sized {
     fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>));
 }
 
-/// Sends what a load has and receives it again. With true, compares what came with what was sent.
+/// Sends a load and receives it again. With true, compares the received datagrams with the sent ones.
 pub type Turn = Box<dyn FnMut(bool)>;
 
 /// The ways of a workload, in the order in which they are shown.

@@ -226,7 +226,7 @@ fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// 1234.0 as "1,234"; small values with what makes them differ.
+/// 1234.0 as "1,234"; small values with a decimal.
 fn thousands(value: f64) -> String {
     if value < 10.0 && value.fract() > 0.001 {
         return format!("{value:.1}");

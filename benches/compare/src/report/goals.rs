@@ -22,7 +22,7 @@ pub const GOALS: [&str; 6] = [
     "Echo, load with GSO: at least 4 times with `Offload`.",
 ];
 
-/// Where the goals are missed: what is compared, and the ratios with where they are.
+/// Missed goals: the compared ways, and the ratios with their workloads.
 pub type Missed = BTreeMap<String, Vec<String>>;
 
 /// All that fall short.
