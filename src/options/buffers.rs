@@ -33,8 +33,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Errors
 ///
 /// The system's, if it accepts no size.
-#[doc(alias = "SO_RCVBUF")]
-#[doc(alias = "SO_RCVBUFFORCE")]
+#[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
         name: "receive",
@@ -67,8 +66,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 /// # Errors
 ///
 /// The system's, if it accepts no size.
-#[doc(alias = "SO_SNDBUF")]
-#[doc(alias = "SO_SNDBUFFORCE")]
+#[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
         name: "send",

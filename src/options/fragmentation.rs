@@ -33,10 +33,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 ///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
 ///   `Allow`. IPv4 destinations of a dual-stack socket may keep their setting.
 /// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
-#[doc(alias = "IP_MTU_DISCOVER")]
-#[doc(alias = "IPV6_MTU_DISCOVER")]
-#[doc(alias = "IP_DONTFRAG")]
-#[doc(alias = "IPV6_DONTFRAG")]
+#[doc(alias("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER", "IP_DONTFRAG", "IPV6_DONTFRAG"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fragmentation {
@@ -136,8 +133,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 /// # Errors
 ///
 /// `NotConnected`; `Unsupported` on other platforms than Linux and Android; else the system's error.
-#[doc(alias = "IP_MTU")]
-#[doc(alias = "IPV6_MTU")]
+#[doc(alias("IP_MTU", "IPV6_MTU"))]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
     let socket = sys::borrow(socket);
     let peer = sys::peer(socket).and_then(|peer| peer.as_socket());
