@@ -22,10 +22,10 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes of each receive buffer.
 const SLOT_LEN: usize = 1500;
-/// What the kernel charges a receive buffer for a waiting datagram, generously.
+/// Bytes of a receive buffer that the kernel charges for a waiting datagram, rounded up.
 const CHARGE: usize = 4096;
 
-/// What `near` sends arrives at `far`.
+/// Two sockets: datagrams go from `near` to `far`.
 struct Wire {
     near: UdpSocket,
     far: UdpSocket,
@@ -139,7 +139,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Push and flush. Nobody reads: what does not fit the receiver is dropped at the end of its way.
+/// Push and flush. No thread receives: the kernel drops datagrams that do not fit the receiver's buffer.
 fn queues(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue");
     group.sample_size(10);

@@ -1,11 +1,11 @@
-//! A socket that takes no more: what waits, waits in a bounded `SendQueue`.
+//! A socket that accepts no more: datagrams wait in a bounded `SendQueue`.
 //!
 //! ```text
 //! cargo run --release --example back_pressure
 //! ```
 //!
-//! The receiver reads nothing until the queue has overflowed. What was queued then arrives in order;
-//! what did not fit is dropped and counted. A pair of Unix sockets stands in for a slow network: on
+//! The receiver reads nothing until the queue has overflowed. The queued datagrams then arrive in order; those
+//! that did not fit are dropped and counted. A pair of Unix sockets stands in for a slow network: on
 //! loopback the kernel drops datagrams for a full receiver without holding up the sender.
 
 #[cfg(unix)]
@@ -26,8 +26,8 @@ fn main() -> std::io::Result<()> {
             Ok(()) => queued += 1,
             Err(_) => dropped += 1,
         }
-        // Takes what it can. From `WouldBlock` on a program waits for readiness to write; this one
-        // goes on pushing.
+        // Sends what the socket accepts. After `WouldBlock` a program waits until the socket is writable;
+        // this one goes on pushing.
         match sender.flush(&mut queue) {
             Err(error) if error.kind() != WouldBlock => return Err(error),
             _ => {}

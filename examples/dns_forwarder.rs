@@ -14,7 +14,7 @@ use std::{io, iter, net::SocketAddr};
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, prelude::*};
 use tokio::net::UdpSocket;
 
-/// A question on its way: who asked, under which ID, and from which address the answer is to leave.
+/// A question under way: the client, its ID, and the options of the answer.
 struct Asked {
     by: SocketAddr,
     id: [u8; 2],

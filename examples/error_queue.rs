@@ -4,8 +4,8 @@
 //! cargo run --release --example error_queue
 //! ```
 //!
-//! Sends to a port where nobody listens, and to one where somebody does. Without the error queue a
-//! socket that is not connected never learns of the first.
+//! Sends to a closed port, and to an open one. Without the error queue an unconnected socket never learns that a
+//! port is closed.
 
 use std::net::UdpSocket;
 

@@ -1,4 +1,4 @@
-//! A game server: what the players sent is applied at each tick, and all of them get the new state.
+//! A game server: each tick applies the players' datagrams, and all players get the new state.
 //!
 //! ```text
 //! cargo run --release --example game_server
@@ -22,7 +22,7 @@ struct Player {
     heard: Instant,
 }
 
-/// Applies what is waiting, and does not wait for more. A flood does not hold up the tick.
+/// Applies the datagrams that wait, and does not wait for more. A flood does not delay the tick.
 fn receive(socket: &UdpSocket, batch: &mut RecvBatch, players: &mut HashMap<SocketAddr, Player>) {
     for _ in 0..64 {
         match socket.recv_into_with(batch, RecvFlags::DONT_WAIT) {

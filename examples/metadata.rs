@@ -1,4 +1,4 @@
-//! What the system says of each received message, and what each sent one asks for.
+//! Metadata of each received message, and options of each sent one.
 //!
 //! ```text
 //! cargo run --release --example metadata
@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
 
     let client = UdpSocket::bind("127.0.0.1:0")?;
     let _ = Ancillary::TOS.enable(&client)?;
-    // Not the address that the system would pick for the reply.
+    // Another address than the system would pick for the reply.
     let to = (Ipv4Addr::new(127, 0, 0, 1), port).into();
     let marked = SendMsg::to(to, b"marked").with_ecn(Ecn::Ect0);
     client.send_batch(&[marked, SendMsg::to(to, b"plain")])?;

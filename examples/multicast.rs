@@ -31,7 +31,7 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
         if let Err(error) = socket.recv_into(&mut batch) {
             eprintln!("receive: {error}");
         }
-        // Questions to the group alone: the socket also receives what is sent to this host.
+        // Only questions to the group: the socket also receives datagrams to this host.
         let asked = batch.iter().filter(|d| d.meta().destination == Some(GROUP.into()));
         let answers = asked.filter_map(|question| question.reply(b"here"));
         socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;

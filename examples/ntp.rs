@@ -5,7 +5,7 @@
 //! cargo run --release --example ntp -- 0.0.0.0:123
 //! ```
 //!
-//! How long a program waits to be scheduled is no part of such a time. `Ancillary::TIMESTAMP` gives that of
+//! Such a time does not contain the wait of the program to be scheduled. `Ancillary::TIMESTAMP` gives that of
 //! receiving, and the error queue that of sending. With an address it is a server; without, a client asks a server
 //! of the same clock four times.
 

@@ -20,7 +20,7 @@ use socket2::SockRef;
 /// Messages to receive at a time.
 pub const BATCH_SIZE: usize = 32;
 
-/// What was received into one buffer: datagrams of `stride` bytes, the last may be shorter.
+/// The contents of one buffer: datagrams of `stride` bytes, the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct RecvMeta {
     pub addr: SocketAddr,
@@ -37,7 +37,7 @@ impl Default for RecvMeta {
     }
 }
 
-/// What is to be sent: one datagram, or several of `segment_size` bytes.
+/// A message to be sent: one datagram, or several of `segment_size` bytes.
 #[derive(Clone, Debug)]
 pub struct Transmit<'a> {
     pub destination: SocketAddr,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// What is kept for a socket between the calls.
+/// The state of a socket between the calls.
 #[derive(Debug)]
 pub struct UdpSocketState {
     offload: OffloadState,
@@ -93,7 +93,7 @@ impl UdpSocketState {
         Ok(Self { offload: OffloadState::new(&*socket.0)?, may_fragment })
     }
 
-    /// Sends. What the system does not accept is lost to QUIC, which repeats it or chooses another size.
+    /// Sends. QUIC takes what the system does not accept for lost, and repeats it or chooses another size.
     pub fn send(&self, socket: UdpSockRef<'_>, transmit: &Transmit<'_>) -> io::Result<()> {
         match self.try_send(socket, transmit) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
@@ -110,7 +110,7 @@ impl UdpSocketState {
         self.offload.on(&*socket.0).send_batch(&[msg]).map(|_| ())
     }
 
-    /// Receives into the buffers in order, and says what is in each.
+    /// Receives into the buffers in order, and describes the contents of each.
     pub fn recv(
         &self,
         socket: UdpSockRef<'_>,

@@ -4,8 +4,8 @@
 //! cargo run --release --example server -- 127.0.0.1:7777
 //! ```
 //!
-//! What it meets on the Internet is sent to it by `tests/servers`, which also checks that `echo` is the
-//! one that the documentation shows.
+//! `tests/servers` sends it what a server meets on the Internet, and checks that `echo` is the function that the
+//! documentation shows.
 
 use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::{io, net::UdpSocket};

@@ -1,4 +1,4 @@
-//! A selective forwarding unit: each packet of a call goes to all who listen, with a header for each.
+//! A selective forwarding unit: each packet of a call goes to every listener, with a header of its own.
 //!
 //! ```text
 //! cargo run --release --example sfu

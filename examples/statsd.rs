@@ -44,7 +44,7 @@ fn collect(socket: &UdpSocket, received: &AtomicUsize) -> Metrics {
         let Ok(count) = socket.recv_into(&mut batch) else { continue };
         for datagram in batch.iter().filter(|datagram| !datagram.truncated()) {
             let lines = std::str::from_utf8(datagram.data()).unwrap_or_default().lines();
-            // What is no metric is passed over.
+            // Skips lines that are no metric.
             let _ = lines.filter_map(|line| add(&mut metrics, line)).count();
         }
         received.fetch_add(count, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 use mmsg::{BatchSocket, BatchSocketExt, RecvMsg, SendMsg};
 
-/// The code under test: sends a payload to everybody and returns those whom it could not be sent to.
+/// The code under test: sends a payload to every address, and returns the addresses that failed.
 fn broadcast(socket: &dyn BatchSocket, to: &[SocketAddr], payload: &[u8]) -> Vec<SocketAddr> {
     let mut failed = Vec::new();
     let msgs = to.iter().map(|to| SendMsg::to(*to, payload));
@@ -26,7 +26,7 @@ fn broadcast(socket: &dyn BatchSocket, to: &[SocketAddr], payload: &[u8]) -> Vec
 
 struct Double {
     sent: RefCell<Vec<Vec<u8>>>,
-    /// What the next sends come to: so many messages, or an error. Then everything is accepted.
+    /// The results of the next sends, the last one first: a count or an error. After them everything is accepted.
     script: RefCell<Vec<io::Result<usize>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Events for the feature `tracing`: what somebody asks later. Without the feature they are nothing.
+//! Events for the feature `tracing`. Without the feature these functions do nothing.
 
 use std::fmt::Display;
 use std::io;

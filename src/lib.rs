@@ -1,8 +1,8 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
 //! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
-//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. Underneath are
-//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` where it has not.
+//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. They call
+//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` elsewhere.
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -27,7 +27,7 @@
 //! ```
 //!
 //! No error ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails,
-//! [`reply`](Datagram::reply) is `None` if nobody can be answered, and the loop repeats a receive that
+//! [`reply`](Datagram::reply) is `None` for a source that takes no replies, and the loop repeats a receive that
 //! fails. The [`guide`] lists [the errors](guide::errors).
 //!
 //! # Which type for what
@@ -173,7 +173,7 @@ mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-/// What the fuzz targets take of the inside; built for these alone.
+/// Entry points of the fuzz targets, built for these alone.
 #[cfg(all(fuzzing, mmsg_calls))]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -212,7 +212,7 @@ pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
-/// What lends a socket, under one name on all platforms: the standard library's
+/// Lends a socket, under one name on all platforms: the standard library's
 /// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
 ///
 /// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] take any type that

@@ -38,7 +38,7 @@ pub(crate) use offer::Offer;
 /// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: tokio must
 /// learn of each call that finds nothing, or it takes the socket for ready for ever.
 ///
-/// What is no datagram socket does not compile, since it would lose data (see [below](#stream-sockets)):
+/// Other types do not compile: they would lose data (see [below](#stream-sockets)):
 ///
 /// ```compile_fail,E0277
 /// fn echo(socket: impl mmsg::BatchSocket) {}

@@ -4,5 +4,5 @@ mod common;
 #[path = "suite/mod.rs"]
 mod suite;
 
-/// What every socket of the suite is served by.
+/// The backend of every socket of the suite.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);

@@ -14,7 +14,7 @@ use common::recv::{data_of, memory, recv_msgs};
 use common::sockets::{addr, udp4};
 use common::threads::Call;
 
-/// The test goes through all of them.
+/// The test chooses each backend in turn.
 const BACKEND: Option<Backend> = None;
 
 #[test]
@@ -33,7 +33,7 @@ fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
 fn close_under_a_receiver(into_batch: bool) {
     let (sender, receiver) = (udp4(), udp4());
     let to = addr(&receiver);
-    // From here on nobody owns it, so that nobody closes it a second time.
+    // Without an owner, so that it is not closed a second time.
     let fd = receiver.into_raw_fd();
     let call = Call::blocked(move || {
         // SAFETY: it is open until it is closed below, on purpose: the number is then no

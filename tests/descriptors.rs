@@ -11,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::descriptors::{Watched, pass};
-use common::recv::{memory, recv_msgs};
+use common::recv::{memory, recv_msgs, recv_msgs_with};
 use mmsg::control::ControlBuf;
 use mmsg::{Backend, BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg};
 
@@ -29,7 +29,7 @@ fn open() -> Option<usize> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count())
 }
 
-/// What is used again in each round.
+/// Memory that each round uses again.
 struct Receiver {
     socket: UnixDatagram,
     offload: Offload<OwnedFd>,
@@ -60,8 +60,7 @@ impl Receiver {
             }
             5 => {
                 let mut controls: [ControlBuf; ROUND] = Default::default();
-                let msgs = recv_msgs(&mut memory).into_iter().zip(&mut controls);
-                let mut msgs: Vec<_> = msgs.map(|(m, control)| m.with_control(control)).collect();
+                let mut msgs = recv_msgs_with(&mut memory, &mut controls);
                 assert_eq!(arena.recv(socket, &mut msgs).expect("there"), ROUND);
             }
             6 => {
@@ -89,7 +88,7 @@ impl Receiver {
                 assert!(panicked.is_err());
             }
         }
-        // What meets an error has nothing to keep open either.
+        // A receive that fails leaves nothing open either.
         let nothing = socket.recv_into_with(batch, RecvFlags::DONT_WAIT);
         assert!(nothing.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     }

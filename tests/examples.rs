@@ -7,7 +7,7 @@ mod running;
 
 use running::{Program, find};
 
-/// Runs an example and returns what it prints; none where it is not there.
+/// Runs an example and returns its output; `None` if it was not built.
 fn run(name: &str) -> Option<String> {
     let ended = Program::start(find(name)?, [""; 0]).wait();
     assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{name}: {ended:#?}");
@@ -56,7 +56,7 @@ fn statsd() {
 
 #[test]
 fn hand_over() {
-    // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take what 8 calls give.
+    // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take those of 8 calls.
     assert_prints("hand_over", &["dropped before there were workers: 1", " dropped = 21984"]);
 }
 

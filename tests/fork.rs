@@ -15,7 +15,7 @@ use common::sockets::{addr, udp4};
 use common::{NET, numbered, smaller};
 use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 
-/// The test goes through all of them.
+/// The test chooses each backend in turn.
 const BACKEND: Option<Backend> = None;
 
 const BATCH: usize = 40;
@@ -28,7 +28,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket) {
     assert_eq!(payloads(far, 2 * BATCH), [&data[..], &data[..]].concat());
 }
 
-/// Runs `work` in a child. Returns whether it came to its end.
+/// Runs `work` in a child. Returns whether the child completed it.
 fn in_child(work: impl FnOnce() + std::panic::UnwindSafe) -> bool {
     // SAFETY: the child makes calls that are no more than glibc promises for the child of a process
     // with threads: memory (which glibc makes usable), and system calls. It leaves by `_exit`.
@@ -54,7 +54,7 @@ fn children_and_their_parent_go_on_with_the_same_sockets() {
         backend.make_process_default().expect("Linux has both");
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            // The children are made while these are anywhere in a call.
+            // These threads may be anywhere in a call when a child is made.
             for _ in 0..2 {
                 scope.spawn(|| {
                     let (near, far) = (udp4(), udp4());
@@ -73,7 +73,7 @@ fn children_and_their_parent_go_on_with_the_same_sockets() {
                     exchange(&near, &far);
                     near.send_to(&[i as u8], addr(&far)).expect("loopback takes it");
                 });
-                // What the child sent and left is the parent's: it is one socket.
+                // Parent and child share the socket, and so the datagrams that the child sent.
                 all_well &= far.recv_into(&mut batch).is_ok_and(|count| count == 1);
                 all_well &= batch.iter().all(|datagram| datagram.data() == [i as u8]);
             }

@@ -15,7 +15,7 @@ use common::sockets::{addr, udp4};
 use common::{code, numbered};
 use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
 
-/// The test goes through all of them.
+/// The test chooses each backend in turn.
 const BACKEND: Option<Backend> = None;
 
 /// Opens descriptors until there are no more.
@@ -59,7 +59,7 @@ fn all_but_descriptors_is_sent_and_received() {
         exchange(&wrapped, &far);
         Ancillary::ERRORS.require(&near).expect("it takes no descriptor");
 
-        // Of descriptors that do not fit the table the message says so, and nothing else of it is lost.
+        // The message reports descriptors that do not fit the table, and loses nothing else.
         let mut batch = RecvBatch::new(1, 16);
         batch.accept_fds(true);
         assert_eq!(receiver.recv_into(&mut batch).expect("a message is there"), 1);

@@ -8,5 +8,5 @@ mod futures;
 #[path = "common/veth.rs"]
 mod veth;
 
-/// What every socket is served by.
+/// The backend of every socket.
 const BACKEND: Option<mmsg::Backend> = None;

@@ -1,4 +1,4 @@
-//! The futures over `recvmsg` and `sendmsg`: a batch that comes short has met `WouldBlock` itself.
+//! The futures over `recvmsg` and `sendmsg`: a short batch has met `WouldBlock` itself.
 #![cfg(feature = "tokio")]
 
 mod common;
@@ -8,5 +8,5 @@ mod futures;
 #[path = "common/veth.rs"]
 mod veth;
 
-/// What every socket is served by.
+/// The backend of every socket.
 const BACKEND: Option<mmsg::Backend> = Some(mmsg::Backend::Msg);

@@ -65,7 +65,7 @@ fn socket() -> UdpSocket {
 
 #[test]
 fn d15_a_batch_without_memory_is_an_error() {
-    // The payload, its headers, and each thing that belongs to a slot may be what does not fit.
+    // The payload, its headers, or any other part of a slot may not fit.
     for (slots, len) in [(1, 100_000), (64, 1_500), (1_024, 1), (1_024, 65_535)] {
         for limit in [100, 1_000, 10_000, 60_000] {
             let error = limited(limit, || RecvBatch::try_new(slots, len));
@@ -112,7 +112,7 @@ fn d15_an_arena_that_cannot_grow_is_an_error_and_moves_nothing() {
         }
     }
     assert_eq!(queue.len(), 32);
-    // Nothing has left, and both go on as if nothing had been.
+    // Nothing has left, and both work as before.
     assert_eq!(arena.send(&near, &msgs).expect("there is memory again"), 32);
     assert_eq!(arena.recv(&far, &mut recv_msgs).expect("they are there"), 32);
     assert_eq!(near.flush(&mut queue).expect("there is memory again"), 32);
@@ -139,7 +139,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
     let msgs = [SendMsg::to(to, b"data"); 32];
     let mut queue = SendQueue::new(1 << 16);
     msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    // With no arena at all, and with one that has all but what an offload needs.
+    // Without an arena, and with one that lacks only the memory for offload.
     for warm in [false, true] {
         clear_pool();
         if warm {
@@ -164,7 +164,7 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
     check_arrived(&far, &[&b"data"[..]; 64]);
 }
 
-/// For the headers of the datagrams, and for the note of what has left.
+/// Memory for the headers of the datagrams, and for the note of how many have left.
 #[test]
 fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent() {
     let (near, far) = (socket(), socket());

@@ -23,7 +23,7 @@ struct Spec {
     gathered: bool,
 }
 
-/// What a receiver sees of one.
+/// A received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     payload: Vec<u8>,
@@ -85,7 +85,7 @@ fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Seen> {
     seen
 }
 
-/// Sends by `send_batch`, each call with what the last one left.
+/// Sends by `send_batch`, each call with the rest of the last one.
 fn send_all(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) {
     let mut rest = msgs;
     while !rest.is_empty() {

@@ -34,7 +34,7 @@ fn memory() {
     near.send(&[1; 8]).expect("it is taken");
     let mut buffer = Vec::<MaybeUninit<u8>>::with_capacity(16);
     let start = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-    // SAFETY: 16 bytes are there, to be written; that the last is read is the fault.
+    // SAFETY: 16 bytes are there, to be written; the read of the last one is the fault.
     let past = unsafe {
         libc::recv(far.as_raw_fd(), start.cast(), 16, 0);
         start.add(12).read()

@@ -18,18 +18,18 @@ use common::{skip, sockets};
 use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use seccomp::{RECVMMSG, SENDMMSG, SENDMMSG_IS_A_LOOP};
 
-/// Left to the library: that is what is tested.
+/// The library chooses, which is what the tests check.
 const BACKEND: Option<Backend> = None;
 
-/// Set for a child: the name of the test that it is to play the child in.
+/// Set for a child: the name of its test.
 const CHILD: &str = "MMSG_SANDBOX_CHILD";
-/// What a child prints when it has come to its end, or cannot make itself a sandbox.
+/// A child's last line: it has completed its test, or cannot make a sandbox.
 const DONE: &str = "the child is done";
 const CANNOT: &str = "no filter can be installed here: ";
 
 const BATCH: usize = 20;
 
-/// Plays the child if this process is one, and else starts it and checks its output.
+/// Does the child's part if this process is one; otherwise starts the child and checks its output.
 fn in_child(test: &str, child: impl FnOnce() -> io::Result<()>) {
     if env::var(CHILD).is_ok_and(|name| name == test) {
         let word = match child() {

@@ -57,7 +57,7 @@ fn addr(socket: &impl AsyncBatchSocket<Socket = UdpSocket>) -> SocketAddr {
     socket.tokio_socket().local_addr().expect("it is bound")
 }
 
-/// Sends back whatever comes, until it is aborted.
+/// Sends back every datagram, until it is aborted.
 async fn echo(socket: impl AsyncBatchSocket) {
     let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     loop {
@@ -86,7 +86,7 @@ async fn load(
         let msgs = [SendMsg::to(to, &payload); WINDOW];
         socket.send_each(&msgs, |_, error| panic!("{error}")).await.expect("it runs");
         if round % 16 == 0 {
-            // A future that is dropped, at whatever stage it may be, loses nothing.
+            // A dropped future loses nothing, at any stage.
             let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;
             if dropped.is_err() {
                 counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ async fn load(
             match timeout(LOST, socket.recv_into(&mut batch)).await {
                 Ok(received) => {
                     received.expect("no error on loopback");
-                    // What was taken for lost may still come, and is of an earlier round.
+                    // A datagram of an earlier round, counted as lost, may still come.
                     back += batch.iter().filter(|datagram| datagram.data() == payload).count();
                 }
                 Err(_) => {
@@ -111,7 +111,7 @@ async fn load(
     }
 }
 
-/// Starts the pairs, and gives the tasks of the servers and those of the clients.
+/// Starts the pairs, and returns the tasks of the servers and those of the clients.
 async fn start(counts: &Arc<Counts>, stop: &Arc<AtomicBool>) -> [Vec<JoinHandle<()>>; 2] {
     let (mut servers, mut clients) = (Vec::new(), Vec::new());
     for i in 0..PAIRS {
@@ -167,7 +167,7 @@ fn an_echo_under_load_keeps_its_memory_and_leaves_nothing() {
     assert!(grown <= SLACK_KIB, "resident memory has grown by {grown} KiB");
 }
 
-/// Prints figures now and then, and gives by how many KiB resident memory has grown after the first
+/// Prints figures now and then, and returns by how many KiB resident memory has grown after the first
 /// tenth of the time.
 async fn watch(time: Duration, counts: &Counts) -> u64 {
     let (start, step) = (Instant::now(), time / 20);

@@ -1,4 +1,4 @@
-//! What the library's source must not contain.
+//! The library's source: calls that it must not contain, and tables that name its tests.
 
 use std::fs;
 use std::io::{self, Write};

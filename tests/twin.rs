@@ -1,7 +1,7 @@
 //! Batches against a naive twin: the same datagrams sent and received one at a time with std.
 //!
-//! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
-//! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.
+//! For any sizes, destinations, batch sizes and buffers, the same datagrams fail with the same errors, and the
+//! same bytes arrive, in the same slices, from the same sources, in the same order.
 #![cfg(unix)]
 
 mod common;
@@ -29,7 +29,7 @@ struct Outgoing {
     parts: Vec<usize>,
 }
 
-/// What is sent by one batch and then received.
+/// A round: datagrams that one batch sends, and how they are received.
 #[derive(Clone, Debug)]
 struct Round {
     from: usize,
@@ -41,7 +41,7 @@ struct Round {
     full_len: bool,
 }
 
-/// What became of a round: which datagrams failed and why, and what each receiver got.
+/// The outcome of a round: which datagrams failed and why, and the datagrams of each receiver.
 type Outcome = (Vec<(usize, i32)>, [Vec<Received>; 2]);
 
 /// A received datagram: its bytes by buffer, its source, and its full length if that is known.
@@ -142,7 +142,7 @@ fn naive(sockets: &Sockets, round: &Round) -> Outcome {
     (failed, got)
 }
 
-/// The same by batches through an arena, which goes on past what fails.
+/// By batches through an arena, past datagrams that fail.
 fn batched(arena: &mut MmsgBuf, sockets: &Sockets, round: &Round) -> Outcome {
     let data = payloads(round);
     let parts: Vec<Vec<IoSlice<'_>>> =
@@ -274,7 +274,7 @@ proptest! {
     #[test]
     fn batches_match_single_messages(rounds in vec(round(), 1..5)) {
         let sockets = Sockets::new();
-        // Each arena goes through all rounds: what one leaves behind must not show in the next.
+        // Each arena serves all rounds: nothing of one may show in the next.
         let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
         for round in &rounds {
             let expected = naive(&sockets, round);
@@ -303,7 +303,7 @@ proptest! {
             arrived.iter().map(got).collect::<Vec<_>>()
         });
         for backend in [Backend::Mmsg, Backend::Msg] {
-            // The only test here that goes by the backend of the process.
+            // The only test here that depends on the backend of the process.
             backend.make_process_default().expect("this platform has it");
             for way in 0..4 {
                 prop_assert_eq!(&by_trait(way, &sockets, &round, slot), &expected, "{:?}", backend);

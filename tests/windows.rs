@@ -1,7 +1,7 @@
 //! Windows' own: metadata, options, batches and errors, by real sockets.
 //!
-//! Wine carries fewer control messages than Windows. What it lacks is skipped by name; what is
-//! written and read then is tested by its bytes in `src/sys/windows/tests.rs`.
+//! Wine carries fewer control messages than Windows. Tests of those that it lacks are skipped by name; their
+//! bytes are tested in `src/sys/windows/tests.rs`.
 #![cfg(windows)]
 
 mod common;

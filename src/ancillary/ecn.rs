@@ -19,7 +19,7 @@ pub enum Ecn {
     NotEct = 0b00,
     /// ECN-capable transport, codepoint 1 (L4S, RFC 9331).
     Ect1 = 0b01,
-    /// ECN-capable transport, codepoint 0: what QUIC sends (RFC 9000, section 13.4).
+    /// ECN-capable transport, codepoint 0, which QUIC sends (RFC 9000, section 13.4).
     Ect0 = 0b10,
     /// Congestion experienced, as marked by a router.
     Ce = 0b11,

@@ -9,9 +9,12 @@ mod ecn;
 mod options;
 mod recv_meta;
 mod send_meta;
+mod send_times;
+mod socket_options;
 #[cfg(test)]
 mod tests;
 mod transmit_clock;
+mod unencodable;
 
 pub use control_buf::ControlBuf;
 pub(crate) use control_buf::{ControlSpace, has_fds};
@@ -21,6 +24,6 @@ pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 pub use transmit_clock::TransmitClock;
 
-pub(crate) use options::{look_for_send_times, reports_send_times};
 pub(crate) use recv_meta::{system_time, timestamping};
-pub(crate) use send_meta::Unencodable;
+pub(crate) use send_times::{look_for_send_times, reports_send_times};
+pub(crate) use unencodable::Unencodable;

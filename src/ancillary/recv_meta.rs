@@ -300,7 +300,7 @@ pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) 
     if data.len() % 3 == 0 { (stamp(0), stamp(2)) } else { (None, None) }
 }
 
-/// What the second field of a time counts.
+/// The unit of the second field of a time.
 #[derive(Clone, Copy, Debug)]
 enum Unit {
     Nanos,

@@ -37,7 +37,7 @@ impl TransmitClock {
         sys::set_transmit_clock(socket, self.number())
     }
 
-    /// What this clock shows now, in nanoseconds: a transmit time is this plus a delay.
+    /// The present time of this clock in nanoseconds. A transmit time is this plus a delay.
     ///
     /// ```no_run
     /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};

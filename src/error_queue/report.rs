@@ -1,4 +1,4 @@
-//! What the error queue reports, decoded from the control messages of its messages.
+//! Reports of the error queue, decoded from control messages.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};

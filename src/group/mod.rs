@@ -1,5 +1,6 @@
 //! Several sockets on one address, each with its share of the datagrams.
 
+mod builder;
 mod spread;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+pub use builder::ReusePortGroupBuilder;
 pub use spread::{Field, Spread};
 
 use crate::sys::{self, numbers};
@@ -49,11 +51,11 @@ use crate::sys::{self, numbers};
 ///
 /// # Which datagrams are spread
 ///
-/// Those to one receiver: a multicast or broadcast datagram goes to every member. A message that is
+/// The kernel spreads unicast datagrams; a multicast or broadcast datagram goes to every member. A message that is
 /// coalesced when it reaches the socket, by GRO or by the sender's GSO on the same machine, goes to one
 /// member as a whole, by the bytes of its first datagram.
 ///
-/// A member that nobody reads still gets its share, which it drops when its buffer is full.
+/// A member that no thread reads still gets its share, and drops it when its buffer is full.
 ///
 /// # Joining and leaving
 ///
@@ -61,7 +63,7 @@ use crate::sys::{self, numbers};
 /// can bind a group to the same address, unless it asks for an [`exclusive`](ReusePortGroupBuilder::exclusive)
 /// one. With [`Spread::FLOW`], some flows move to the new member.
 ///
-/// The kernel drops what waits in a socket that is closed. (It has a setting that hands over the
+/// The kernel drops the datagrams that wait in a socket when it is closed. (It has a setting that hands over the
 /// connections of closed sockets, `net.ipv4.tcp_migrate_req`; it is for TCP alone.) So a member leaves in
 /// two steps. [`leave`](Self::leave) and [`leave_all`](Self::leave_all) take it out of the kernel's group and
 /// return its socket, which gets nothing further. Then receive until `WouldBlock`, and drop it. Nothing is
@@ -85,8 +87,8 @@ use crate::sys::{self, numbers};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A socket that has left cannot send: it is bound to a network interface that does not exist. Replies to
-/// what it still holds go by another socket.
+/// A socket that has left cannot send: it is bound to a network interface that does not exist. Send replies to
+/// its datagrams by another socket.
 ///
 /// **A restart** without loss: the new process binds its group while the old one still runs, and the old
 /// one calls `leave_all` and receives the rest. To lose no *replies* either, hand the sockets themselves
@@ -96,8 +98,8 @@ use crate::sys::{self, numbers};
 ///
 /// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one
 /// leaves, the last one takes its number. As long as the address has this group alone, a member's index here
-/// is the kernel's. After a restart it is so again if both groups have as many members and the old one left by
-/// `leave_all`. In between, [`Spread::by`] gives the shares of the new members to the old ones.
+/// is the kernel's. After a restart the indices agree again if both groups have as many members and the old one
+/// left by `leave_all`. In between, [`Spread::by`] gives the shares of the new members to the old ones.
 ///
 /// # Platforms
 ///
@@ -107,7 +109,7 @@ use crate::sys::{self, numbers};
 /// - Elsewhere: a group has one member. macOS, NetBSD and OpenBSD let several sockets bind to an address,
 ///   but one of them gets all datagrams.
 ///
-/// What is missing is `Unsupported`.
+/// A call that the platform lacks returns `Unsupported`.
 #[doc(alias("SO_REUSEPORT", "SO_REUSEPORT_LB"))]
 pub struct ReusePortGroup {
     members: Vec<UdpSocket>,
@@ -131,13 +133,7 @@ impl ReusePortGroup {
 
     /// Chooses how many members there are, how datagrams are spread, and which options the sockets have.
     pub fn builder(addr: SocketAddr) -> ReusePortGroupBuilder {
-        ReusePortGroupBuilder {
-            addr,
-            members: None,
-            spread: Spread::FLOW,
-            exclusive: false,
-            prepare: Box::new(|_| Ok(())),
-        }
+        ReusePortGroupBuilder::new(addr)
     }
 
     /// The address of all members.
@@ -298,7 +294,7 @@ impl ReusePortGroup {
         Ok(socket.into())
     }
 
-    /// Has the kernel spread the datagrams over as many members as there are.
+    /// Makes the kernel spread the datagrams over the present number of members.
     fn attach(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
         match self.spread.program(self.members.len())? {
@@ -336,139 +332,6 @@ impl IntoIterator for ReusePortGroup {
 
     fn into_iter(self) -> Self::IntoIter {
         self.members.into_iter()
-    }
-}
-
-/// What a [`ReusePortGroup`] is to be.
-///
-/// ```
-/// # #[cfg(target_os = "linux")] {
-/// use mmsg::{Ancillary, ReusePortGroup};
-///
-/// let group = ReusePortGroup::builder("127.0.0.1:0".parse().unwrap())
-///     .members(2)
-///     .prepare(|socket| Ancillary::DEST.enable(socket).map(drop))
-///     .bind()?;
-/// assert_eq!(group.into_iter().count(), 2);
-/// # }
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[must_use = "`bind` makes a group of it"]
-pub struct ReusePortGroupBuilder {
-    addr: SocketAddr,
-    members: Option<usize>,
-    spread: Spread,
-    exclusive: bool,
-    prepare: Box<Prepare>,
-}
-
-impl ReusePortGroupBuilder {
-    /// Sets the number of members. By default there is one for each CPU that the process may use.
-    pub fn members(mut self, count: usize) -> Self {
-        self.members = Some(count);
-        self
-    }
-
-    /// Sets how datagrams are spread: [`Spread::FLOW`] by default.
-    ///
-    /// ```
-    /// # #[cfg(target_os = "linux")] {
-    /// use mmsg::{ReusePortGroup, Spread};
-    /// let addr = "127.0.0.1:0".parse().unwrap();
-    /// let group = ReusePortGroup::builder(addr).members(2).spread(Spread::CPU).bind()?;
-    /// # let _ = group;
-    /// # }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn spread(mut self, spread: Spread) -> Self {
-        self.spread = spread;
-        self
-    }
-
-    /// Sets whether binding fails with `AddrInUse` where another socket has the address. Otherwise, and by
-    /// default, the group shares it with other groups of the same user. A group on port 0 gets a
-    /// port that nobody has in either case.
-    ///
-    /// ```
-    /// # #[cfg(target_os = "linux")] {
-    /// use mmsg::ReusePortGroup;
-    /// let first = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
-    /// let second = ReusePortGroup::builder(first.local_addr()).exclusive(true).bind();
-    /// assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
-    /// # }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn exclusive(mut self, on: bool) -> Self {
-        self.exclusive = on;
-        self
-    }
-
-    /// Sets a function that prepares each socket before it is bound: buffer sizes, timeouts,
-    /// [`Ancillary::enable`](crate::Ancillary::enable). What is set then holds for the first datagram.
-    pub fn prepare(
-        mut self,
-        prepare: impl Fn(&Socket) -> io::Result<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.prepare = Box::new(prepare);
-        self
-    }
-
-    /// Binds the sockets.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for no member, and for a [`Spread`] that the kernel has no space for; `AddrInUse`;
-    /// `Unsupported` for what the platform lacks; else the system's error, or that of `prepare`.
-    pub fn bind(self) -> io::Result<ReusePortGroup> {
-        let Self { addr, members, spread, exclusive, prepare } = self;
-        let count = match members {
-            Some(count) => count,
-            None => thread::available_parallelism()?.get(),
-        };
-        if count == 0 {
-            let reason = "a group needs a member";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        }
-        if count > 1 && numbers::REUSE_PORT.is_none() {
-            return Err(one_member_only());
-        }
-        let share = match (exclusive, numbers::REUSE_PORT_WHEN_BOUND) {
-            (false, true) if addr.port() != 0 => Share::Early,
-            // With port 0 as well: the system would also choose a port that this user's groups have.
-            (_, true) => Share::Late,
-            (false, false) => Share::Early,
-            (true, false) if count == 1 => Share::Never,
-            (true, false) => {
-                let reason = "this system cannot give an address to one group of sockets alone";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
-            }
-        };
-        let members = Vec::with_capacity(count);
-        let mut group = ReusePortGroup { members, addr, spread, prepare };
-        let first = group.open(share)?;
-        group.addr = first.local_addr()?;
-        group.members.push(first);
-        while group.members.len() < count {
-            let next = group.open(Share::Early)?;
-            group.members.push(next);
-        }
-        // Of a socket that was bound alone, the kernel makes a group when the second joins.
-        if count > 1 || share == Share::Early {
-            group.attach()?;
-        }
-        Ok(group)
-    }
-}
-
-impl fmt::Debug for ReusePortGroupBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { addr, members, spread, exclusive, prepare: _ } = self;
-        f.debug_struct("ReusePortGroupBuilder")
-            .field("addr", addr)
-            .field("members", members)
-            .field("spread", spread)
-            .field("exclusive", exclusive)
-            .finish_non_exhaustive()
     }
 }
 

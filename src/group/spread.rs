@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// What a rule says by itself; `None` is "by flow".
+    /// The naive twin: the member that a rule chooses. `None` is "by flow".
     fn member(rule: &Rule, payload: &[u8], members: u32) -> Option<u32> {
         match rule {
             Rule::Flow => None,

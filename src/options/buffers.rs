@@ -33,8 +33,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Errors
 ///
 /// The system's, if it accepts no size.
-#[doc(alias = "SO_RCVBUF")]
-#[doc(alias = "SO_RCVBUFFORCE")]
+#[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
         name: "receive",
@@ -67,8 +66,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 /// # Errors
 ///
 /// The system's, if it accepts no size.
-#[doc(alias = "SO_SNDBUF")]
-#[doc(alias = "SO_SNDBUFFORCE")]
+#[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = Buffer {
         name: "send",
@@ -79,7 +77,7 @@ pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
     buffer.set_largest(sys::borrow(socket), bytes)
 }
 
-/// One of the two buffers.
+/// The receive buffer or the send buffer.
 struct Buffer {
     name: &'static str,
     /// The option that goes beyond the system's limit.
@@ -90,7 +88,7 @@ struct Buffer {
 
 impl Buffer {
     fn set_largest(self, socket: BorrowedSocket<'_>, bytes: usize) -> io::Result<usize> {
-        // The option is a C int, of which Linux takes the half.
+        // The option is a C int. Linux accepts at most half of its range.
         let bytes = bytes.min(i32::MAX as usize / 2);
         let forced = sys::set_option(socket, self.forced, bytes as i32);
         if forced.is_err() {
@@ -104,7 +102,7 @@ impl Buffer {
     }
 }
 
-/// Sets the largest size that is accepted, up to `wanted`, given that smaller ones are if it is.
+/// Sets the largest size that the system accepts, up to `wanted`. It accepts every size below an accepted one.
 fn largest(wanted: usize, mut set: impl FnMut(usize) -> io::Result<()>) -> io::Result<()> {
     let Err(error) = set(wanted) else { return Ok(()) };
     let (mut accepted, mut rejected) = (0, wanted);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// Adds up the counts of dropped datagrams that come with received ones, for a collector to print.
+/// Adds up the counts of dropped datagrams that received ones report.
 ///
 /// [`Ancillary::DROPPED`](crate::Ancillary::DROPPED) makes the kernel report with each datagram how many the
 /// socket has dropped so far, in a number of 32 bits. One `Drops` belongs to one socket. Drops after the last

@@ -5,7 +5,7 @@ use std::io;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// What may be done with a datagram that is longer than an MTU on its path.
+/// How a datagram is handled that is longer than an MTU on its path.
 ///
 /// | setting | IPv4's don't-fragment bit | longer than the path MTU known here | longer than this host's link |
 /// |---|---|---|---|
@@ -31,12 +31,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - Linux, Android: all four (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). `Local` is the system's default.
 /// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings.
 ///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
-///   `Allow`. An IPv4 destination of a dual-stack socket may stay as it was.
+///   `Allow`. IPv4 destinations of a dual-stack socket may keep their setting.
 /// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
-#[doc(alias = "IP_MTU_DISCOVER")]
-#[doc(alias = "IPV6_MTU_DISCOVER")]
-#[doc(alias = "IP_DONTFRAG")]
-#[doc(alias = "IPV6_DONTFRAG")]
+#[doc(alias("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER", "IP_DONTFRAG", "IPV6_DONTFRAG"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fragmentation {
@@ -49,8 +46,8 @@ pub enum Fragmentation {
     /// Nobody may fragment (`IP_PMTUDISC_DO`).
     #[doc(alias = "IP_PMTUDISC_DO")]
     Never,
-    /// Nobody may fragment, and the path MTU known here is ignored, so that the program finds out what the
-    /// path carries (`IP_PMTUDISC_PROBE`).
+    /// Nobody may fragment, and the path MTU known here is ignored, so that the program can find out the path's
+    /// MTU (`IP_PMTUDISC_PROBE`).
     #[doc(alias = "IP_PMTUDISC_PROBE")]
     Probe,
 }
@@ -136,8 +133,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 /// # Errors
 ///
 /// `NotConnected`; `Unsupported` on other platforms than Linux and Android; else the system's error.
-#[doc(alias = "IP_MTU")]
-#[doc(alias = "IPV6_MTU")]
+#[doc(alias("IP_MTU", "IPV6_MTU"))]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
     let socket = sys::borrow(socket);
     let peer = sys::peer(socket).and_then(|peer| peer.as_socket());

@@ -34,7 +34,7 @@ pub fn set_local_port_range(socket: &impl AsSocket, ports: RangeInclusive<u16>) 
 /// Makes a bind to port 0 choose the address alone; the first send or `connect` chooses the port
 /// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2).
 ///
-/// Until then the socket receives nothing. Useful for many sockets of which few come to be used.
+/// Until then the socket receives nothing. Useful for many sockets of which few will be used.
 ///
 /// ```
 /// use socket2::{Domain, Socket, Type};

@@ -106,7 +106,7 @@ impl Batches {
 }
 
 impl fmt::Debug for Batches {
-    /// Not the payload.
+    /// Without the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes, batches } = self;
         f.debug_struct("Batches")

@@ -21,10 +21,10 @@
 //!
 //! # What it does
 //!
-//! quinn hands over ten datagrams at a time. Here they wait until it is the turn of a task of the socket's own, and
-//! those of one connection are joined into a GSO batch of up to 64 datagrams. The task sends what all connections have
-//! handed over. It runs after the tasks that were ready before it, and once more while less than a batch waits and the
-//! connections add to it; on an idle runtime nothing waits.
+//! quinn sends ten datagrams at a time. Here they wait for a task of the socket's own, and those of one connection are
+//! joined into a GSO batch of up to 64 datagrams. The task sends the datagrams of all connections. It runs after the
+//! tasks that were ready before it, and waits another turn while there is less than a batch and the connections add
+//! to it; on an idle runtime nothing waits.
 //!
 //! - While the system's socket buffer is full, up to 1 MiB waits; then quinn's connections wait.
 //! - A datagram that the system does not accept is lost to QUIC, which sends its contents again, or learns

@@ -26,7 +26,7 @@ const ENOUGH: usize = 48 << 10;
 #[derive(Debug)]
 pub(super) struct Outbox {
     socket: Offload<UdpSocket>,
-    /// The task takes it as a whole, so that nobody waits for a system call.
+    /// The task takes all of it at once, so that no connection waits for a system call.
     waiting: Mutex<Batches>,
     /// Something waits, or the outbox is closed.
     filled: Notify,
@@ -91,14 +91,14 @@ impl Outbox {
     /// Waits until there is space.
     pub(super) async fn wait_for_space(&self) {
         let mut emptied = std::pin::pin!(self.emptied.notified());
-        // From here on it is woken: a check of `full` before this could miss the wake-up.
+        // Enabled before `full` is checked: otherwise a wake-up in between would be missed.
         emptied.as_mut().enable();
         if self.is_full() {
             emptied.await;
         }
     }
 
-    /// Ends the task once it has sent what waits.
+    /// Ends the task once it has sent all that waits.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.filled.notify_one();
@@ -118,7 +118,7 @@ impl Outbox {
         }
     }
 
-    /// Exchanges the empty batches for what waits. False if the outbox is closed and nothing does.
+    /// Exchanges the empty batches for those that wait. False if the outbox is closed and none wait.
     async fn take(&self, empty: &mut Batches) -> bool {
         let mut seen = 0;
         loop {

@@ -52,7 +52,7 @@ pub struct Socket {
 impl Socket {
     /// Makes a bound socket one for quinn, with these offloads.
     ///
-    /// Turns on what the system has of ECN bits, destination addresses and don't-fragment. A task of the
+    /// Turns on ECN bits, destination addresses and don't-fragment, as far as the system has them. A task of the
     /// runtime sends for the socket until the socket is dropped.
     ///
     /// # Errors

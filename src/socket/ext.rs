@@ -150,7 +150,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
     /// sent earlier: the message at the reported index was not tried, and is not offered again, so that
-    /// whoever sends the reported messages again doubles none. While the peer rejects datagrams, this may
+    /// a program may send the reported messages again without doubling one. While the peer rejects datagrams, this may
     /// be every second message.
     ///
     /// ```
@@ -242,7 +242,7 @@ pub trait BatchSocketExt: BatchSocket {
                 (offered, provided::send_first(self, queue, offered))
             };
             match result {
-                // Nothing sent and no error: an implementation that will not go on.
+                // An implementation that sends nothing and returns no error would be called for ever.
                 Ok(0) => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return if handled == 0 { Err(error) } else { Ok(handled) };

@@ -11,7 +11,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// As many as a GSO batch has at most, and still little to have on the stack.
+    /// The most datagrams of a GSO batch. An array of so many messages still fits the stack.
     pub(crate) const MOST: usize = 64;
 
     pub(crate) const fn new() -> Self {
@@ -23,7 +23,7 @@ impl Offer {
         self.count
     }
 
-    /// Whether no error came lately.
+    /// Whether the count is at its maximum again.
     pub(crate) fn is_most(&self) -> bool {
         self.count == Self::MOST
     }
@@ -33,8 +33,8 @@ impl Offer {
         &msgs[..self.count.min(msgs.len())]
     }
 
-    /// Learns from the result of a send of `offered` messages. Returns how many were handled: those that
-    /// were sent, or the one that failed.
+    /// Adapts the count to the result of a send of `offered` messages. Returns how many were handled: those
+    /// that were sent, or the one that failed.
     pub(crate) fn answered(
         &mut self,
         offered: usize,

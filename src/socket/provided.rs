@@ -1,5 +1,5 @@
-//! What the trait's provided methods do by its two required ones, for sockets that are not the kernel's. Such a
-//! socket may return anything: a count is limited to what was offered, and every loop ends.
+//! The trait's provided methods, made of its two required ones: for sockets that are not the kernel's. Such a socket
+//! may return anything, so counts are limited to the messages offered, and every loop ends.
 
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -42,20 +42,20 @@ pub(super) fn recv_slices(
 }
 
 /// Messages on the stack, taken from an iterator or a queue: the first `count` of `msgs`.
-struct Taken<'m> {
+struct Chunk<'m> {
     msgs: [SendMsg<'m>; Offer::MOST],
     count: usize,
 }
 
-impl<'m> Taken<'m> {
+impl<'m> Chunk<'m> {
     /// Takes up to `most` messages.
     fn take(from: impl Iterator<Item = SendMsg<'m>>, most: usize) -> Self {
-        let mut taken = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
-        for (slot, msg) in taken.msgs[..most].iter_mut().zip(from) {
+        let mut chunk = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
+        for (slot, msg) in chunk.msgs[..most].iter_mut().zip(from) {
             *slot = msg;
-            taken.count += 1;
+            chunk.count += 1;
         }
-        taken
+        chunk
     }
 
     fn msgs(&self) -> &[SendMsg<'m>] {
@@ -71,12 +71,12 @@ pub(super) fn send_iter<'m>(
     let mut msgs = msgs.fuse();
     let mut sent = 0;
     loop {
-        let taken = Taken::take(&mut msgs, Offer::MOST);
-        if taken.count == 0 {
+        let chunk = Chunk::take(&mut msgs, Offer::MOST);
+        if chunk.count == 0 {
             return Ok(sent);
         }
-        let count = match socket.send_batch(taken.msgs()) {
-            Ok(count) => count.min(taken.count),
+        let count = match socket.send_batch(chunk.msgs()) {
+            Ok(count) => count.min(chunk.count),
             Err(error) if sent == 0 => return Err(error),
             Err(_) => return Ok(sent),
         };
@@ -96,15 +96,15 @@ pub(super) fn send_each<'m>(
     let mut msgs = msgs.fuse();
     let (mut handled, mut offer) = (0, Offer::new());
     loop {
-        let taken = Taken::take(&mut msgs, Offer::MOST);
-        if taken.count == 0 {
+        let chunk = Chunk::take(&mut msgs, Offer::MOST);
+        if chunk.count == 0 {
             return Ok(handled);
         }
-        let mut left = taken.msgs();
+        let mut left = chunk.msgs();
         while !left.is_empty() {
             let offered = offer.of(left);
             match socket.send_batch(offered) {
-                // Nothing sent and no error: an implementation that will not go on.
+                // An implementation that sends nothing and returns no error would be called for ever.
                 Ok(0) => return Ok(handled),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return if handled == 0 { Err(error) } else { Ok(handled) };
@@ -127,11 +127,11 @@ pub(super) fn send_first(
     most: usize,
 ) -> io::Result<usize> {
     let stage = queue.stage().map(|queued| queued.to_msg());
-    let taken = Taken::take(stage, most);
-    if taken.count == 0 {
+    let chunk = Chunk::take(stage, most);
+    if chunk.count == 0 {
         return Ok(0);
     }
-    let sent = socket.send_batch(taken.msgs())?.min(taken.count);
+    let sent = socket.send_batch(chunk.msgs())?.min(chunk.count);
     queue.advance(sent);
     Ok(sent)
 }

@@ -242,7 +242,7 @@ fn s10_send_each_continues_past_what_a_firewall_rejects() {
     assert_eq!(Backend::current(), Backend::Mmsg);
 }
 
-/// The kernel keeps an asynchronous error at the socket for whoever asks next. To ask whether a
+/// The kernel keeps an asynchronous error at the socket for the next call. To ask whether a
 /// call is permitted must not be that.
 #[test]
 fn s10_the_probe_leaves_the_sockets_own_error_alone() {

@@ -1,7 +1,6 @@
-//! What each type of message to be sent puts into its header, seen by what comes out elsewhere.
+//! The header of each type of message to be sent, checked by the datagrams that are received.
 //!
-//! One arena for all of them: whatever a message's header does not set anew, the one before it
-//! has left there.
+//! One arena serves all of them, so that a field which a message does not set anew shows the one before it.
 
 use std::io::{self, IoSlice, Write};
 use std::net::Ipv6Addr;

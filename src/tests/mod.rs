@@ -1,12 +1,12 @@
 //! Error paths: scripted results of system calls in front of
 //! real loopback sockets.
 //!
-//! Tests receive through the standard library, so that what a test sees does not pass
-//! through what it tests. Messages are numbered by their payload.
+//! Tests receive through the standard library, not through the code under test. Messages are numbered by their
+//! payload.
 //!
 //! A fuzzer gets the model alone.
 
-// Some of the kit is for multi-message calls alone, and most of it for tests alone.
+// Some helpers are for multi-message calls alone, and most for tests alone.
 #![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ use crate::{
     Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg, SendQueue,
 };
 
-/// Those that the platform has.
+/// The backends of the platform.
 #[cfg(mmsg_calls)]
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 #[cfg(not(mmsg_calls))]
@@ -73,7 +73,7 @@ const PLAIN: [i32; 9] = [
     errno::EIO,
 ];
 
-/// A blocking call that waits this long was never to be made: a net, no measure.
+/// A blocking call that waits this long fails the test. No test measures it.
 const NET: Duration = Duration::from_secs(60);
 
 /// The number of a message is its payload.
@@ -110,7 +110,7 @@ impl Wire {
         numbers.iter().map(|number| SendMsg::to(self.to(), number)).collect()
     }
 
-    /// The numbers of all datagrams that wait at `far`, which are received.
+    /// Receives all datagrams that wait at `far`, and returns their numbers.
     fn delivered(&self) -> Vec<u32> {
         delivered(&self.marker, &self.far).iter().map(|data| number(data)).collect()
     }
@@ -220,7 +220,7 @@ impl Receiving {
         self
     }
 
-    /// Receives once, with space for `capacity` messages, and gives their numbers.
+    /// Receives once, with space for `capacity` messages, and returns their numbers.
     fn recv(self, socket: &impl crate::sys::AsSocket, capacity: usize) -> io::Result<Vec<u32>> {
         let socket = &crate::sys::borrow(socket);
         if self == Self::Into {
@@ -270,7 +270,7 @@ fn offered(call: Call, left: usize) -> usize {
     if matches!(call, Call::SendMmsg | Call::RecvMmsg) { left } else { 1 }
 }
 
-/// The datagrams that wait at `far`, which are received; `near` sends one more, which marks the end.
+/// Receives the datagrams that wait at `far`. `near` sends one more, which marks the end.
 fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
     const END: &[u8] = b"the end of it all";
     near.send_to(END, addr(far)).expect("loopback takes a datagram");
@@ -286,7 +286,7 @@ fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
 }
 
 /// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and gives `errno`.
+/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and returns `errno`.
 fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match send_call(backend, offered) {
         Call::SendMmsg => {
@@ -302,12 +302,12 @@ fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(
     }
 }
 
-/// Ends the script and gives the calls made.
+/// Ends the script and returns the calls made.
 fn calls() -> Vec<(Call, usize)> {
     fault::finish().into_iter().map(|LoggedCall { call, offered, .. }| (call, offered)).collect()
 }
 
-/// The number of the error that a call is expected to give.
+/// The error number of a call that is expected to fail.
 #[track_caller]
 fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     let error = result.expect_err("the call is expected to fail");

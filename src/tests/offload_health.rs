@@ -30,7 +30,7 @@ impl Hosts {
         near.gso().then_some(Self { near, far, data })
     }
 
-    /// Sends a batch to receiver `i`, which gets all of it. Gives the messages of each system call.
+    /// Sends a batch to receiver `i`, which gets all of it. Returns the number of messages of each system call.
     fn send(&self, i: usize, fates: &[(Call, Fate)]) -> Vec<(Call, usize)> {
         let to = addr(&self.far[i]);
         let msgs: Vec<_> = self.data.iter().map(|data| SendMsg::to(to, data)).collect();
@@ -122,7 +122,7 @@ fn n2_a_rejection_is_known_by_every_descriptor_and_form_of_address() {
     assert_eq!(send(&clone, "::ffff:127.0.0.1", &[]), SINGLES);
 }
 
-/// Threads share an `Offload` whose kernel rejects what it pleases: each message is delivered once, or its
+/// Threads share an `Offload` whose kernel rejects at random: each message is delivered once, or its
 /// error is reported.
 #[test]
 fn n2_threads_meet_rejections_of_many_destinations_and_lose_and_double_nothing() {

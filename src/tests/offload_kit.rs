@@ -27,7 +27,7 @@ impl Net {
         }
         let far = [socket(), socket()];
         for far in &far {
-            // As much as the system gives.
+            // The system may allow less.
             socket2::SockRef::from(far).set_recv_buffer_size(4 << 20).expect("a UDP socket");
         }
         Some(Self { near, far })
@@ -37,12 +37,12 @@ impl Net {
         addr(&self.far[far])
     }
 
-    /// What has come to each of the two, all of which is taken off them.
+    /// Receives all that waits at each of the two.
     pub(super) fn delivered(&self) -> [Vec<Vec<u8>>; 2] {
         self.far.each_ref().map(|far| delivered(self.near.get_ref(), far))
     }
 
-    /// What was counted of sends since `before`.
+    /// The counters of sends since `before`.
     pub(super) fn since(&self, before: Counters) -> Counters {
         let now = self.near.counters();
         Counters {
@@ -122,7 +122,7 @@ impl Batch {
         self.data.len()
     }
 
-    /// What each receiver gets if these messages are sent.
+    /// The datagrams that each receiver gets if these messages are sent.
     pub(super) fn expected(&self, sent: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] {
         [0, 1].map(|far| {
             let sent = (0..self.len()).filter(|i| self.far[*i] == far && sent(*i));
@@ -151,7 +151,7 @@ impl Way {
     pub(super) const ALL: [Self; 5] = [Self::Batch, Self::Dyn, Self::Iter, Self::Each, Self::Flush];
 }
 
-/// What a send reported: the messages that failed, each with its error, in order.
+/// The reports of a send: the messages that failed, each with its error, in order.
 type Failed = Vec<(usize, i32)>;
 
 fn code(error: &io::Error) -> i32 {

@@ -155,7 +155,7 @@ fn d8_connection_refused_in_the_middle_of_a_message_waits_for_the_next_call() {
     }
 }
 
-/// No part of it has left: it is as if it had not been offered.
+/// No part of it has left: the next call is as its first.
 #[test]
 fn d8_a_full_socket_takes_nothing_of_a_message_that_is_to_be_segmented() {
     let Some(net) = Net::new() else { return };
@@ -171,7 +171,7 @@ fn d8_a_full_socket_takes_nothing_of_a_message_that_is_to_be_segmented() {
 }
 
 /// Threads that share an `Offload` and send each its own messages, every one of which is left
-/// half-sent: none goes twice, and each thread hears of its own.
+/// half-sent: none goes twice, and each thread gets the outcome of its own.
 #[test]
 fn d23_half_sent_messages_of_many_threads_are_each_completed_by_their_own() {
     const THREADS: usize = 8;
@@ -239,7 +239,7 @@ fn s7_a_segmented_message_that_meets_an_error_has_failed() {
     }
 }
 
-/// The datagrams do not depend on who segments the message.
+/// The datagrams are the same whether the kernel or the crate segments the message.
 #[test]
 fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
     let Some(net) = Net::new() else { return };

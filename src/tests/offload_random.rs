@@ -1,10 +1,11 @@
-//! Batches and scripts at random: whatever the system answers, each message has one outcome.
+//! Batches and scripts at random: each message has one outcome for any answers of the system.
 
 use std::io::IoSlice;
 
 use proptest::prelude::*;
 
 use super::offload_kit::{Net, Way, send_all};
+use super::random::fates;
 use super::*;
 
 /// Error numbers that say something about GSO, and some that do not.
@@ -25,21 +26,6 @@ const CODES: [i32; 15] = [
     errno::EIO,
     errno::EOPNOTSUPP,
 ];
-
-fn fates() -> impl Strategy<Value = Vec<(Call, Fate)>> {
-    let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
-    let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
-    let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
-    let permitted = prop_oneof![3 => Just(Fate::Kernel), 1 => Just(Fate::Fail(errno::EPERM))];
-    prop::collection::vec(
-        prop_oneof![
-            4 => of_many.prop_map(|fate| (Call::SendMmsg, fate)),
-            4 => of_one.prop_map(|fate| (Call::SendMsg, fate)),
-            1 => permitted.prop_map(|fate| (Call::Permitted, fate)),
-        ],
-        0..16,
-    )
-}
 
 /// A message: where to, how long, and the segment size of its own, if it has one.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +64,7 @@ proptest! {
         backend in prop::sample::select(&BACKENDS[..]),
         way in prop::sample::select(&Way::ALL[..]),
         specs in specs(),
-        fates in fates(),
+        fates in fates(&CODES, Call::SendMmsg, Call::SendMsg),
         adjacent in any::<u64>(),
     ) {
         let Some(net) = Net::new() else { return Ok(()) };
@@ -113,7 +99,7 @@ proptest! {
         for (i, (spec, data)) in specs.iter().zip(&data).enumerate() {
             let came = &mut delivered[spec.far];
             if failed.contains(&i) {
-                // Nothing of it came, or the beginning of a message that was segmented.
+                // None of its datagrams came, or the first ones of a message that was segmented.
                 let most = if spec.own.is_some() { pieces(*spec, data).len() - 1 } else { 0 };
                 for piece in pieces(*spec, data).into_iter().take(most) {
                     sent += usize::from(came.next_if(|came| **came == piece).is_some());

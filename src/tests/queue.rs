@@ -90,7 +90,7 @@ fn an_error_is_about_the_front_which_stays_until_it_is_skipped() {
     }
 }
 
-/// What is pushed after a partial flush waits in the other stage; one flush goes over both.
+/// A datagram that is pushed after a partial flush waits in the other stage; one flush sends both.
 #[test]
 fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     let wire = Wire::new();
@@ -128,7 +128,7 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
 #[test]
 fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
-    // What a flush wires at a time.
+    // The messages that a flush wires at a time.
     const STEP: usize = 256;
     Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..ALL as u32);
@@ -199,7 +199,7 @@ fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
 enum Step {
     /// Pushes a datagram to this destination, with options or without.
     Push(u16, bool),
-    /// Flushes onto a socket that takes so many of each call.
+    /// Flushes onto a socket that accepts these numbers of datagrams, one for each call.
     Flush(Vec<usize>),
     Discard,
 }

@@ -1,7 +1,7 @@
 //! Scripts at random, against a naive twin that goes over the system calls that were made.
 //!
-//! The twin knows nothing of steps, headers or arenas. It is given what became of each system
-//! call, and computes what the caller must have got.
+//! The twin knows nothing of steps, headers or arenas. It gets the result of each system call, and
+//! computes what the library must have returned.
 
 use proptest::prelude::*;
 
@@ -18,8 +18,13 @@ const CODES: [i32; 7] = [
     errno::EMSGSIZE,
 ];
 
-fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
-    let fail = prop::sample::select(&CODES[..]).prop_map(Fate::Fail);
+/// Answers to the calls for many messages and for one, errors among them.
+pub(super) fn fates(
+    codes: &'static [i32],
+    many: Call,
+    one: Call,
+) -> impl Strategy<Value = Vec<(Call, Fate)>> {
+    let fail = prop::sample::select(codes).prop_map(Fate::Fail);
     let of_many = prop_oneof![Just(Fate::Kernel), (1usize..9).prop_map(Fate::AtMost), fail.clone()];
     let of_one = prop_oneof![3 => Just(Fate::Kernel), 1 => fail];
     let permitted = prop_oneof![Just(Fate::Kernel), Just(Fate::Fail(errno::EPERM))];
@@ -36,7 +41,7 @@ fn fates(many: Call, one: Call) -> impl Strategy<Value = Vec<(Call, Fate)>> {
 /// What the twin makes of the system calls of one call of the library.
 #[derive(Default)]
 struct Twin {
-    /// An error that was met after messages had been moved, and that nobody would meet again.
+    /// An error after a partial transfer that no later call would meet again.
     deferred: Option<i32>,
 }
 
@@ -98,7 +103,7 @@ proptest! {
         backend in prop::sample::select(&BACKENDS[..]),
         way in 0usize..5,
         n in 0u32..40,
-        fates in fates(Call::SendMmsg, Call::SendMsg),
+        fates in fates(&CODES, Call::SendMmsg, Call::SendMsg),
     ) {
         let wire = Wire::new();
         let way = Sending::all(backend)[way].choose(backend);
@@ -133,7 +138,7 @@ proptest! {
     fn send_each_gives_each_message_one_outcome(
         backend in prop::sample::select(&BACKENDS[..]),
         n in 0u32..40,
-        fates in fates(Call::SendMmsg, Call::SendMsg),
+        fates in fates(&CODES, Call::SendMmsg, Call::SendMsg),
     ) {
         let wire = Wire::new();
         backend.make_process_default().unwrap();
@@ -164,7 +169,7 @@ proptest! {
         way in 0usize..4,
         n in 0u32..60,
         capacities in prop::collection::vec(1usize..50, 1..8),
-        fates in fates(Call::RecvMmsg, Call::RecvMsg),
+        fates in fates(&CODES, Call::RecvMmsg, Call::RecvMsg),
     ) {
         let wire = Wire::new();
         wire.far.set_nonblocking(true).unwrap();

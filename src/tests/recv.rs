@@ -305,7 +305,7 @@ fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
     }
 }
 
-/// A socket that does not block is not waited for, whatever its timeout.
+/// A non-blocking socket is not waited for, even if it has a timeout.
 #[test]
 fn d9_an_interrupted_call_on_a_nonblocking_socket_does_not_wait() {
     for backend in BACKENDS {

@@ -9,7 +9,7 @@ use crate::{Ecn, SendMeta};
 const BUFFER: usize = 9_216;
 const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0);
 
-/// Runs a test with two sockets, as if on macOS with a send buffer of so many bytes.
+/// Runs a test with two sockets, as if on macOS with a send buffer of this size.
 fn with_send_buffer(bytes: usize, test: impl Fn(&UdpSocket, &UdpSocket)) {
     Backend::Msg.make_process_default().unwrap();
     fault::set_send_buffer(Some(bytes));

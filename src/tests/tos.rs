@@ -9,7 +9,7 @@ use crate::{Ancillary, Ecn, Offload, SendMeta};
 /// The errors of these kernels.
 const ERRORS: [i32; 2] = [errno::EINVAL, errno::EIO];
 
-/// Where the messages are sent from: not where the system would.
+/// The source of the messages: another one than the system would choose.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
 /// A sender that is bound to all addresses, and a receiver that reads the TOS.
@@ -69,7 +69,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
             assert!(Ecn::is_sent(&pair.near));
 
             let mut fates = vec![(send_call(backend, 6), Fate::Fail(error))];
-            // By itself, then without.
+            // First with the TOS, then without.
             fates.extend((backend == Backend::Mmsg).then_some((Call::SendMsg, Fate::Fail(error))));
             fault::script(fates);
             assert_eq!(way.send(&pair.near, &msgs).unwrap(), 6, "{backend:?} {way:?} {error}");

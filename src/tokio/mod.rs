@@ -14,5 +14,6 @@ mod taken;
 mod tests;
 mod wait;
 
-pub use socket::{AsyncBatchSocket, TokioSocket};
+pub use readiness::TokioSocket;
+pub use socket::AsyncBatchSocket;
 pub use taken::AsSendMsg;

@@ -1,4 +1,4 @@
-//! What the futures need of a socket that is registered with tokio: one trait over tokio's types.
+//! One trait over tokio's socket types: readiness, and calls made when the socket is ready.
 
 use std::future::Future;
 use std::io;
@@ -9,6 +9,25 @@ use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
 
 use crate::sys::AsSocket;
+
+/// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
+/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around any other non-blocking
+/// datagram socket, socket2's for example.
+///
+/// Their calls are in [`AsyncBatchSocket`](super::AsyncBatchSocket). No other type can implement this trait.
+///
+/// ```
+/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
+///
+/// /// Takes any of them.
+/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
+///     socket.recv_into(batch).await
+/// }
+/// # let _ = receive::<tokio::net::UdpSocket>;
+/// ```
+pub trait TokioSocket: Readiness {}
+
+impl<S: Readiness> TokioSocket for S {}
 
 /// The result of a call; `None` if tokio's readiness does not show when to make it again.
 pub type Attempt = Option<io::Result<usize>>;
@@ -34,7 +53,7 @@ pub trait Readiness: AsSocket + Sync + Sized {
     /// Waits for readiness.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
 
-    /// What tokio takes the socket to be ready for, without waiting.
+    /// tokio's present state of the socket, without waiting.
     fn remembered(&self, interest: Interest) -> Ready {
         match pin!(self.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) => ready,

@@ -19,7 +19,7 @@ use crate::sys::{self, BorrowedSocket, Direction, Events};
 pub(super) struct Second {
     events: AsyncFd<Events>,
     /// The task that registered. Its waker stands for its runtime, which tokio 1.36 does not name: a
-    /// registration with a runtime that nobody drives any more wakes nobody.
+    /// registration with a runtime that no thread drives any more wakes no task.
     task: Waker,
 }
 
@@ -34,8 +34,8 @@ impl Second {
             return Ok(None);
         }
         let events = Events::of(socket, direction)?;
-        // The caller tries again. If the state before that were an event, a task whose waker changes
-        // with each poll would be woken without rest.
+        // The caller tries again after this, so events before it are discarded. Otherwise a task whose waker
+        // changes with each poll would be woken for ever.
         events.take()?;
         // Deprecated, since its argument's descriptor might be closed early; `Events` owns its own. The
         // unsafe successor is not in tokio 1.36.
@@ -89,9 +89,9 @@ pub(super) fn poll_event(
     }
 }
 
-/// Registrations on behalf of the `poll_` functions that send, which have no future to keep them in.
+/// Registrations of the `poll_` functions that send: they have no future to keep one in.
 static POLLED: Mutex<Vec<Second>> = Mutex::new(Vec::new());
-/// How many there are: where there is none, a send that completes pays for one load.
+/// How many there are. While there are none, a send that completes pays for one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until the socket has buffer space; `None` as [`poll_event`]. The registration stays until
@@ -114,8 +114,7 @@ pub(super) fn poll_writable(
     event
 }
 
-/// Ends the registration that polls of this socket have made, if there is one. Another task that
-/// waits by it has its turn.
+/// Ends the registrations that polls of this socket have made. Wakes other tasks that wait by them.
 pub(super) fn end_poll(socket: BorrowedSocket<'_>, cx: &Context<'_>) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;
@@ -131,7 +130,7 @@ pub(super) fn end_poll(socket: BorrowedSocket<'_>, cx: &Context<'_>) {
     }
 }
 
-/// Changes the list. What is taken out, and its waker, is dropped when the list is no longer locked.
+/// Changes the list. Drops removed registrations and their wakers after it has unlocked the list.
 fn change<R>(change: impl FnOnce(&mut Vec<Second>) -> R) -> R {
     let mut polled = lock();
     let result = change(&mut polled);
@@ -142,8 +141,8 @@ fn change<R>(change: impl FnOnce(&mut Vec<Second>) -> R) -> R {
     result
 }
 
-/// Takes a registration out whose socket was closed while a poll was pending: it comes to no other
-/// end. Looks at one, another each time, so that a long list costs a call no more than a short one.
+/// Removes a registration whose socket was closed while a poll was pending: nothing else removes it. Checks one
+/// registration, another each time, so that a long list costs a call no more than a short one.
 fn take_closed(polled: &mut Vec<Second>) -> Option<Second> {
     if polled.is_empty() {
         return None;

@@ -43,7 +43,7 @@ pub(super) async fn send_iter<M: AsSendMsg>(
     }
 }
 
-/// Sends messages, past each that fails. `call` sends a range of those that were taken from the iterator.
+/// Sends messages, and goes on past each that fails. `call` sends a range of those that were taken from the iterator.
 pub(super) async fn send_each<M: AsSendMsg>(
     socket: &impl Readiness,
     msgs: impl Iterator<Item = M> + Send,
@@ -70,7 +70,7 @@ pub(super) async fn send_each<M: AsSendMsg>(
     }
 }
 
-/// Like [`send_each`], for messages in a slice, from number `done` on; or has the task woken.
+/// Like [`send_each`], for messages in a slice, from number `done` on; wakes the task if the socket is full.
 pub(super) fn poll_send_each(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
@@ -106,7 +106,7 @@ pub(super) async fn flush(
     Ok(all)
 }
 
-/// Like [`flush`], or has the task woken. Adds what left the queue to `sent`.
+/// Like [`flush`]; wakes the task if the socket is full. Adds the number of datagrams that left the queue to `sent`.
 pub(super) fn poll_flush(
     socket: &impl Readiness,
     cx: &mut Context<'_>,
@@ -124,8 +124,7 @@ pub(super) fn poll_flush(
     Poll::Ready(Ok(*sent))
 }
 
-/// An implementation of `BatchSocket` that sends nothing and returns no error will not go on:
-/// asking it again would have no end.
+/// Ends the loop over an implementation of `BatchSocket` that sends nothing and returns no error.
 fn reject_nothing(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }

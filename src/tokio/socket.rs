@@ -5,7 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
-use super::readiness::Readiness;
+use super::readiness::TokioSocket;
 use super::taken::{AsSendMsg, Taken};
 use super::{send, wait};
 use crate::error_queue::{self, Report};
@@ -16,25 +16,6 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::{BatchSocket, BatchSocketExt};
 use crate::sys::RecvFlags;
-
-/// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
-/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around any other non-blocking
-/// datagram socket, socket2's for example.
-///
-/// Their calls are in [`AsyncBatchSocket`]. No other type can implement this trait.
-///
-/// ```
-/// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
-///
-/// /// Takes any of them.
-/// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
-///     socket.recv_into(batch).await
-/// }
-/// # let _ = receive::<tokio::net::UdpSocket>;
-/// ```
-pub trait TokioSocket: Readiness {}
-
-impl<S: Readiness> TokioSocket for S {}
 
 /// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
 ///
@@ -80,15 +61,9 @@ impl<S: Readiness> TokioSocket for S {}
 ///
 /// # Cancel safety
 ///
-/// | a future that is dropped | |
-/// |---|---|
-/// | [`recv_batch`](Self::recv_batch), [`recv_into`](Self::recv_into), [`recv_slices`](Self::recv_slices) | has received nothing |
-/// | [`send_batch`](Self::send_batch) | has sent nothing |
-/// | [`flush`](Self::flush), [`flush_each`](Self::flush_each) | has removed from the queue what it sent or reported |
-/// | [`drain_errors`](Self::drain_errors) | has taken no report |
-/// | [`send_iter`](Self::send_iter), [`send_each`](Self::send_each) | may have sent some messages, and taken up to 64 more from the iterator: **not cancel safe** |
-///
-/// Where a send of several messages may be dropped, use [`poll_send_each`](Self::poll_send_each) or a [`SendQueue`].
+/// Dropped futures lose nothing, as each method says, except [`send_iter`](Self::send_iter) and
+/// [`send_each`](Self::send_each): they may have sent some messages, and taken up to 64 more from the iterator. Where
+/// such a send may be dropped, use [`poll_send_each`](Self::poll_send_each) or a [`SendQueue`].
 ///
 /// # Tasks
 ///
@@ -329,10 +304,10 @@ pub trait AsyncBatchSocket: Sync {
         send::send_each(self.tokio_socket(), msgs.into_iter(), call, on_error)
     }
 
-    /// Sends all that is in the queue, in order, and waits for buffer space as often as it takes. Returns how
+    /// Sends the whole queue, in order, and waits for buffer space as often as it takes. Returns how
     /// many datagrams the kernel accepted.
     ///
-    /// Cancel safe: what a dropped future has not sent is still in the queue.
+    /// Cancel safe: datagrams that a dropped future has not sent are still in the queue.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
@@ -362,7 +337,7 @@ pub trait AsyncBatchSocket: Sync {
         })
     }
 
-    /// Sends all that is in the queue, in order, waits for buffer space as often as it takes, and goes on past
+    /// Sends the whole queue, in order, waits for buffer space as often as it takes, and goes on past
     /// each datagram that fails: calls `on_error` with it and its error, and drops it. Returns how many left the
     /// queue, which is all of them: the number sent is that less the number reported.
     ///
@@ -448,7 +423,7 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Receives like [`recv_batch`](Self::recv_batch), or has the task woken when it is worth another try.
+    /// Receives like [`recv_batch`](Self::recv_batch), or wakes the task when another try may succeed.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, RecvMsg};
@@ -478,7 +453,7 @@ pub trait AsyncBatchSocket: Sync {
         wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
     }
 
-    /// Receives like [`recv_into`](Self::recv_into), or has the task woken when it is worth another try.
+    /// Receives like [`recv_into`](Self::recv_into), or wakes the task when another try may succeed.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, RecvBatch};
@@ -508,7 +483,7 @@ pub trait AsyncBatchSocket: Sync {
         Poll::Ready(Ok(count.min(batch.message_count())))
     }
 
-    /// Receives like [`recv_slices`](Self::recv_slices), or has the task woken when it is worth another try.
+    /// Receives like [`recv_slices`](Self::recv_slices), or wakes the task when another try may succeed.
     ///
     /// ```
     /// use mmsg::AsyncBatchSocket;
@@ -541,7 +516,7 @@ pub trait AsyncBatchSocket: Sync {
         wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
     }
 
-    /// Sends like [`send_batch`](Self::send_batch), or has the task woken when it is worth another try.
+    /// Sends like [`send_batch`](Self::send_batch), or wakes the task when another try may succeed.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -568,9 +543,9 @@ pub trait AsyncBatchSocket: Sync {
         wait::poll_at_most(msgs.len(), || wait::poll_send(self.tokio_socket(), cx, call))
     }
 
-    /// Sends what is in the queue; ready when that is all of it. Has the task woken otherwise.
+    /// Sends the queue; ready when it is empty. Wakes the task otherwise.
     ///
-    /// Adds to `sent` how many datagrams it sent, also if it is not ready or fails, and returns that sum.
+    /// Adds the number of datagrams it sent to `sent`, also if it is not ready or fails, and returns that sum.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
@@ -601,7 +576,7 @@ pub trait AsyncBatchSocket: Sync {
     }
 
     /// Sends every message that can be sent, from number `done` on; ready when all are handled: sent, or
-    /// reported to `on_error`. Has the task woken otherwise. `done` counts the handled ones, and the next call
+    /// reported to `on_error`. Wakes the task otherwise. `done` counts the handled ones, and the next call
     /// continues there.
     ///
     /// Returns `done`: the number sent is that less the number reported.

@@ -7,10 +7,9 @@ use std::ops::Range;
 use crate::send::msg::SendMsg;
 use crate::socket::{BatchSocket, Offer};
 
-/// A message or a reference to one: what [`AsyncBatchSocket`](crate::AsyncBatchSocket)'s sends take from iterators.
+/// A message or a reference to one: the items of iterators that [`AsyncBatchSocket`](crate::AsyncBatchSocket) sends.
 ///
-/// In place of `Borrow<SendMsg<'m>>`, with whose lifetime rustc could not see that the future of a slice is
-/// `Send`.
+/// It replaces `Borrow<SendMsg<'m>>`, whose lifetime keeps rustc from seeing that the future of a slice is `Send`.
 ///
 /// ```
 /// use mmsg::{AsSendMsg, SendMsg};
@@ -39,8 +38,7 @@ impl<M: AsSendMsg + ?Sized> AsSendMsg for &M {
     }
 }
 
-/// Messages taken from an iterator. They are kept until they are handled, since the iterator cannot be
-/// asked for them twice.
+/// Messages taken from an iterator, stored until they are handled: an iterator yields each of them once.
 pub(super) struct Taken<M> {
     msgs: [Option<M>; Offer::MOST],
     pub(super) count: usize,

@@ -16,7 +16,7 @@ use crate::{
     AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, engine::deferred_error, sys,
 };
 
-/// Runs a test with a socket that has nothing to receive and, as its peer takes nothing, no space.
+/// Runs a test with a socket that has nothing to receive, and no space to send since its peer reads nothing.
 fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -86,7 +86,7 @@ fn r10_a_send_returns_its_deferred_error_without_waiting() {
         keep(&socket, Direction::Send);
         returns_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut 0)));
 
-        // An error of a message, for those that go on past it.
+        // A message's error, for sends that go on past it.
         keep(&socket, Direction::Send);
         let (mut failed, mut done) = (Vec::new(), 0);
         waits(socket.send_each(&msgs, |index, _| failed.push(index))).await;

@@ -3,7 +3,7 @@
 //! tokio remembers readiness until a call returns `WouldBlock`. In two states a call that returns it
 //! is stuck, since the readiness would end the next wait at once:
 //!
-//! - The socket has an error that nobody has taken yet, perhaps in its error queue. A receive must
+//! - The socket has an error that no call has returned yet, perhaps in its error queue. A receive must
 //!   not clear the readiness of errors then: a task that waits for `Interest::ERROR` needs it.
 //! - tokio never clears "read closed" and "write closed", which are final for a stream. A datagram
 //!   socket is read closed after `shutdown`, which ends a receive. On Linux, it is write closed after
@@ -23,7 +23,7 @@ use super::second::{self, Second};
 use crate::engine::deferred_error;
 use crate::sys::{self, BorrowedSocket, Direction};
 
-/// What a call came to, within what tokio says of its runtime.
+/// The result of a call, within tokio's own result (an error if its runtime shuts down).
 type Outcome = io::Result<io::Result<usize>>;
 
 /// Limits the count of `transfer` to `most` messages, and does nothing if that is none.
@@ -39,7 +39,7 @@ pub(super) async fn at_most(
     transfer.await?.map(|count| count.min(most))
 }
 
-/// Like [`at_most`], for a call that has the task woken.
+/// Like [`at_most`], for a `poll_` function.
 pub(super) fn poll_at_most(
     most: usize,
     poll: impl FnOnce() -> Poll<Outcome>,
@@ -60,13 +60,13 @@ pub(super) async fn receive(
         if let Some(error) = deferred(socket, Direction::Receive) {
             return Ok(Err(error));
         }
-        // Without the interest in errors, an ICMP error would wake only who waits to send.
+        // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
         let interest = Interest::READABLE | Interest::ERROR;
         let is_stuck = || is_shut_down(socket) || has_error(socket);
         if let Some(result) = socket.async_io(interest, || attempt(&mut call, is_stuck)).await? {
             return Ok(result);
         }
-        // tokio may hear of a shutdown after the second registration, which then has no further event.
+        // tokio may learn of a shutdown after the second registration, which then has no further event.
         if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }
@@ -148,8 +148,8 @@ pub(super) async fn errors(
     Ok(drained.await?.unwrap_or(Ok(0)))
 }
 
-/// Makes the call. `WouldBlock` is an error for tokio to hear of, but for a call that is stuck:
-/// that gives `None`.
+/// Makes the call. Passes `WouldBlock` on to tokio, which then clears the readiness; returns `None` instead if
+/// the call is stuck.
 fn attempt(
     call: impl FnOnce() -> io::Result<usize>,
     is_stuck: impl FnOnce() -> bool,
@@ -196,7 +196,7 @@ pub(super) fn defer_if_reported_once(socket: &impl Readiness, has_dest: bool, er
     }
 }
 
-/// Whether tokio has heard that the socket was shut down for receiving.
+/// Whether tokio knows that the socket was shut down for receiving.
 fn is_shut_down(socket: &impl Readiness) -> bool {
     socket.remembered(Interest::READABLE).is_read_closed()
 }
@@ -205,12 +205,12 @@ fn is_write_closed(socket: &impl Readiness) -> bool {
     socket.remembered(Interest::WRITABLE).is_write_closed()
 }
 
-/// Whether the socket has an error that nobody has taken. tokio is asked first, without a system call.
+/// Whether the socket has an error that no call has returned. Asks tokio first, which takes no system call.
 fn has_error(socket: &impl Readiness) -> bool {
     socket.remembered(Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
 }
 
-/// Has the task polled again after the others. The last resort, outside of a runtime.
+/// Wakes the task at once, so that it is polled again after the others. The last resort, outside of a runtime.
 fn later<R>(cx: &mut Context<'_>) -> Poll<R> {
     cx.waker().wake_by_ref();
     Poll::Pending

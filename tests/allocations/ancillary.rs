@@ -127,7 +127,7 @@ fn an_error_report_allocates_nothing() {
         let warm = round > 0;
         assert_eq!(free(warm, "send_batch", || from.send_batch(&[bad])).expect("taken"), 1);
         assert!(in_error(&from, NET));
-        // The error of the datagram before goes to nobody, or to the queue alone.
+        // No call returns the error of the datagram before; the queue may have it.
         let sent = free(warm, "send_batch", || from.send_batch(&[good, good, invalid]));
         assert_eq!(sent.expect("two are good"), 2);
         assert!(free(warm, "send_batch", || from.send_batch(&[rejected])).is_err());

@@ -17,6 +17,7 @@ mod plain;
 mod seccomp;
 #[cfg(feature = "tokio")]
 mod tokio;
+mod way;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! GSO batches, what is received in them, and what goes again without them.
+//! GSO batches, sent, received, and sent again as their datagrams.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -6,15 +6,13 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use crate::common::{skip, smaller, sockets};
 use crate::counting::{Counts, counted};
 use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
+use crate::way::Way;
 use crate::{free, use_backend};
-use mmsg::{
-    Backend, BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
-    SendQueue,
-};
+use mmsg::{Backend, BatchSocket, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue};
 
 /// Messages of a batch.
 const MOST: usize = 60;
-/// Longer than what is copied together.
+/// Longer than payloads that are copied together.
 const LONG: usize = 300;
 const SHORT: usize = 100;
 
@@ -24,7 +22,7 @@ fn calls() -> usize {
 }
 
 /// Runs of long and of short messages, of plain ones and of those with options, and a single one
-/// here and there: what becomes several GSO batches.
+/// here and there: several GSO batches.
 fn messages<'a>(to: SocketAddr, payload: &'a [u8], parts: &'a [IoSlice<'a>]) -> Vec<SendMsg<'a>> {
     let one = |i: usize| {
         // Not one behind the other in memory, so that neighbours are not joined.
@@ -54,7 +52,7 @@ impl Receiver<'_> {
             let ((result, datagrams), counts) = counted(|| {
                 if into {
                     let result = socket.recv_into(&mut self.batch);
-                    // Every datagram with what it has is part of what must cost nothing.
+                    // Reading the datagrams must not allocate either.
                     let whole = self.batch.iter().filter(|d| !d.truncated() && d.addr().is_some());
                     (result, whole.count())
                 } else {
@@ -71,34 +69,6 @@ impl Receiver<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Batch,
-    Iter,
-    Each,
-    Flush,
-}
-
-impl Way {
-    fn send<S: BatchSocket + ?Sized>(
-        self,
-        socket: &S,
-        msgs: &[SendMsg<'_>],
-        queue: &mut SendQueue,
-    ) -> usize {
-        let sent = match self {
-            Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
-            Self::Flush => {
-                msgs.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
-                socket.flush(queue)
-            }
-        };
-        sent.expect("loopback takes it")
-    }
-}
-
 /// Sends in every way, after a warm-up.
 fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
     let mut memory = vec![vec![0; 65_535]; 8];
@@ -107,11 +77,12 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, msgs: &[SendMsg<'_>]) {
         batch: RecvBatch::for_gro(8),
     };
     let mut queue = SendQueue::new(1 << 20);
-    for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
+    for way in Way::ALL {
         // Twice for each type of receive: a queue has two stages, which take turns.
         for i in 0..calls() / 4 + 4 {
             let (sent, counts) = counted(|| way.send(near, msgs, &mut queue));
             assert!(i < 4 || counts == Counts::NONE, "{way:?} allocates");
+            let sent = sent.expect("loopback takes it");
             assert_eq!(sent, msgs.len());
             receiver.take(far, sent, i % 2 == 0, i >= 4);
         }
@@ -198,7 +169,7 @@ fn an_empty_socket_with_offload_allocates_nothing() {
     });
 }
 
-/// A filter rejects what goes by `sendmsg`: the GSO batch of a call, and not its datagrams.
+/// A filter rejects `sendmsg`: the GSO batch of a call, and not its datagrams.
 #[test]
 fn n2_destinations_that_reject_allocate_nothing() {
     const NAME: &str = "n2_destinations_that_reject_allocate_nothing";

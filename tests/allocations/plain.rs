@@ -1,7 +1,7 @@
 //! Plain sockets.
 
 use std::hint::black_box;
-use std::io::{self, IoSliceMut};
+use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, UnixDatagram};
@@ -9,6 +9,7 @@ use std::sync::Barrier;
 
 use crate::common::{is_emulated, smaller, sockets};
 use crate::counting::{Counts, counted};
+use crate::way::Way;
 use crate::{free, use_backend};
 use mmsg::{
     Ancillary, Backend, BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg, SendQueue,
@@ -59,7 +60,7 @@ impl<'a> Receiver<'a> {
             });
             assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");
             let new = result.expect("it was sent");
-            // The address is part of what must cost nothing.
+            // Reading the address must not allocate either.
             let read = |len: usize, addr: Option<SocketAddr>| {
                 assert_eq!((len, addr.is_some()), (PAYLOAD.len(), true));
             };
@@ -73,43 +74,13 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The ways to send.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Batch,
-    Iter,
-    Each,
-    Flush,
-}
-
-impl Way {
-    fn send<S: BatchSocket + ?Sized>(
-        self,
-        socket: &S,
-        msgs: &[SendMsg<'_>],
-        queue: &mut SendQueue,
-    ) -> io::Result<usize> {
-        match self {
-            Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
-            Self::Flush => {
-                for msg in msgs {
-                    queue.push(msg)?;
-                }
-                socket.flush(queue)
-            }
-        }
-    }
-}
-
 /// Sends batches from `near` to `far` in every way, after a warm-up of the largest.
 fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: usize) {
     let msgs = vec![SendMsg::to(to, &PAYLOAD); most];
     let mut memory = vec![[0; 16]; most];
     let mut receiver = Receiver::new(&mut memory);
     let mut queue = SendQueue::new(1 << 20);
-    for way in [Way::Batch, Way::Iter, Way::Each, Way::Flush] {
+    for way in Way::ALL {
         // Twice for each type of receive: a queue has two stages, which take turns.
         for i in 0..4 {
             let sent = way.send(near, &msgs, &mut queue).expect("loopback takes it");
@@ -260,7 +231,7 @@ fn the_counter_sees_an_allocation() {
     assert_eq!(counts, Counts { allocations: 1, bytes: 64 });
     assert_eq!(counted(|| black_box([0; 64])).1, Counts::NONE);
 
-    // On this thread; what another one takes does not count here.
+    // On this thread: allocations of another one do not count here.
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -25,7 +25,7 @@ fn rounds() -> usize {
     smaller(10_000, 100)
 }
 
-/// Completes a future and says what all of its polls have allocated.
+/// Completes a future. Also returns the allocations of all its polls.
 async fn polled<R>(future: impl Future<Output = R>) -> (R, Counts) {
     let mut future = pin!(future);
     let mut sum = Counts::NONE;
@@ -147,7 +147,7 @@ fn futures_through_offload_allocate_nothing() {
     });
 }
 
-/// Once such a socket met an error, tokio remembers it until somebody clears it.
+/// Once such a socket has met an error, tokio remembers it until a call clears it.
 #[test]
 fn futures_on_a_socket_that_met_errors_allocate_nothing() {
     run(async {

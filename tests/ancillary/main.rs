@@ -1,4 +1,4 @@
-//! Ancillary data on real sockets: what is received, what is sent, and the options that ask for it.
+//! Ancillary data on real sockets, received and sent, and the socket options that enable it.
 #![cfg(target_os = "linux")]
 
 #[path = "../common/mod.rs"]
@@ -9,6 +9,7 @@ mod kit;
 mod options;
 mod receive;
 mod reply;
+mod reports;
 mod routes;
 mod send;
 mod sockets;

@@ -52,7 +52,7 @@ fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], meta: SendMeta) {
     assert_eq!(sent.expect("loopback takes it"), 1);
 }
 
-/// Loses datagrams in a small receive buffer, empties it, and gives how many were lost.
+/// Loses datagrams in a small receive buffer, empties it, and returns how many were lost.
 fn overflow(from: &UdpSocket, to: SocketAddr, full: &UdpSocket) -> u32 {
     const SENT: u32 = 400;
     let capacity = SockRef::from(full).recv_buffer_size().expect("its receive buffer");

@@ -12,7 +12,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Answers what was received, and checks that the client hears it from `source`.
+/// Answers the received datagrams, and checks that the answers come from `source`.
 #[track_caller]
 fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
     let to = got.addr.expect("it has a source");
@@ -81,7 +81,7 @@ fn d32_a_reply_to_a_multicast_group_leaves_from_this_hosts_own_address() {
     let loopback = Ipv4Addr::LOCALHOST;
     socket2::SockRef::from(&client).set_multicast_if_v4(&loopback).expect("loopback");
     for (server, seen) in servers() {
-        // An IPv6 socket has no option to join an IPv4 group: what joined another way reaches it.
+        // An IPv6 socket has no option to join an IPv4 group; it gets the datagrams of groups joined otherwise.
         let member = udp4();
         match addr(&server).is_ipv4() {
             true => server.join_multicast_v4(&group, &loopback).expect("loopback"),
@@ -116,7 +116,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         "route add 239.0.0.0/8 dev near0",
     ]);
     far.ip(&[
-        // The first address is what the kernel would choose by itself for another network.
+        // The kernel would choose the first address by itself for another network.
         "addr add 10.9.9.9/24 brd + dev far0",
         "addr add 10.9.1.2/24 brd + dev far0",
         "addr add 10.9.1.3/24 brd + dev far0",

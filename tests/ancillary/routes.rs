@@ -1,4 +1,4 @@
-//! What a router reports, and what it changes: in network namespaces of the test's own.
+//! Reports of a router, and its changes to datagrams, in network namespaces of the test's own.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -189,7 +189,7 @@ fn the_hop_limit_is_decremented_and_ecn_is_kept() {
             assert_eq!(from.send_batch(&msgs).expect("they are taken"), 2);
             let got = way.receive(&to, 2);
             let hops: Vec<_> = got.iter().map(|got| got.meta.hop_limit).collect();
-            // 64 is what Linux begins with; the router takes one.
+            // Linux begins with 64; the router subtracts one.
             assert_eq!((hops, got[1].meta.ecn()), (vec![Some(63), Some(9)], Some(Ecn::Ect0)));
             let back = SendMsg::to(got[0].addr.expect("it has a source"), b"back");
             let meta = SendMeta::new().with_hop_limit(2).with_ecn(Ecn::Ce);
@@ -238,7 +238,7 @@ fn a_packet_too_big_for_a_hop_comes_back_with_its_mtu() {
         Fragmentation::Probe.set(&connected).expect("an option of every Linux");
         assert_eq!(connected.send(&too_big).expect("a probe"), too_big.len());
 
-        // What just fits gets through; so does what goes elsewhere meanwhile.
+        // A datagram that just fits gets through; so does one to another destination meanwhile.
         let fits = vec![7; 1280 - family.headers];
         let msgs = [SendMsg::to(other, &too_big), SendMsg::to(dest, &fits)];
         assert_eq!(arena.send(&from, &msgs[..1]).expect("unknown yet"), 1);

@@ -127,7 +127,7 @@ fn a1_a_chosen_source_is_the_one_that_is_seen() {
         send(&from, plain.with_meta(&SendMeta::new().with_source(mapped.into())));
         assert_eq!(one(&to).addr, Some(source));
     }
-    // The kernel rejects an address of somebody else.
+    // The kernel rejects an address of another host.
     let meta = with_source("192.0.2.1");
     let error = from.send_batch(&[SendMsg::to(dest, b"data").with_meta(&meta)]);
     assert!(error.is_err_and(|error| error.raw_os_error().is_some()));
@@ -256,7 +256,7 @@ fn now() -> u64 {
         + u64::try_from(time.tv_nsec).expect("below a second")
 }
 
-/// Calls that must reject `bad` at every place, and send what is before it.
+/// Calls that must reject `bad` at every position, and send the messages before it.
 #[track_caller]
 fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     let check = |result: io::Result<usize>| {

@@ -53,7 +53,7 @@ fn options(asked: Ancillary) -> Vec<(i32, i32)> {
 struct Waiting {
     name: &'static str,
     socket: OwnedFd,
-    /// What keeps it alive: its peer.
+    /// The peer, which keeps the connection open.
     _peer: Option<OwnedFd>,
     expected: Vec<u8>,
     has_error_queue: bool,
@@ -61,7 +61,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Takes what waits, and checks that it is all there.
+    /// Receives all that waits, and checks that nothing is missing.
     #[track_caller]
     fn check(&self) {
         if self.expected.is_empty() {
@@ -136,7 +136,7 @@ fn sockets() -> Vec<Waiting> {
     all
 }
 
-/// Those that are not for everybody, each with what waits in it.
+/// Sockets that not every process may open, each with the bytes that wait in it.
 fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
     let new = |name, domain: i32, ty: Type, protocol: i32| match Socket::new(
         Domain::from(domain),
@@ -190,7 +190,7 @@ fn privileged() -> Vec<Option<(&'static str, Socket, Vec<u8>)>> {
     ]
 }
 
-/// Bytes that wait, which is never less than before unless somebody took them.
+/// Bytes that wait. They only grow until they are received.
 fn waits(socket: &OwnedFd) -> bool {
     let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one `pollfd`, which outlives the call.

@@ -1,4 +1,4 @@
-//! An allocator that counts what each thread asks of it.
+//! An allocator that counts the requests of each thread.
 //!
 //! A test binary makes it its own:
 //!
@@ -37,7 +37,7 @@ fn count(bytes: usize) {
     COUNTS.set(Counts { allocations: allocations + 1, bytes: before + bytes });
 }
 
-/// Runs `call` and gives what this thread asked for meanwhile.
+/// Runs `call`. Also returns this thread's requests meanwhile.
 pub fn counted<R>(call: impl FnOnce() -> R) -> (R, Counts) {
     let before = COUNTS.get();
     let result = call();

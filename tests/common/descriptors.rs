@@ -16,7 +16,7 @@ impl Watched {
         // SAFETY: the pointer is to two ints.
         let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
         assert_eq!(made, 0, "{}", io::Error::last_os_error());
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: just made, without another owner.
         let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Self { writer, reader }
     }
@@ -28,7 +28,7 @@ impl Watched {
         written == 1 && self.read() == Ok(1)
     }
 
-    /// Whether nobody has a copy any more. Ends the watch.
+    /// Whether there is no copy any more. Ends the watch.
     pub fn all_closed(self) -> bool {
         let Self { writer, reader } = self;
         drop(writer);

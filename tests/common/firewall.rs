@@ -115,7 +115,7 @@ fn exchange(transaction: &[u8]) -> io::Result<()> {
     if failed(fd as isize) {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, without another owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an all-zero sockaddr_nl is one.
     let mut kernel: libc::sockaddr_nl = unsafe { mem::zeroed() };

@@ -1,9 +1,9 @@
-//! What the integration tests share: sockets, payload, waiting, and saying why a test is skipped.
+//! Shared by the integration tests: sockets, payload, waiting, and printing why a test is skipped.
 //!
 //! Each test binary names the backend that its sockets use in a constant `BACKEND`, and has this
 //! module for its own; `None` leaves the choice to the test.
 
-// Every test binary uses another part of it.
+// Each test binary uses a part of it.
 #![allow(dead_code)]
 
 pub mod recv;
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use mmsg::Backend;
 
-/// After this long a blocking call gives up, and the test fails: a net for what would hang. Nothing
-/// that goes well comes near it, not even in an emulated machine.
+/// After this time a blocking call gives up, and the test fails instead of hanging. A test that passes takes far
+/// less, even in an emulated machine.
 pub const NET: Duration = Duration::from_secs(60);
 
 /// Makes the process use the backend of this test binary; every socket of a test begins here.
@@ -53,11 +53,11 @@ pub fn tick() -> Duration {
 /// Says that a test is not run here and why, past the capture of the test harness.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
     let line = format!("skipped: {test}: {reason}\n");
-    // A test that is skipped and cannot say so is no failure.
+    // A skipped test does not fail if it cannot print.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// `len` bytes that are hardly like those of another seed: a wrong, shifted or mixed payload shows.
+/// `len` bytes that differ from those of any other seed, so that a wrong, shifted or mixed payload shows.
 pub fn payload(seed: usize, len: usize) -> Vec<u8> {
     let mut state = (seed as u32).wrapping_mul(0x9e37_79b9) ^ (len as u32).rotate_left(16) ^ 0x5bd1;
     let mut next = || {
@@ -78,7 +78,7 @@ pub fn numbered(count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).collect()
 }
 
-/// How much of something to do: less in an emulated machine and under valgrind.
+/// A test's number of repetitions: fewer in an emulated machine and under valgrind.
 pub fn smaller(usual: usize, slow: usize) -> usize {
     let is_slow = ["CROSS_RUN", "MEMCHECK"].iter().any(|name| std::env::var_os(name).is_some());
     if is_slow { slow } else { usual }
@@ -91,7 +91,7 @@ pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     error.raw_os_error().unwrap_or_else(|| panic!("not the system's error: {error:?}"))
 }
 
-/// Whether a call found nothing there, or gave up waiting for it.
+/// Whether a call found nothing, or timed out.
 #[track_caller]
 pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     let error = result.expect_err("there is nothing to be had");
@@ -100,7 +100,7 @@ pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     timed_out || error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether the system is Wine, which the script that uses it says.
+/// Whether the system is Wine: the script that uses it sets the variable.
 pub fn is_wine() -> bool {
     std::env::var_os("CROSS_RUN").is_some_and(|run| run == "wine")
 }

@@ -1,6 +1,6 @@
 //! An example as a running program: started, written to, read from and stopped.
 
-// Every test binary uses another part of it.
+// Each test binary uses a part of it.
 #![allow(dead_code)]
 
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for what will come, if nothing is wrong.
+/// The longest wait for anything that a program does at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
@@ -65,7 +65,7 @@ pub fn skip(what: &str, reason: impl std::fmt::Display) {
 }
 
 /// Receives a datagram. Linux ends a receive that has a timeout where the process is stopped for a
-/// moment, whoever does that (signal(7)); it is made again then.
+/// moment (signal(7)); it is made again then.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {
@@ -163,7 +163,7 @@ impl Server {
         Self { program, addr }
     }
 
-    /// Ends it by SIGTERM, without an error, and gives the lines that were not read before.
+    /// Ends it by SIGTERM, without an error, and returns the lines that were not read before.
     #[track_caller]
     pub fn stop(self) -> Vec<String> {
         self.program.signal(libc::SIGTERM);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, Datagram, RecvBatch, RecvMsg};
 
 /// A received datagram, copied out.
@@ -54,6 +55,15 @@ pub fn memory(count: usize, len: usize) -> Vec<Vec<u8>> {
 /// A message for each buffer.
 pub fn recv_msgs(memory: &mut [Vec<u8>]) -> Vec<RecvMsg<'_>> {
     memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
+}
+
+/// The same, each with space of its own for control messages.
+pub fn recv_msgs_with<'m>(
+    memory: &'m mut [Vec<u8>],
+    controls: &'m mut [ControlBuf],
+) -> Vec<RecvMsg<'m>> {
+    let msgs = recv_msgs(memory).into_iter().zip(controls);
+    msgs.map(|(msg, control)| msg.with_control(control)).collect()
 }
 
 /// The bytes of received messages, copied out.

@@ -63,7 +63,7 @@ pub fn deny(calls: &[DeniedCall], errno: i32) -> io::Result<()> {
         program.extend([if_is(*number as u32), denial]);
     }
     if let Some(number) = SOCKETCALL {
-        // Any other call goes to the end, past what follows.
+        // Any other call jumps to the end of the filter.
         let rest = 1 + 2 * calls.len() as u8;
         program.extend([sock_filter { jf: rest, ..is(number as u32) }, load(FIRST_ARGUMENT)]);
         for call in calls {
@@ -94,7 +94,7 @@ fn install(program: &mut [sock_filter]) -> io::Result<()> {
     }
 }
 
-/// What the C library's `recvmmsg` and `sendmmsg` give for no messages at all.
+/// The results of the C library's `recvmmsg` and `sendmmsg` for no messages.
 pub fn ask(socket: &impl AsFd) -> [Result<(), i32>; 2] {
     let fd = socket.as_fd().as_raw_fd();
     let result = |answer: libc::c_int| match answer {

@@ -1,4 +1,4 @@
-//! Sockets on loopback, bound, with space for large batches and a net below blocking receives.
+//! Bound sockets on loopback, with space for large batches and a limit on blocking receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[cfg(unix)]
@@ -19,8 +19,8 @@ pub fn udp4() -> UdpSocket {
     prepared(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("an IPv4 loopback socket"))
 }
 
-/// A blocking UDP socket on the IPv6 loopback address; `None`, and a word on it, where the machine
-/// has no IPv6.
+/// A blocking UDP socket on the IPv6 loopback address; `None`, with a printed reason, where the machine has no
+/// IPv6.
 pub fn udp6() -> Option<UdpSocket> {
     choose_backend();
     match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
@@ -62,8 +62,8 @@ pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     (a, b)
 }
 
-/// A socket whose address takes nothing: it is connected to itself, so what others send there is
-/// refused. (A port that was merely closed might be given to another test.)
+/// A socket that rejects every datagram with ECONNREFUSED: it is connected to itself. (The port of a closed socket
+/// might go to another test.)
 pub fn refusing() -> UdpSocket {
     let socket = udp4();
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -86,7 +86,7 @@ pub fn has_space_for(socket: &UdpSocket, datagrams: usize, test: &str) -> bool {
     enough
 }
 
-/// Gives the socket the space and the net.
+/// Sets the socket's buffers and timeouts.
 fn prepared(socket: UdpSocket) -> UdpSocket {
     let handle = SockRef::from(&socket);
     // Beyond the system's limit only root gets; a test that cannot do without asks has_space_for.

@@ -29,7 +29,7 @@ impl<R: Send + 'static> Call<R> {
         Self { thread, result }
     }
 
-    /// What the call gives; fails the test if that takes longer than the net.
+    /// The call's result; fails the test if that takes longer than [`NET`](super::NET).
     #[track_caller]
     pub fn result(self) -> R {
         match self.result.recv_timeout(NET) {

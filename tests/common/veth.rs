@@ -1,6 +1,6 @@
 //! Two network namespaces with a cable between them: a pair of virtual Ethernet devices.
 
-// Every test binary uses another part of it.
+// Each test binary uses a part of it.
 #![allow(dead_code)]
 
 use std::fs::File;
@@ -106,7 +106,7 @@ pub fn ip(arguments: &str) -> io::Result<()> {
     Err(io::Error::other(format!("ip {arguments}: {}", message.trim())))
 }
 
-/// Has the device leave checksums to the kernel: what `ethtool -K DEVICE tx off` does.
+/// Makes the kernel compute the device's checksums, like `ethtool -K DEVICE tx off`.
 pub fn without_checksum_offload(device: &str) -> io::Result<()> {
     /// ETHTOOL_STXCSUM and ETHTOOL_GTXCSUM (include/uapi/linux/ethtool.h).
     const SET: u32 = 0x17;
@@ -118,7 +118,7 @@ pub fn without_checksum_offload(device: &str) -> io::Result<()> {
     }
 }
 
-/// Has the device receive by NAPI: what `ethtool -K DEVICE gro on tso off` does at each end. With TSO on,
+/// Makes the device receive by NAPI, like `ethtool -K DEVICE gro on tso off` at each end. With TSO on,
 /// a veth hands over UDP without NAPI (`veth_skb_is_eligible_for_gro` in drivers/net/veth.c).
 pub fn with_napi(device: &str) -> io::Result<()> {
     /// ETHTOOL_SGRO and ETHTOOL_STSO (include/uapi/linux/ethtool.h).
@@ -128,7 +128,7 @@ pub fn with_napi(device: &str) -> io::Result<()> {
     ethtool(device, [TSO, 0]).map(drop)
 }
 
-/// Makes a request of a `struct ethtool_value`, a command and its value, and gives the value.
+/// Makes a request of a `struct ethtool_value`, a command and its value, and returns the value.
 fn ethtool(device: &str, mut request: [u32; 2]) -> io::Result<u32> {
     const SIOCETHTOOL: u32 = 0x8946;
     let socket = std::net::UdpSocket::bind(("0.0.0.0", 0))?;

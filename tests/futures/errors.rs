@@ -40,7 +40,7 @@ fn r10_a_receive_returns_an_error_once_and_then_waits() {
         let (socket, _peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
         for _ in 0..3 {
-            // Before anybody waits, and while somebody does.
+            // Before a task waits, and while one does.
             socket.send_batch(&[SendMsg::new(b"lost")]).await.expect("loopback takes it");
             assert_connection_refused(socket.recv_into(&mut batch).await);
             assert!(waits(socket.recv_into(&mut batch)).await);
@@ -65,7 +65,7 @@ fn r10_a_poll_returns_an_error_once() {
         for _ in 0..3 {
             socket.send(b"lost").await.expect("loopback takes it");
             wait_for_error(&socket);
-            // What makes the socket readable for tokio is a datagram; the error comes before it.
+            // A datagram makes the socket readable for tokio; the error comes before it.
             peer.connect(socket.local_addr().expect("it is bound")).expect("it can");
             peer.send(b"hello").expect("loopback takes it");
             peer.connect(addr(&peer)).expect("it can");

@@ -107,7 +107,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
     use crate::veth::{NEAR, ip, with_far_end};
 
     let name = "r10_a_full_socket_that_met_an_error_leaves_others_their_turn";
-    /// Nobody has it, so what is sent there waits, in the send buffer, until somebody is found.
+    /// No host has it, so datagrams to it wait in the send buffer until the neighbour is known.
     const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
     with_far_end(name, |_far| {
         run(async {
@@ -122,19 +122,8 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
             let to = SocketAddr::from((ABSENT, 9));
             let data = vec![1; 1_000];
             let msgs = vec![SendMsg::to(to, &data); 50];
-            let mut done = 0;
             for polled in [false, true] {
-                let no_error = &mut |index, error| panic!("message {index}: {error}");
-                let send = async {
-                    match polled {
-                        false => socket.send_each(&msgs, no_error).await,
-                        true => {
-                            poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
-                                .await
-                        }
-                    }
-                };
-                let mut send = std::pin::pin!(send);
+                let mut send = std::pin::pin!(super::send_all(&socket, &msgs, polled));
                 for _ in 0..TURNS {
                     assert!(super::once(send.as_mut()).await.is_none(), "the socket is full");
                     yield_now().await;

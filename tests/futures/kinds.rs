@@ -130,7 +130,7 @@ fn every_socket_of_tokio_has_every_future() {
     });
 }
 
-/// What a server does in a task of its own: rustc must see that its futures are `Send`.
+/// A server in a task of its own: rustc must see that its futures are `Send`.
 #[test]
 fn a_task_may_send_what_an_iterator_yields() {
     async fn echo(socket: UdpSocket) {
@@ -247,7 +247,7 @@ fn send_iter_stops_at_the_message_that_fails() {
     });
 }
 
-/// A call that does not wait is made on the descriptor, or on what an `Offload` lends.
+/// A call that does not wait is made on the descriptor, or on the socket that an `Offload` lends.
 #[test]
 fn a_call_without_waiting_goes_within_try_io() {
     run(async {

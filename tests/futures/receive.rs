@@ -1,4 +1,4 @@
-//! Receives: what they bring, what they wait for, and what a dropped one has taken.
+//! Receives: their results, their waits, and dropped ones, which have received nothing.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Receives beside an error queue that somebody else is to drain: they leave it the readiness of
+//! Receives beside an error queue that another task is to drain: they leave it the readiness of
 //! errors, and sleep although the queue is not empty.
 
 use std::pin::pin;
@@ -64,7 +64,7 @@ fn d21_a_drained_queue_is_not_reported_for_ever() {
         assert_eq!(reports(&socket), 1);
         assert!(once(pin!(socket.recv_into(&mut batch))).await.is_none());
         assert!(once(pin!(socket.ready(Interest::ERROR))).await.is_none(), "nothing to report");
-        // And a new one is heard of.
+        // A new error is reported as well.
         provoke(&socket);
         socket.ready(Interest::ERROR).await.expect("it is reported");
         assert_eq!(reports(&socket), 1);
@@ -108,7 +108,7 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
             let (socket, peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
             for round in 1..=3 {
-                // An error comes while it waits, and is returned although nobody drains the queue.
+                // An error comes while it waits, and is returned although the queue is not drained.
                 {
                     let mut receive = pin!(socket.recv_into(&mut batch));
                     assert!(once(receive.as_mut()).await.is_none());

@@ -20,11 +20,11 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::{adopted, once};
+use super::{adopted, once, send_all};
 use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
-/// What a sender sends that is to find its socket full.
+/// The messages of a sender whose socket is full.
 const MSGS: [SendMsg<'static>; 3] = [SendMsg::new(b"a"), SendMsg::new(b"b"), SendMsg::new(b"c")];
 
 fn named() -> UnixDatagram {
@@ -184,7 +184,7 @@ fn d7_a_poll_that_completes_keeps_the_waker_of_another_task() {
             tokio::task::yield_now().await;
         }
         drain(&far, full);
-        // Before the runtime hears that there is space.
+        // Before the runtime learns that there is space.
         assert!(once(pin!(send(&near, 3))).await.is_some(), "there is space again");
         waiting.await.expect("it does not panic");
     });
@@ -233,7 +233,7 @@ fn d7_a_future_survives_the_runtime_that_it_was_polled_in() {
     }
 }
 
-/// A runtime that nobody drives wakes nobody: the registration has to be of the one that polls now.
+/// A runtime that no thread drives wakes no task: the registration must belong to the runtime that polls now.
 #[test]
 fn d7_a_send_polled_in_another_runtime_is_woken_there() {
     for kind in 0..KINDS {
@@ -319,17 +319,17 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     }
 }
 
-/// Nobody has it, so what is sent there waits, in the send buffer, until somebody is found.
+/// No host has it, so datagrams to it wait in the send buffer until the neighbour is known.
 const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 
-/// A full socket whose error queue nobody drains is ready for epoll on account of the queue, and
+/// A full socket whose error queue is not drained is ready for epoll because of the queue, and
 /// every datagram that leaves adds a stamp.
 #[test]
 fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
     let name = "d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
     for (workers, polled) in RUNTIMES.into_iter().flat_map(|w| [(w, false), (w, true)]) {
         with_far_end(name, |_far| {
-            // The system gives up on an absent neighbour after so many seconds.
+            // Seconds after which the system gives up on an absent neighbour.
             let tries = format!("/proc/sys/net/ipv4/neigh/{DEVICE}/mcast_solicit");
             fs::write(tries, "1000").expect("it is this namespace's own");
             run(workers, async |clocks| {
@@ -345,18 +345,7 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 let to = (ABSENT, 9).into();
                 let data = vec![1; 1_000];
                 let msgs = vec![SendMsg::to(to, &data); 50];
-                let mut done = 0;
-                let no_error = &mut |index, error| panic!("message {index}: {error}");
-                let send = async {
-                    match polled {
-                        false => socket.send_each(&msgs, no_error).await,
-                        true => {
-                            poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, no_error))
-                                .await
-                        }
-                    }
-                };
-                let mut send = pin!(send);
+                let mut send = pin!(send_all(&socket, &msgs, polled));
                 tokio::select! {
                     biased;
                     _ = send.as_mut() => panic!("it is full"),

@@ -124,7 +124,7 @@ impl Side {
         self.receive(RecvFlags::DONT_WAIT, &total)
     }
 
-    /// The same on one thread: what the group costs without what two processors take from each other.
+    /// The same on one thread: the group's own cost, without two processors that share caches.
     fn in_turn(&self) -> f64 {
         let (total, mut time) = (AtomicUsize::new(0), Duration::ZERO);
         for _ in 0..COUNT / FEW {
@@ -156,7 +156,7 @@ impl Side {
         per_datagram(times.iter().sum(), total)
     }
 
-    /// Receives what one member gets, and returns the CPU time that it takes.
+    /// Receives a member's datagrams, and returns the CPU time of that.
     fn serve(
         &self,
         index: usize,

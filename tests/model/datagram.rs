@@ -1,4 +1,4 @@
-//! Datagrams that show their number, whether they are whole, and whether they are what was sent.
+//! Datagrams whose bytes show their number, and whether they are whole and unchanged.
 
 /// Bytes of a datagram that knows its number. A shorter one has only its length.
 pub const HEADER: usize = 12;
@@ -44,11 +44,11 @@ impl Identity {
         bytes
     }
 
-    /// What a received datagram is; `None` if too little of it is left to say so.
+    /// Reads a received datagram; `None` if it is too short to have a number.
     ///
     /// # Panics
     ///
-    /// If it is not what was sent, or does not say rightly whether it is whole.
+    /// If its bytes have changed, or if it is marked truncated and is whole, or the reverse.
     pub fn read(data: &[u8], truncated: bool) -> Option<Self> {
         if data.len() < HEADER {
             let short = Self::Short(data.len() as u16);

@@ -1,4 +1,4 @@
-//! The trait's provided methods over a stand-in that says anything: counts larger than what was
+//! The trait's provided methods over a stand-in with any answers: counts larger than the number
 //! offered, nothing for ever, errors at random. No panic, no overflow, an end, and counts that make
 //! sense.
 
@@ -10,10 +10,10 @@ use mmsg::{
 };
 use proptest::prelude::*;
 
-/// What one call of the stand-in says, out of a byte.
+/// The answer to one call of the stand-in, made of a byte.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// All that was offered, and so many more.
+    /// The number of messages offered, and this number more.
     Offered(usize),
     Count(usize),
     Error(ErrorKind),
@@ -46,12 +46,12 @@ impl Answer {
     }
 }
 
-/// Gives scripted answers, again and again; panics when it is called too often.
+/// Returns scripted answers, again and again; panics when it is called too often.
 struct Liar<'a> {
     answers: &'a [u8],
     asked: Cell<usize>,
     most: usize,
-    /// Bytes of what it receives.
+    /// The length of the datagrams it receives.
     len: usize,
     segment_size: Option<u16>,
 }

@@ -65,7 +65,7 @@ impl End {
         }
     }
 
-    /// By an arena: what is offloaded goes the plain way then.
+    /// By an arena, which sends without offload.
     pub fn send_by(&self, backend: Backend, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
         MmsgBuf::with_backend(backend).send(&self.fd(), msgs)
     }
@@ -97,7 +97,7 @@ pub struct Net {
     pub budget: usize,
 }
 
-/// What a datagram costs in a receive buffer, generously: the kernel's own structures around it
+/// Bytes of a receive buffer that a datagram costs, rounded up: the kernel's own structures around it
 /// count, too.
 pub fn cost(len: usize) -> usize {
     2_048 + 2 * len
@@ -116,7 +116,7 @@ impl Net {
         let mut budget = usize::MAX;
         for (socket, other) in sockets.iter().zip([1, 0]) {
             socket.set_nonblocking(true).expect("a UDP socket");
-            // Half of it: what was read is given back by the kernel a little later.
+            // Half of it: the kernel frees the space of received datagrams a little later.
             let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
             budget = budget.min(space / 2);
             Ancillary::DROPPED.require(socket).expect("a UDP socket");

@@ -1,4 +1,4 @@
-//! Operations out of bytes: what a generator or a fuzzer makes, eight bytes an operation.
+//! Operations out of the bytes of a generator or a fuzzer, eight bytes an operation.
 //!
 //! Any bytes are operations, and those of one do not depend on those before it.
 
@@ -20,7 +20,7 @@ pub enum Kind {
     Offload { gso: bool, gro: bool },
 }
 
-/// What a case begins with.
+/// The configuration of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     pub backend: Backend,

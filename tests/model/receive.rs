@@ -9,7 +9,7 @@ use super::net::End;
 use super::ops::{Op, Receiving, RecvSpace};
 use super::run::{Actor, END};
 
-/// What a received datagram says, and what was said about it.
+/// A received datagram, and its reported length and source.
 struct Got {
     data: Vec<u8>,
     truncated: bool,
@@ -27,7 +27,7 @@ impl From<Datagram<'_>> for Got {
 }
 
 impl Actor<'_> {
-    /// Receives once and takes note of it. Gives the number of messages.
+    /// Receives once and notes the datagrams. Returns the number of messages.
     pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
         let (at, peek) = (op.at, matches!(way, Receiving::Peek | Receiving::PeekInto));

@@ -12,15 +12,15 @@ use super::net::{End, Net, cost};
 use super::ops::{Config, Op, Receiving, Record, RecvSpace, What};
 use super::send::Message;
 
-/// What all threads share.
+/// The state that all threads share.
 pub struct Shared {
     pub net: Net,
     pub alone: bool,
-    /// What the datagrams in each socket cost.
+    /// The cost of the datagrams in each socket.
     pub in_flight: [AtomicUsize; 2],
 }
 
-/// A thread's own: its handles, its queues, and what it has sent and received.
+/// The state of a thread: its handles, its queues, and the datagrams that it has sent and received.
 pub struct Actor<'s> {
     pub shared: &'s Shared,
     pub thread: usize,
@@ -32,14 +32,14 @@ pub struct Actor<'s> {
     pub next: HashMap<Stream, u32>,
     /// The last number received of each stream, at each socket.
     pub last: HashMap<(usize, Stream), u32>,
-    /// What was peeked and must come next: only where nobody else receives.
+    /// The peeked datagram, which must come next. Only where no other thread receives.
     pub peeked: [Option<Option<Identity>>; 2],
     pub books: Books,
     /// Whether the end has come to each socket.
     pub ended: [bool; 2],
 }
 
-/// What was sent to and received at each socket.
+/// The datagrams sent to and received at each socket.
 #[derive(Default)]
 pub struct Books {
     pub sent: [Vec<Identity>; 2],
@@ -50,7 +50,7 @@ pub struct Books {
     pub dropped: [u32; 2],
 }
 
-/// Ends what waits in a socket.
+/// The last datagram that waits in a socket.
 pub const END: &[u8] = b"the end of it";
 
 /// Runs a case: its configuration, then its operations.
@@ -87,7 +87,7 @@ pub fn run(config: Record, ops: &[Record]) {
     (0..2).for_each(|socket| balance(socket, &books));
 }
 
-/// What was sent to a socket was received at it, once; or the kernel has counted it as dropped.
+/// Each datagram sent to a socket was received there once, or the kernel has counted it as dropped.
 fn balance(socket: usize, books: &[Books]) {
     let mut counts: HashMap<Identity, (usize, usize)> = HashMap::new();
     for books in books {
@@ -154,7 +154,7 @@ impl<'s> Actor<'s> {
         panic!("it never ends");
     }
 
-    /// Receives what is left in both sockets when nobody else is there any more.
+    /// Receives the rest in both sockets when the other threads have ended.
     fn receive_the_rest(&mut self) {
         for at in 0..2 {
             let end = &self.shared.net.ends[at];
@@ -175,7 +175,7 @@ impl<'s> Actor<'s> {
         }
     }
 
-    /// Whether so many bytes may be on their way to a socket, beside what is there.
+    /// Whether this number of bytes fits a socket's buffer beside the datagrams in it.
     pub fn reserve(&self, to: usize, cost: usize) -> bool {
         let in_flight = &self.shared.in_flight[to];
         let before = in_flight.fetch_add(cost, Ordering::Relaxed);
@@ -190,7 +190,7 @@ impl<'s> Actor<'s> {
         self.shared.in_flight[to].fetch_sub(cost, Ordering::Relaxed);
     }
 
-    /// Takes note of what was sent.
+    /// Notes the sent datagrams.
     pub fn note_sent(&mut self, to: usize, datagrams: &[Identity]) {
         self.books.sent[to].extend(datagrams);
     }
@@ -199,7 +199,7 @@ impl<'s> Actor<'s> {
     pub fn note_received(&mut self, at: usize, identity: Option<Identity>) {
         let Some(identity) = identity else {
             self.books.unknown[at] += 1;
-            // Not less than what it cost.
+            // At least its cost.
             self.release(at, cost(0));
             return;
         };

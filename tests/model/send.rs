@@ -1,4 +1,4 @@
-//! Sends on real sockets, and what the caller must have heard of them.
+//! Sends on real sockets, and the results that they must have.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -120,7 +120,7 @@ impl Actor<'_> {
     fn make(&mut self, op: Op, batch: Batch, queued: bool) -> Vec<Message> {
         let net = &self.shared.net;
         let (inet, seed) = (net.addrs.is_some(), usize::from(batch.seed));
-        // A connected socket hears only its peer.
+        // A connected socket receives only its peer's datagrams.
         let to = if net.connected { 1 - op.at } else { batch.to };
         let stream = (self.thread * 8 + op.at * 4 + to * 2 + usize::from(queued)) as u8;
         let next = self.next.entry(stream).or_default();
@@ -184,7 +184,7 @@ impl Actor<'_> {
         self.release(to, unsent);
     }
 
-    /// Compares what a send said with the messages; gives the cost of those that were not sent.
+    /// Compares the result of a send with the messages. Returns the cost of those that were not sent.
     fn judge(
         &mut self,
         msgs: &[Message],
@@ -217,7 +217,7 @@ impl Actor<'_> {
             }
         }
         assert!(failed.next().is_none(), "errors out of order, or of no message");
-        // What ended it: a message that cannot be sent, or a full socket.
+        // It ended at a message that cannot be sent, or at a full socket.
         let next = msgs.get(done);
         assert!(next.is_none_or(|next| full || next.error().is_some()), "it ends at {done}");
         unsent
@@ -235,7 +235,7 @@ impl Actor<'_> {
         assert_eq!(self.queues[op.at].len(), self.queued[op.at].len());
     }
 
-    /// Flushes the queue of a socket, and gives up on what fails.
+    /// Flushes the queue of a socket, and drops datagrams that fail.
     pub fn flush(&mut self, op: Op) {
         loop {
             let msgs: Vec<_> = self.queued[op.at].iter().cloned().collect();

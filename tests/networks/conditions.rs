@@ -1,4 +1,4 @@
-//! The conditions: what is wrong with the network, and what must become of the datagrams.
+//! The conditions: faults of the network, and the outcome that each must have.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub struct Condition {
     pub name: &'static str,
     /// Where this holds; over the other family another row has the name.
     pub families: &'static [Family],
-    /// What the socket sees, and what the crate does.
+    /// The effect at the socket, and the crate's reaction, for the table.
     pub sees: &'static str,
     pub does: &'static str,
     pub device: Device,

@@ -154,7 +154,7 @@ fn carry(
         }
         let state = &mut *shared.0.lock().expect("no panic");
         if ready == [false; 3] {
-            // Nothing comes that could pass what is held back.
+            // No packet comes that could pass those held back.
             for (_, way, packet) in std::mem::take(&mut state.held) {
                 pass(&mut state.ways, state.port, devices, way, &packet);
             }
@@ -174,7 +174,7 @@ fn carry(
 }
 
 impl State {
-    /// Does to a packet what the rules say.
+    /// Applies the rules to a packet.
     fn handle(&mut self, devices: &[File; 2], router: IpAddr, way: Way, packet: &[u8]) {
         let numbers = datagrams(packet, self.port);
         let count = numbers.len() as u64;

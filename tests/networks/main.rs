@@ -37,7 +37,8 @@ use std::net::{SocketAddr, UdpSocket};
 
 use common::{NET, skip};
 use conditions::{CONDITIONS, Condition};
-use world::Family;
+use programs::Quic;
+use world::{Family, World};
 
 /// Whichever the process has.
 const BACKEND: Option<mmsg::Backend> = None;
@@ -100,8 +101,10 @@ fn table_of_quic() {
         );
         println!("|---|---|---|---|---|");
         for (condition, device, rules) in programs::conditions(family) {
-            let counts = programs::fetch(family, condition, *device, *rules);
-            let Some([bytes, datagrams, lost, doubled]) = counts else { break };
+            let Some(world) = World::new(condition, *device, family) else { break };
+            let Some(quic) = Quic::start(&world) else { break };
+            let [datagrams, lost, doubled] = quic.get(&world, condition, *rules, 0x0dd_5eed);
+            let bytes = quic.len();
             println!("| {condition} | {bytes} | {datagrams} | {lost} | {doubled} |");
         }
     }

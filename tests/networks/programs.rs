@@ -67,7 +67,7 @@ pub const CONDITIONS: [(&str, Device, Rules); 7] = [
     ),
 ];
 
-/// Over IPv6 the first and the worst: a program sees of the family no more than an address.
+/// Over IPv6 the first and the worst: the family changes no more than a program's addresses.
 pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str, Device, Rules)> {
     let all = family == Family::V4;
     CONDITIONS
@@ -210,35 +210,57 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
     }
 }
 
-/// A file over QUIC, by the program's server and client: whole under every condition.
-pub fn fetch(family: Family, condition: &str, device: Device, rules: Rules) -> Option<[u64; 4]> {
-    let program = find("quic")?;
-    let world = World::new(condition, device, family)?;
-    let folder = std::env::temp_dir().join(format!("mmsg-networks-{}", std::process::id()));
-    fs::create_dir_all(folder.join("root")).expect("a new folder");
-    let data = crate::common::payload(7, 1 << 20);
-    fs::write(folder.join("root/file"), &data).expect("a new file");
-    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
-    let serve = |at: SocketAddr| {
-        words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
-    };
-    let (_server, addr) = start(&world, program.clone(), serve, 7_000);
-    world.link.begin(rules, addr.port(), 0x0dd_5eed);
-    let args =
-        words(&["get", &addr.to_string(), "file", "-o", &path("got"), "--cert", &path("cert.pem")]);
-    let ended = world.client.within(|| Program::start(&program, args)).wait();
-    let got = fs::read(folder.join("got"));
-    let _ = fs::remove_dir_all(&folder);
-    assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
-    assert!(got.expect("it was written") == data, "{condition}: the file has changed");
-    let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
-    let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
-    Some([
-        data.len() as u64,
-        sum(|tally| tally.datagrams),
-        sum(|tally| tally.lost),
-        sum(|tally| tally.doubled),
-    ])
+/// The QUIC server with a file to get, and its client.
+pub struct Quic {
+    pub server: Program,
+    program: PathBuf,
+    addr: SocketAddr,
+    /// Ends with this.
+    folder: PathBuf,
+    data: Vec<u8>,
+}
+
+impl Quic {
+    pub fn start(world: &World) -> Option<Self> {
+        let program = find("quic")?;
+        let folder = std::env::temp_dir().join(format!("mmsg-quic-{}", std::process::id()));
+        fs::create_dir_all(folder.join("root")).expect("a new folder");
+        let data = crate::common::payload(7, 1 << 20);
+        fs::write(folder.join("root/file"), &data).expect("a new file");
+        let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+        let serve = |at: SocketAddr| {
+            words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
+        };
+        let (server, addr) = start(world, program.clone(), serve, 7_000);
+        Some(Self { server, program, addr, folder, data })
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Gets the file, which is whole under every condition. Returns the link's counts: datagrams, lost, doubled.
+    pub fn get(&self, world: &World, condition: &str, rules: Rules, seed: u64) -> [u64; 3] {
+        world.link.begin(rules, self.addr.port(), seed);
+        let path = |name: &str| self.folder.join(name).to_str().expect("a plain path").to_owned();
+        let (addr, got, cert) = (self.addr.to_string(), path("got"), path("cert.pem"));
+        let args = words(&["get", &addr, "file", "-o", &got, "--cert", &cert]);
+        let program = &self.program;
+        let ended = world.client.within(|| Program::start(program, args)).wait();
+        assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
+        let got = fs::read(got).expect("it was written");
+        assert!(got == self.data, "{condition}: the file has changed");
+        let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
+        let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
+        [sum(|tally| tally.datagrams), sum(|tally| tally.lost), sum(|tally| tally.doubled)]
+    }
+}
+
+impl Drop for Quic {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 pub fn words(words: &[&str]) -> Vec<String> {

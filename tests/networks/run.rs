@@ -190,7 +190,7 @@ fn one_way(
         outcome.doubled_by_crate +=
             u64::from(seen.saturating_sub(accepted) + came.saturating_sub(passed));
         outcome.doubled_by_network += u64::from(passed.saturating_sub(1));
-        // Lost here is what did not pass at all: of two copies one is enough.
+        // Lost: no copy of the datagram passed.
         outcome.lost_by_network += u64::from(seen > 0 && passed == 0);
         unseen += u64::from(accepted.saturating_sub(seen));
         missing += u64::from(passed.saturating_sub(came));
@@ -256,7 +256,7 @@ fn await_path_mtu(world: &World, to: SocketAddr, mtu: usize) {
 }
 
 /// Returns when all that passed the link has arrived or was dropped by a router, and how many were dropped. Also
-/// returns after some time, and what has not arrived by then was lost by somebody else.
+/// returns after some time, and a datagram that has not arrived by then was lost elsewhere.
 fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u64 {
     let begin = Instant::now();
     loop {

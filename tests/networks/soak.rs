@@ -7,13 +7,11 @@
 //! ```
 
 use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::link::Way;
-use crate::programs::{CONDITIONS, Case, Outcome, PROGRAMS, round, start, words};
+use crate::programs::{CONDITIONS, Case, Outcome, PROGRAMS, Quic, round, start, words};
 use crate::running::{Program, find};
 use crate::tun::Device;
 use crate::world::{Family, World};
@@ -21,7 +19,7 @@ use crate::world::{Family, World};
 /// Growth of resident memory that is no leak: pages not reached before, and what the allocator keeps.
 const SLACK_KIB: u64 = 2_048;
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     resident_kib: u64,
@@ -67,14 +65,14 @@ impl Watch {
         Self { begin: Instant::now(), time, usage: Default::default() }
     }
 
-    /// Notes what the program has, and whether the time is over.
+    /// Notes the program's usage. Returns whether the time is over.
     fn look(&mut self, program: &Program) -> bool {
         let period = usize::from(self.begin.elapsed() > self.time / 10);
         self.usage[period] = self.usage[period].most(Usage::of(program));
         self.begin.elapsed() > self.time
     }
 
-    /// What it has had, in words.
+    /// The usage in words.
     fn end(&self, name: &str) -> String {
         let [first, later] = self.usage;
         let words = format!(
@@ -137,40 +135,22 @@ fn ask(case: &Case, time: Duration) {
 
 /// Gets a file over QUIC again and again.
 fn fetch(time: Duration) {
-    let Some(quic) = find("quic") else { return };
     let Some(world) = World::new("quic", Device::Segmentation, Family::V4) else { return };
-    let folder = std::env::temp_dir().join(format!("mmsg-soak-{}", std::process::id()));
-    fs::create_dir_all(folder.join("root")).expect("a new folder");
-    let data = crate::common::payload(7, 1 << 20);
-    fs::write(folder.join("root/file"), &data).expect("a new file");
-    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
-    let serve = |at: SocketAddr| {
-        words(&["serve", &at.to_string(), "--root", &path("root"), "--cert", &path("cert.pem")])
-    };
-    let (server, addr) = start(&world, quic.clone(), serve, 7_000);
-    let get =
-        words(&["get", &addr.to_string(), "file", "-o", &path("got"), "--cert", &path("cert.pem")]);
+    let Some(quic) = Quic::start(&world) else { return };
     let [mut datagrams, mut lost, mut doubled] = [0; 3];
     let (mut files, mut watch) = (0, Watch::new(time));
-    while !watch.look(&server) {
+    while !watch.look(&quic.server) {
         let (condition, _, rules) = CONDITIONS[files % CONDITIONS.len()];
-        world.link.begin(rules, addr.port(), files as u64);
-        let ended = world.client.within(|| Program::start(&quic, &get)).wait();
-        assert_eq!(ended.status, Some(0), "{condition}: {ended:?}");
-        let got = fs::read(Path::new(&path("got"))).expect("it was written");
-        assert!(got == data, "{condition}: the file has changed");
-        for tally in [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way)) {
-            datagrams += tally.datagrams;
-            lost += tally.lost;
-            doubled += tally.doubled;
-        }
+        let counts = quic.get(&world, condition, rules, files as u64);
+        datagrams += counts[0];
+        lost += counts[1];
+        doubled += counts[2];
         files += 1;
     }
-    let _ = fs::remove_dir_all(&folder);
     println!(
         "`quic`: {files} files of {} bytes, all whole, in {datagrams} datagrams; lost by the network {lost}, \
          doubled by it {doubled}; {}",
-        data.len(),
+        quic.len(),
         watch.end("quic"),
     );
 }

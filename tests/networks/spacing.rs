@@ -57,7 +57,7 @@ fn fq_spaces_transmit_times_and_paced_datagrams() {
             let mut buf = MmsgBuf::with_backend(backend);
             assert_eq!(buf.send(&here, &msgs).expect("the device is up"), 10);
             for (i, arrival) in (1..).zip(arrivals(&there, 10)) {
-                // A millisecond for what the two clocks may differ in.
+                // The two clocks may differ by a millisecond.
                 let earliest = begin + Duration::from_millis(20 * i - 1);
                 assert!(arrival >= earliest, "{i}: {arrival:?}, not before {earliest:?}");
             }

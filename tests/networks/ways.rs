@@ -1,4 +1,4 @@
-//! The ways to send and to receive, each with a check of what became of every datagram.
+//! The ways to send and to receive, each with a check of every datagram's outcome.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -151,7 +151,7 @@ fn each(
     Ok(handled)
 }
 
-/// Fills the queue anew at each call: it may hold what the call before did not send.
+/// Fills the queue at each call: it may still hold datagrams of the call before.
 fn flush(
     socket: &dyn BatchSocket,
     part: &[SendMsg<'_>],

@@ -75,7 +75,7 @@ impl World {
         let new = || Host::new(test, &[]);
         let (client, near, far, server) = (new()?, new()?, new()?, new()?);
         for host in [&client, &near, &far, &server] {
-            // Addresses are good at once, without asking whether somebody has them already.
+            // Addresses are usable at once, without duplicate address detection.
             for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
                 host.set(path, "0");
             }
@@ -195,7 +195,7 @@ impl World {
         self.change_address(("10.9.1.1/24", "10.9.1.7/23"), ("fd09:1::1/64", "fd09:1::7/63"));
     }
 
-    /// Gives it those that it had.
+    /// Restores the client's addresses.
     pub fn address_back(&self) {
         self.change_address(("10.9.1.7/23", "10.9.1.1/24"), ("fd09:1::7/63", "fd09:1::1/64"));
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use mmsg::offload::GsoStatus;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 
-/// What `n1_the_environment_turns_offloads_off` is called with, as a child.
+/// Set for a child of `n1_the_environment_turns_offloads_off`.
 const CHILD: &str = "MMSG_TEST_CHILD";
 
 /// The state of a socket in this process: GSO, GSO after it was asked for again, GRO.
@@ -32,7 +32,7 @@ fn state() -> String {
     format!("{first:?} {:?} {}", offload.gso_status(), gro.1)
 }
 
-/// What [`state`] says in a process with these variables.
+/// The result of [`state`] in a process with these variables.
 fn in_child(gso: Option<&str>, gro: Option<&str>) -> String {
     let mut child = Command::new(env::current_exe().expect("this program"));
     child.args(["--exact", "environment::n1_the_environment_turns_offloads_off", "--nocapture"]);

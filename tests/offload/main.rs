@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod environment;
+mod half_sent;
 mod namespaces;
 mod receive;
 mod socket;

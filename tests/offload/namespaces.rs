@@ -1,6 +1,6 @@
 //! GSO over devices and routes that reject it, in network namespaces of the test's own.
 //!
-//! Needs root, or who may make namespaces, and the program `ip`.
+//! Needs root, or the right to make namespaces, and the program `ip`.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -95,7 +95,7 @@ fn s4_a_route_with_a_small_mtu_gets_fragments_and_gso_stays_on() {
             near.get_ref().send_to(&long[0], narrow).expect("it is sent in fragments");
             assert_eq!(receive(&receiver, 1), long[..1]);
 
-            // Twice in a call: it is tried once. What fits the route goes with GSO, and so does
+            // Twice in a call: it is tried once. Datagrams that fit the route go with GSO, and so does
             // all that goes elsewhere by the next call.
             let short = numbered(16, 500);
             let more = numbered(16, 1_100);
@@ -143,7 +143,7 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
         for gro in [false, true] {
             let Some((near, receiver)) = pair(name, &far, gro) else { return };
             let payloads = numbered(5_000, 1_200);
-            // No more at a time than a receiver has space for that nobody reads meanwhile.
+            // No more at a time than the receiver's buffer holds: no thread reads it meanwhile.
             for payloads in payloads.chunks(50) {
                 let msgs = msgs(at(FAR, &receiver), payloads);
                 assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 50);

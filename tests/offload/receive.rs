@@ -1,4 +1,4 @@
-//! What `Offload` receives: space for what the kernel coalesces, and what is counted.
+//! Receives of `Offload`: space for coalesced messages, and counters.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use crate::common::sockets::{addr, settle, udp4};
 use crate::common::{numbered, skip};
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
-/// The longest UDP payload: what the length field of IPv6 leaves (RFC 8200, RFC 768).
+/// The longest UDP payload by the length field of IPv6 (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;
 
 /// A sender, a receiver with GRO on, and its address; `None`, and a word on it, without offload.

@@ -1,4 +1,4 @@
-//! The sizes of buffers, and what the kernel drops where one is full.
+//! The sizes of buffers, and the count of datagrams that a full one drops.
 
 use mmsg::options::{Drops, set_recv_buffer, set_send_buffer};
 use mmsg::{Ancillary, BatchSocket, RecvBatch};

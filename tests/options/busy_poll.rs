@@ -1,4 +1,4 @@
-//! The options alone: what they do needs a device (`tests/networks`).
+//! The options alone: their effect needs a device (`tests/networks`).
 
 use std::io::ErrorKind;
 use std::time::Duration;

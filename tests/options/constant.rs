@@ -1,4 +1,4 @@
-//! What is constant, as a socket option, and what changes, as a control message.
+//! Constant options as socket options, changing ones as control messages.
 
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, SendMsg};
 use socket2::SockRef;

@@ -78,6 +78,6 @@ fn the_path_mtu_is_that_of_the_peer() {
 
 fn loopback_mtu() -> usize {
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu");
-    // Linux's since 3.11, and nobody changes it.
+    // The default of Linux since 3.11.
     mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(65_536)
 }

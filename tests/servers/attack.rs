@@ -11,7 +11,7 @@ use crate::measure;
 use crate::running::PATIENCE;
 use crate::target::{Server, Target};
 
-/// How much of it.
+/// The length of the attack.
 pub struct Strength {
     pub icmp_errors: u64,
     /// How long to send as fast as can be, and how many datagrams at most.
@@ -125,7 +125,7 @@ fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     }
 }
 
-/// ICMP messages that this host has sent because nobody listened: of every test that runs.
+/// "Port unreachable" messages that this host has sent, for all tests that run.
 fn port_unreachable() -> u64 {
     let snmp = fs::read_to_string("/proc/self/net/snmp").expect("the host's counts");
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Icmp: "));
@@ -135,7 +135,7 @@ fn port_unreachable() -> u64 {
     number.parse().expect("a number")
 }
 
-/// As many datagrams as can be sent: requests, noise, and empty ones, from four clients who do not
+/// As many datagrams as can be sent: requests, noise, and empty ones, from four clients that do not
 /// listen.
 fn flood(target: &Target, strength: &Strength) {
     let clients: Vec<_> = (0..4).map(|_| target.client()).collect();

@@ -1,4 +1,4 @@
-//! The servers that the documentation shows are those that are attacked.
+//! The servers in the documentation are the attacked ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};

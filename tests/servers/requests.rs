@@ -38,7 +38,7 @@ pub const NTP: Request = Request {
     is_answer: |request, answer| answer.len() == 48 && answer[24..32] == request[40..48],
 };
 
-/// A packet of a version that there is not, which a server answers by those that it has (RFC 9000,
+/// A packet of an unknown version, which a server answers by a list of its own versions (RFC 9000,
 /// section 6.1): no connection, and no cryptography.
 pub const QUIC: Request = Request {
     make: |number| {

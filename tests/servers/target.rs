@@ -17,7 +17,7 @@ pub struct Server {
     pub program: &'static str,
     /// Its arguments, to listen on an address, with another server behind it if it needs one.
     pub args: fn(String, SocketAddr) -> Vec<String>,
-    /// Where it is to listen; if on every address, it must answer from the one that was asked.
+    /// The address to listen on. A server on every address must answer from the one that was asked.
     pub listen: &'static str,
     pub request: Request,
 }
@@ -42,7 +42,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts the server; none where the program is not there.
+    /// Starts the server; `None` if its program was not built.
     pub fn start(server: &Server) -> Option<Self> {
         let path = find(server.program)?;
         let mut listen = server.listen.to_owned();
@@ -62,7 +62,7 @@ impl Target {
         self.program.child.id()
     }
 
-    /// Where it is, by the usual address of this host.
+    /// The server's address, by the loopback address of this host.
     pub fn addr(&self) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)
     }
@@ -71,7 +71,7 @@ impl Target {
         (self.request.make)(number)
     }
 
-    /// A socket that hears this address of the server alone.
+    /// A socket connected to this address of the server.
     pub fn client_of(&self, host: Ipv4Addr) -> UdpSocket {
         let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback socket");
         client.connect((host, self.port)).expect("loopback has a route");
@@ -83,7 +83,7 @@ impl Target {
         self.client_of(Ipv4Addr::LOCALHOST)
     }
 
-    /// A sender of datagrams from port 0; none, and a word about it, where there may be none.
+    /// A sender of datagrams from port 0; `None`, with a printed reason, without the right to raw sockets.
     pub fn raw(&self) -> Option<RawSender> {
         RawSender::to(self.addr()).inspect_err(|error| skip("datagrams from port 0", error)).ok()
     }

@@ -11,7 +11,7 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, has_space_for, refusing, settle, udp4};
 use crate::common::threads::Call;
 
-/// One, the most of one system call, and more.
+/// One message, the most of one system call, and more.
 const COUNTS: [usize; 3] = [1, 1_024, 1_030];
 
 fn messages<'a>(data: &'a [Vec<u8>], to: &UdpSocket) -> Vec<SendMsg<'a>> {

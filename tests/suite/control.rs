@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg};
 use mmsg::{MmsgBuf, SendQueue};
 
 use crate::common::linux::set_option;
-use crate::common::recv::{data_of, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, memory, payloads, recv_msgs_with};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
 use crate::common::{code, payload};
 
@@ -82,11 +82,7 @@ fn m3_every_set_of_options_is_read_right() {
         settle();
         let mut controls: [ControlBuf; 4] = Default::default();
         let mut memory = memory(4, 16);
-        let mut msgs: Vec<_> = recv_msgs(&mut memory)
-            .into_iter()
-            .zip(&mut controls)
-            .map(|(msg, control)| msg.with_control(control))
-            .collect();
+        let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         assert_eq!(to.recv_batch(&mut msgs).expect("they are there"), 4);
         for (len, msg) in msgs.iter().enumerate() {
             assert!(msg.data() == payload(len, len) && !msg.control_truncated());
@@ -172,7 +168,7 @@ fn the_destination_of_a_datagram_is_received_in_both_families() {
             IpAddr::V4(ip) => assert_eq!(payload[8..12], ip.octets()),
             IpAddr::V6(ip) => assert_eq!(payload[..16], ip.octets()),
         }
-        // Without space of its own a message has nothing raw to show.
+        // Without a `ControlBuf` a message has no raw control messages.
         to.send_to(b"to myself", addr(&to)).expect("it is taken");
         let mut msgs = [RecvMsg::new(&mut bytes)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
@@ -198,7 +194,7 @@ fn a_source_address_can_be_chosen_for_one_message() {
 #[test]
 fn a_control_message_that_the_kernel_rejects_fails_its_message() {
     let (from, to) = (udp4(), udp4());
-    // A time to live of 0 is no such thing.
+    // A time to live of 0 is invalid.
     let rejected = control(&[(IPPROTO_IP, libc::IP_TTL, &0i32.to_ne_bytes())]);
     let good = SendMsg::to(addr(&to), b"good");
     let bad = good.with_control(&rejected);
@@ -214,7 +210,7 @@ fn a_control_message_that_the_kernel_rejects_fails_its_message() {
 #[test]
 fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     let (a, b) = unix_pair();
-    // The peer's credentials and as many descriptors as a buffer holds are more than it holds.
+    // The peer's credentials and as many descriptors as fit a buffer do not fit it together.
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");
     // SAFETY: arithmetic on its argument.
     let header = unsafe { libc::CMSG_LEN(0) } as usize;
@@ -227,15 +223,11 @@ fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
 
     let mut controls: [ControlBuf; 3] = Default::default();
     let mut memory = memory(3, 16);
-    let mut msgs: Vec<_> = recv_msgs(&mut memory)
-        .into_iter()
-        .zip(&mut controls)
-        .map(|(msg, control)| msg.with_control(control))
-        .collect();
+    let mut msgs = recv_msgs_with(&mut memory, &mut controls);
     assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
     assert_eq!(data_of(&msgs), [b"one", b"two", b"six"]);
     assert!(msgs.iter().map(RecvMsg::control_truncated).eq([false, true, false]));
-    // A Unix socket coalesces nothing, so that no segment size can have been lost.
+    // A Unix socket coalesces nothing, so no segment size was lost.
     assert!(!msgs.iter().any(RecvMsg::truncated));
     let datagrams = msgs.iter().flat_map(RecvMsg::datagrams);
     assert!(datagrams.map(|datagram| datagram.data()).eq([b"one", b"two", b"six"]));

@@ -6,7 +6,7 @@ use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::linux::set_option;
-use crate::common::recv::{memory, recv_msgs};
+use crate::common::recv::{memory, recv_msgs, recv_msgs_with};
 use crate::common::sockets::{addr, settle, udp4, unix_pair};
 use crate::common::{numbered, payload};
 
@@ -39,17 +39,13 @@ fn r2_an_arena_has_whole_control_space_for_every_message() {
     let (rich, plain) = rich_and_plain();
     let mut arena = MmsgBuf::new();
     let mut controls = vec![ControlBuf::new(); 40];
-    // Up and down, with and without: what the last call left in a header must not show.
+    // Up and down, with and without: nothing of the last call may show in a header.
     let turns = [(1, true), (3, false), (40, true), (2, false), (2, true), (40, false), (40, true)];
     for (count, is_rich) in turns {
         let socket = if is_rich { &rich } else { &plain };
         let sent = send_to_itself(socket, count);
         let mut memory = memory(40, 16);
-        let mut msgs: Vec<_> = recv_msgs(&mut memory)
-            .into_iter()
-            .zip(&mut controls)
-            .map(|(msg, control)| msg.with_control(control))
-            .collect();
+        let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         assert_eq!(arena.recv(socket, &mut msgs).expect("they are there"), count);
         for (msg, data) in msgs.iter().zip(&sent) {
             assert_eq!((msg.data(), msg.addr()), (&data[..], Some(addr(socket))));
@@ -67,11 +63,7 @@ fn r2_reused_messages_keep_nothing_of_the_last_call() {
     let (rich, plain) = rich_and_plain();
     let mut controls = vec![ControlBuf::new(); 3];
     let mut memory = memory(3, 16);
-    let mut msgs: Vec<_> = recv_msgs(&mut memory)
-        .into_iter()
-        .zip(&mut controls)
-        .map(|(msg, control)| msg.with_control(control))
-        .collect();
+    let mut msgs = recv_msgs_with(&mut memory, &mut controls);
     for is_rich in [true, false, true, true, false] {
         let socket = if is_rich { &rich } else { &plain };
         send_to_itself(socket, 3);

@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 use crate::common::choose_backend;
 use crate::common::descriptors::{MOST, Watched, is_cloexec, pass};
 use crate::common::linux::set_option;
-use crate::common::recv::{memory, recv_msgs};
+use crate::common::recv::{memory, recv_msgs, recv_msgs_with};
 use crate::common::sockets::unix_pair;
 
 /// A way to receive.
@@ -35,8 +35,7 @@ const WAYS: [Way; 11] = [
     ("recv_batch with control buffers", |socket| {
         let mut controls: [ControlBuf; 4] = Default::default();
         let mut memory = memory(4, 16);
-        let msgs = recv_msgs(&mut memory).into_iter().zip(&mut controls);
-        let mut msgs: Vec<_> = msgs.map(|(msg, control)| msg.with_control(control)).collect();
+        let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         let n = socket.recv_batch(&mut msgs).expect("they are there");
         msgs[..n].iter().for_each(|msg| assert_no_numbers(msg.control_messages()));
     }),
@@ -75,7 +74,7 @@ const WAYS: [Way; 11] = [
     }),
 ];
 
-/// The numbers in control data are nobody's: they do not name a descriptor.
+/// The numbers in control data do not name a descriptor of the process.
 #[track_caller]
 fn assert_no_numbers(mut messages: ControlMessages<'_>) {
     let rights = messages.find(|m| (m.level, m.ty) == (libc::SOL_SOCKET, libc::SCM_RIGHTS));
@@ -101,7 +100,7 @@ fn d10_unrequested_descriptors_are_closed() {
                 let watched = Watched::new();
                 (0..3).for_each(|_| pass(&a, b"data", &watched, count));
                 way(&b);
-                // What still waits in the socket goes with it.
+                // Messages that still wait in the socket go with it.
                 drop((a, b));
                 assert!(watched.all_closed(), "{name}, {count} descriptors");
             }
@@ -144,7 +143,7 @@ fn d10_a_peers_pidfd_is_closed() {
     assert_eq!(pidfd.data, [0xff; 4]);
 }
 
-/// Whether these are `count` copies of what is watched, none of which programs inherit.
+/// Whether these are `count` copies of the watched descriptor, with close-on-exec.
 #[track_caller]
 fn assert_copies(fds: &[OwnedFd], watched: &Watched, count: usize) {
     assert_eq!(fds.len(), count);
@@ -197,7 +196,7 @@ fn d10_messages_that_ask_for_no_descriptors_have_them_closed() {
         drop(msgs);
         assert_copies(&fds, &watched, 2);
     }
-    // The next message that is received into the same space closes what came before.
+    // The next message into the same space closes the descriptors of the one before.
     let mut byte = [0; 16];
     let mut msgs = [RecvMsg::new(&mut byte).with_fds(&mut fds)];
     for count in [1, 0, 2] {
@@ -247,7 +246,7 @@ fn d10_a_batch_owns_the_descriptors_it_asked_for() {
 
 #[test]
 fn d10_the_next_receive_closes_descriptors_not_taken() {
-    // What is given back lives on, so it is not the drop that closes.
+    // Descriptors that were handed out stay open after the drop.
     let ends: [fn(RecvBatch, &OwnedFd) -> Option<RecvBatch>; 5] = [
         |batch, _| {
             drop(batch);
@@ -345,7 +344,7 @@ fn d10_a_wrapper_socket_passes_descriptors_on() {
             assert_copies(&fds, &watched, if accepts { count } else { 0 });
         }
     }
-    // What a stand-in fills in comes without any.
+    // The messages of a stand-in come without any.
     let (mut byte, mut fds) = ([0; 8], vec![watched.as_fd().try_clone_to_owned().expect("a copy")]);
     let mut msg = RecvMsg::new(&mut byte).with_fds(&mut fds);
     msg.fill(b"data", None, RecvMeta::default());

@@ -1,23 +1,21 @@
-//! Stand-ins for a socket: the two required methods are enough, and every other one works by them.
+//! Stand-ins for a socket: two methods are required, and all others work by them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 
 use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg,
-    SendQueue,
+    BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue,
 };
 
 use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::udp4;
 use crate::common::{numbered, would_block};
 
-/// A socket in memory: it stores what is sent, and receives what is put in its inbox.
+/// A socket in memory: it stores the messages it sends, and receives those in its inbox.
 #[derive(Default)]
-struct Double {
+pub(super) struct Double {
     inbox: RefCell<VecDeque<Vec<u8>>>,
     sent: RefCell<Vec<Vec<u8>>>,
     /// How many datagrams it takes before it is full.
@@ -29,14 +27,14 @@ struct Double {
 }
 
 /// A payload that the double rejects.
-const BAD: &[u8] = b"bad";
+pub(super) const BAD: &[u8] = b"bad";
 
 impl Double {
-    fn with_capacity(capacity: usize) -> Self {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
         Self { capacity: capacity.into(), ..Self::default() }
     }
 
-    fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
+    pub(super) fn with_inbox(datagrams: &[Vec<u8>]) -> Self {
         let addr = Some(SocketAddr::from(([192, 0, 2, 7], 7)));
         Self { inbox: RefCell::new(datagrams.to_vec().into()), addr, ..Self::default() }
     }
@@ -71,7 +69,7 @@ impl BatchSocket for Double {
     }
 }
 
-fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
+pub(super) fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
     data.iter().map(|data| SendMsg::new(data)).collect()
 }
 
@@ -157,7 +155,7 @@ fn a_double_sends_from_an_iterator() {
         let sent = double.send_iter(messages(&data)).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
-    // What it does not take is not taken: 40 of 100, and then none.
+    // It accepts 40 of 100, and then none.
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
     assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
@@ -209,7 +207,7 @@ fn a_double_sends_each_and_reports_failures() {
     let good: Vec<_> = data.iter().filter(|data| *data != BAD).cloned().collect();
     assert_eq!(double.sent.take(), good);
 
-    // Full in between: those from there on are neither sent nor failed.
+    // It is full in between: the messages from there on are neither sent nor reported.
     double.capacity.set(10);
     let mut failed = Vec::new();
     let mut note = |index, _| failed.push(index);
@@ -241,131 +239,6 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
 }
 
-/// Says of every send the same, whatever it was offered, even if that was nothing.
-struct Liar {
-    says: usize,
-    calls: Cell<usize>,
-}
-
-impl BatchSocket for Liar {
-    fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        self.calls.set(self.calls.get() + 1);
-        assert!(self.calls.get() < 1_000, "a call that does not end");
-        assert!(!msgs.is_empty(), "a call for nothing");
-        Ok(self.says)
-    }
-}
-
-#[test]
-fn d16_counts_larger_than_what_was_offered_overflow_nothing_and_end() {
-    for says in [31, 32, 63, 64, 65, 1_000, usize::MAX / 2, usize::MAX - 1, usize::MAX] {
-        for count in [0, 1, 31, 32, 33, 64, 100] {
-            let data = numbered(count, 8);
-            let msgs = messages(&data);
-            let liar = || Liar { says, calls: Cell::new(0) };
-            let sent = liar().send_iter(&msgs).expect("no error");
-            // It ends at the first step of which less was taken than was offered.
-            let expected = if says < 64 { count.min(says) } else { count };
-            assert_eq!(sent, expected, "{count} from an iterator, {says}");
-
-            let mut queue = SendQueue::new(1 << 16);
-            msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-            let expected = count.min(says).min(64);
-            assert_eq!(liar().flush(&mut queue).expect("no error"), expected);
-            assert_eq!(queue.len(), count - expected);
-
-            let none = |_, _| panic!("nothing failed");
-            assert_eq!(liar().send_each(&msgs, none).expect("no error"), count);
-        }
-    }
-}
-
-#[test]
-fn d16_a_double_that_stops_half_way_without_an_error_ends_every_call() {
-    /// Takes some, and from then on nothing.
-    struct Tired(Cell<usize>);
-    impl BatchSocket for Tired {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            let taken = self.0.get().min(msgs.len());
-            self.0.set(self.0.get() - taken);
-            Ok(taken)
-        }
-    }
-    let data = numbered(200, 8);
-    let msgs = messages(&data);
-    for takes in [0, 1, 63, 64, 65, 128, 199] {
-        let tired = || Tired(Cell::new(takes));
-        assert_eq!(tired().send_iter(&msgs).expect("no error"), takes);
-        let none = |_, _| panic!("nothing failed");
-        assert_eq!(tired().send_each(&msgs, none).expect("no error"), takes);
-        let mut queue = SendQueue::new(1 << 16);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-        let tired = tired();
-        while tired.flush(&mut queue).expect("no error") > 0 {}
-        assert_eq!(queue.len(), 200 - takes);
-    }
-}
-
-#[test]
-fn r11_a_double_is_flushed_without_losing_an_error_that_it_has_once() {
-    /// Has an error for its second call, about a datagram that has left.
-    #[derive(Default)]
-    struct Once(Cell<usize>);
-    impl BatchSocket for Once {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            let calls = self.0.replace(self.0.get() + 1);
-            if calls == 1 { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(msgs.len()) }
-        }
-    }
-    let (socket, data) = (Once::default(), numbered(100, 8));
-    let mut queue = SendQueue::new(1 << 16);
-    messages(&data).iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    assert_eq!(socket.flush(&mut queue).expect("the first call takes them"), 64);
-    let error = socket.flush(&mut queue).expect_err("it is not lost");
-    assert_eq!((error.kind(), queue.len()), (ErrorKind::ConnectionRefused, 36));
-    assert_eq!(socket.flush(&mut queue).expect("the rest is taken"), 36);
-}
-
-#[test]
-fn d11_failures_are_not_offered_with_all_that_follow_them() {
-    /// Rejects the bad ones, and counts what it is offered.
-    struct Counting(Cell<usize>);
-    impl BatchSocket for Counting {
-        fn recv_batch(&self, _: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-            Ok(0)
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-            self.0.set(self.0.get() + msgs.len());
-            match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
-                Some(0) => Err(ErrorKind::InvalidInput.into()),
-                Some(good) => Ok(good),
-                None => Ok(msgs.len()),
-            }
-        }
-    }
-    const N: usize = 4_096;
-    // All, none, every other one, every hundredth, and only the first.
-    for every in [1, usize::MAX, 2, 100, N] {
-        let bad = |i: usize| i % every == 0 && every < usize::MAX;
-        let msgs: Vec<_> =
-            (0..N).map(|i| SendMsg::new(if bad(i) { BAD } else { b"good" })).collect();
-        let (counting, mut failed) = (Counting(Cell::new(0)), Vec::new());
-        let done = counting.send_each(&msgs, &mut |i, _| failed.push(i)).expect("no error");
-        assert_eq!((done, failed), (N, (0..N).filter(|i| bad(*i)).collect()));
-        assert!(counting.0.get() <= 4 * N, "{} offered, every {every}th bad", counting.0.get());
-    }
-}
-
 #[test]
 fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut meta = RecvMeta::default();
@@ -374,130 +247,4 @@ fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut batch = RecvBatch::new(2, 8);
     assert_eq!(double.recv_into(&mut batch).expect("it is there"), 1);
     assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
-}
-
-/// Receives twice and gives the second datagram, as one that leaves some out does.
-struct Second<'a>(&'a std::net::UdpSocket);
-
-impl BatchSocket for Second<'_> {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        self.0.recv_batch(&mut msgs[..1])?;
-        let _ = Ancillary::HOP_LIMIT.disable(self.0)?;
-        self.0.recv_batch(&mut msgs[..1])
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-}
-
-#[test]
-fn r2_metadata_of_a_skipped_datagram_does_not_reach_the_next() {
-    let socket = udp4();
-    let enabled = Ancillary::HOP_LIMIT.enable(&socket).expect("a socket");
-    let to = socket.local_addr().expect("it is bound");
-    socket.send_to(b"first", to).expect("it is taken");
-    socket.send_to(b"second", to).expect("it is taken");
-    let mut batch = RecvBatch::new(2, 8);
-    assert_eq!(Second(&socket).recv_into(&mut batch).expect("both are there"), 1);
-    let second = batch.iter().next().expect("one was counted");
-    assert_eq!((second.data(), second.meta().hop_limit), (&b"second"[..], None), "{enabled:?}");
-}
-
-/// Receives what it likes and counts as it likes.
-struct Miscounting {
-    count: usize,
-    meta: RecvMeta,
-}
-
-impl BatchSocket for Miscounting {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        if let Some(msg) = msgs.first_mut() {
-            msg.fill(b"the only one", None, self.meta);
-        }
-        Ok(self.count)
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(self.count)
-    }
-}
-
-#[test]
-fn d16_a_count_larger_than_the_buffers_is_clamped() {
-    for (count, size) in [(usize::MAX, None), (33, Some(1)), (usize::MAX / 2 + 1, Some(65_535))] {
-        let mut meta = RecvMeta::default();
-        meta.segment_size = size;
-        let liar = Miscounting { count, meta };
-        for slots in [1, 5, 40] {
-            let mut batch = RecvBatch::new(slots, 8);
-            let n = liar.recv_into(&mut batch).expect("it never fails");
-            assert_eq!((n, batch.message_count()), (slots.min(32), slots.min(32)));
-            assert_eq!(batch.messages().count(), n);
-            let bytes: usize = batch.iter().map(|datagram| datagram.len()).sum();
-            assert_eq!(bytes, 8);
-            assert!(batch.messages().next().is_some_and(|message| message.truncated()));
-        }
-    }
-}
-
-/// Receives, and moves the messages that it keeps to the front.
-struct Picky<'a>(&'a Double);
-
-impl BatchSocket for Picky<'_> {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        let count = self.0.recv_batch(msgs)?;
-        let mut kept = 0;
-        for i in 0..count {
-            if msgs[i].data().first() != Some(&b'-') {
-                msgs.swap(kept, i);
-                kept += 1;
-            }
-        }
-        Ok(kept)
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-}
-
-#[test]
-fn d16_a_double_may_put_messages_in_another_order() {
-    let sent = ["-no", "one", "-never", "two", "three"].map(|data| data.as_bytes().to_vec());
-    let double = Double::with_inbox(&sent);
-    let mut batch = RecvBatch::new(8, 8);
-    assert_eq!(Picky(&double).recv_into(&mut batch).expect("three are kept"), 3);
-    assert!(batch.iter().map(|datagram| datagram.data()).eq([&b"one"[..], b"two", b"three"]));
-}
-
-/// Puts memory of its own in the place of the memory that it was given.
-struct Changeling;
-
-impl BatchSocket for Changeling {
-    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        /// Where the memory is, which is never freed: for a leak checker to find.
-        static MEMORY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-        for msg in msgs.iter_mut() {
-            let memory = Box::leak(Box::new([0; 16]));
-            MEMORY.lock().expect("nobody panics with it").push(memory.as_ptr().addr());
-            *msg = RecvMsg::new(memory);
-            msg.fill(b"from elsewhere", None, RecvMeta::default());
-        }
-        Ok(msgs.len())
-    }
-
-    fn send_batch(&self, _: &[SendMsg<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-}
-
-#[test]
-fn d16_a_double_that_fills_other_memory_shows_no_bytes_of_another_message() {
-    let mut batch = RecvBatch::new(2, 8);
-    let double = Double::with_inbox(&[b"earlier".to_vec(), b"earlier".to_vec()]);
-    assert_eq!(double.recv_into(&mut batch).expect("both are there"), 2);
-    assert_eq!(Changeling.recv_into(&mut batch).expect("both are filled"), 2);
-    assert!(batch.iter().all(|datagram| datagram.is_empty() && datagram.truncated()));
-    assert_eq!(batch.iter().count(), 2);
 }

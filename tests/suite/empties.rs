@@ -107,7 +107,7 @@ fn r8_what_was_waiting_before_the_end_is_received() {
     assert_eq!(data_of(&msgs[..3]), [&b"a"[..], b"", b"c"]);
     assert_eq!(to.recv_batch(&mut msgs).expect("the end is no error"), 0);
 
-    // Shut down as it is, Linux still takes in what comes.
+    // Although it is shut down, Linux still queues datagrams for it.
     from.send_to(b"late", addr(&to)).expect("it is taken");
     settle();
     let mut batch = RecvBatch::new(40, 16);

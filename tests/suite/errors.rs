@@ -1,4 +1,4 @@
-//! Errors: which message they belong to, their numbers, and what is still sent.
+//! Errors: the message that each is about, its number, and the messages that are still sent.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use crate::common::recv::{collect, memory, payloads, recv_msgs};
 use crate::common::sockets::{addr, refusing, settle, udp4, udp6, unix_pair};
 use crate::common::{choose_backend, code, would_block};
 
-/// What `send_each` reported: indices and error numbers.
+/// The reports of `send_each`: indices and error numbers.
 fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usize, i32)>) {
     let mut failed = Vec::new();
     let mut note = |index, error: io::Error| {
@@ -33,7 +33,7 @@ fn s8_a_datagram_that_is_too_long_fails_alone() {
         assert_eq!(send_each(&from, &[first, bad, last]), (3, vec![(1, libc::EMSGSIZE)]));
         assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
 
-        // The count says where; the next call with the rest says why.
+        // The count shows where; the error of the next call with the rest shows why.
         assert_eq!(from.send_batch(&[first, bad, last]).expect("the first is good"), 1);
         assert_eq!(code(from.send_batch(&[bad, last])), libc::EMSGSIZE);
         assert_eq!(from.send_batch(&[last]).expect("it is good"), 1);
@@ -122,7 +122,7 @@ fn r10_whichever_call_comes_next_returns_connection_refused() {
 
 #[test]
 fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
-    // At first the peer hears only itself; then it listens to the socket.
+    // At first the peer receives only its own datagrams; then those of the socket.
     let (peer, socket) = (refusing(), udp4());
     socket.connect(addr(&peer)).expect("connecting does nothing but remember");
     let numbers: Vec<_> = (0u8..6).map(|i| [i]).collect();
@@ -139,7 +139,7 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
         }
         settle();
     }
-    // Nothing hides the error of the last datagram.
+    // The error of the last datagram is returned as well.
     assert_eq!(code(socket.recv_batch(&mut recv_msgs(&mut memory(4, 16)))), libc::ECONNREFUSED);
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);

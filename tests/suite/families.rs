@@ -1,4 +1,4 @@
-//! Address families: who a datagram is from, and where it goes.
+//! Address families: source and destination of a datagram.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -10,7 +10,7 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, dual_stack, refusing, settle, udp4, udp6};
 use crate::common::{code, numbered, would_block};
 
-/// There and back again: the received source is where an answer goes.
+/// An answer to the received source reaches the sender.
 fn there_and_back(client: &UdpSocket, server: &UdpSocket) {
     let sent = numbered(20, 33);
     let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(server), data)).collect();

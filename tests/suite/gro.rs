@@ -141,7 +141,7 @@ fn d19_a_loss_between_two_segments_shows_as_an_empty_truncated_datagram() {
     }
 }
 
-/// Receives a message that is longer than its slot, in each way, and checks what it gives: `whole`
+/// Receives a message that is longer than its slot, in each way, and checks its datagrams: `whole`
 /// datagrams of 100 bytes, and one that is truncated to `rest` bytes.
 #[track_caller]
 fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usize, usize)) {

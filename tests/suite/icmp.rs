@@ -1,5 +1,4 @@
-//! ICMP errors about datagrams that were sent: which calls return them, how often, and what is still
-//! sent.
+//! ICMP errors about sent datagrams: which calls return them, how often, and the datagrams that are still sent.
 
 use std::io;
 use std::net::UdpSocket;
@@ -109,7 +108,7 @@ fn d12_any_descriptor_of_the_socket_returns_a_deferred_error_once() {
         let (socket, peer) = deferred();
         let clone = socket.try_clone().expect("a second descriptor");
         let rest = original_stays.then_some(socket);
-        // The number of the first descriptor, if it is free, goes to a stranger.
+        // Another socket gets the number of the first descriptor if it is free.
         let (stranger, other) = connected();
         assert_eq!(stranger.send_batch(&msgs).expect("it is innocent"), 2);
         assert_eq!(payloads(&other, 2).len(), 2);
@@ -142,7 +141,7 @@ fn d31_an_icmp_error_about_another_datagram_stops_no_batch() {
     }
 }
 
-/// As `drain_errors` documents it: each time that such a datagram is offered it is tried twice.
+/// `drain_errors` documents it: such a datagram is tried twice each time that it is offered.
 #[test]
 fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
     let (from, open) = reporting();
@@ -163,7 +162,7 @@ fn d30_a_datagram_that_is_too_big_is_reported_twice_each_time_it_is_offered() {
     assert_eq!(payloads(&open, 1), [b"good"]);
 }
 
-/// What became of the errors about datagrams that nobody takes.
+/// The errors about datagrams to a closed port.
 #[derive(Debug)]
 struct Outcome {
     /// Datagrams that were answered by an error.
@@ -197,10 +196,10 @@ fn by_turns(from: &UdpSocket, good: &SendMsg<'_>, bad: &SendMsg<'_>) -> Outcome 
     Outcome { refused, returned, queued: drain(from, is_connection_refused) }
 }
 
-/// Beyond what the receive buffer holds, the kernel reports nothing.
+/// The kernel reports nothing that the receive buffer does not hold.
 #[test]
 fn d18_the_call_that_meets_an_error_returns_it_when_the_queue_is_full() {
-    /// Errors that may be both returned and queued: nobody knows how much the next report will take,
+    /// Errors that may be both returned and queued: the size of the next report is unknown,
     /// and the crate reckons with a page where these take less than a kilobyte.
     const BOTH: usize = 8;
     let (from, open) = reporting();

@@ -1,4 +1,4 @@
-//! Payload changed in place, and what a batch counts.
+//! Payload changed in place, and the counts of a batch.
 
 use std::io::{self, IoSliceMut};
 
@@ -133,7 +133,7 @@ fn a_message_in_borrowed_memory_is_changed_in_place() {
     assert_eq!(parts[4][3..], [0xEE; 17], "what was not received is not lent");
 }
 
-/// Gives coalesced messages, in another order than that of the buffers.
+/// Returns coalesced messages, in another order than that of the buffers.
 struct Shuffled(Vec<(Vec<u8>, Option<u16>)>);
 
 impl BatchSocket for Shuffled {

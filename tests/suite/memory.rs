@@ -28,7 +28,7 @@ fn m1_an_address_that_was_not_written_is_none() {
         assert_eq!(inet.recv_into(&mut batch).expect("three are left"), 3);
         assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&inet))));
 
-        // Nothing was received into the fourth.
+        // The fourth received nothing.
         assert_eq!((msgs[3].addr(), msgs[3].len()), (None, 0));
 
         a.send_batch(&[SendMsg::new(b"from nowhere"); 6]).expect("the queue has space");

@@ -1,6 +1,6 @@
 //! The tests that every backend must pass, by real sockets and the public interface.
 
-// What is imported for tests of Unix alone.
+// Some imports are for tests of Unix alone.
 #![cfg_attr(not(unix), allow(unused_imports))]
 
 mod batches;
@@ -28,6 +28,7 @@ mod truncation;
 #[cfg(unix)]
 mod unix_sources;
 mod waiting;
+mod wrong_doubles;
 
 #[cfg(target_os = "linux")]
 mod control;

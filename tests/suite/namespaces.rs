@@ -1,4 +1,4 @@
-//! What a firewall and missing routes do, in network namespaces of the test's own.
+//! Errors of a firewall and of missing routes, in network namespaces of the test's own.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

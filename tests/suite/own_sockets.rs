@@ -1,6 +1,6 @@
 //! Which sockets have the batch calls, by themselves, behind pointers and behind `dyn`.
 
-// That references to sockets are sockets is what is tested.
+// The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
 #[cfg(unix)]
@@ -19,7 +19,7 @@ use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, connected, settle, udp4};
 
-/// Two connected blocking sockets, seen through the trait alone: every method does what it does.
+/// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     let msgs = [b"one", b"two"].map(|data| SendMsg::new(data));
     let mut queue = SendQueue::new(1_000);
@@ -72,8 +72,8 @@ fn references_and_shared_ownership() {
     every_method(&*sockets[0], &*sockets[1]);
 }
 
-/// What generic code and `dyn` take: a call that compiles and sends and receives.
-// The borrows are what is tested.
+/// A type that generic code and `dyn` accept: the call compiles, sends and receives.
+// The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[cfg(unix)]
 #[test]
@@ -118,8 +118,8 @@ fn generic_functions_take_every_socket_and_pointer() {
     drop(b);
 }
 
-/// A pointer calls the methods of what it points to, the provided ones, too.
-// The borrows are what is tested.
+/// A pointer calls the methods of its target, the provided ones included.
+// The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
 fn pointers_forward_every_method() {
@@ -224,7 +224,7 @@ fn mio_sockets() {
     mio_socket(offload, RecvBatch::for_gro(4));
 }
 
-/// Registers what `wrap` makes of mio's socket, and receives what another one sends.
+/// Registers the socket that `wrap` makes of mio's, and receives the datagrams of another one.
 #[cfg(feature = "mio")]
 fn mio_socket<S: BatchSocket + mio::event::Source>(
     wrap: impl Fn(mio::net::UdpSocket) -> S,

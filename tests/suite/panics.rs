@@ -40,7 +40,7 @@ fn sends_as_ever(socket: &dyn BatchSocket, far: &UdpSocket) {
     assert_eq!(payloads(far, 2 * COUNT), [&data[..], &data[..]].concat());
 }
 
-/// What has come, which must be the first of these.
+/// The received datagrams, which must be the first of these.
 fn first_of(far: &UdpSocket, data: &[Vec<u8>]) -> usize {
     settle();
     let mut batch = RecvBatch::new(2 * COUNT, 100);
@@ -88,7 +88,7 @@ fn a_report_that_panics_ends_the_call_after_what_was_sent() {
         queue.push_all(&msgs).expect("it is ample");
         panics(|| drop(socket.flush_each(&mut queue, |_, _| panic_now())));
         assert_eq!(first_of(far, &data), BAD);
-        // The failed one may be there still; what follows is.
+        // The failed one may still be there; those after it are.
         while queue.front().is_some_and(|msg| msg.slices().map(<[u8]>::len).sum::<usize>() > 40) {
             queue.discard_front();
         }
@@ -118,7 +118,7 @@ fn a_receiver_of_slices_that_panics_leaves_the_socket_as_it_is() {
             };
             drop(far.recv_slices(&mut buffers, two));
         });
-        // The buffers have what was received, and the socket has the rest.
+        // The buffers have the received datagrams, and the socket has the rest.
         assert_eq!(memory.iter().map(|m| &m[..40]).collect::<Vec<_>>(), data[..5]);
         assert_eq!(payloads(far, COUNT - 5), data[5..]);
         sends_as_ever(socket, far);
@@ -152,7 +152,7 @@ fn a_thread_that_ends_still_sends_and_receives() {
         let ended = thread::spawn(move || {
             let other = udp4();
             let send = || other.send_batch(&[SendMsg::to(addr(&other), b"a"); 2]);
-            // What is used first is dropped first or last: the pool is there or gone by then.
+            // A thread-local that is used first is dropped first or last: the pool is there or gone by then.
             if pool_first {
                 send().expect("loopback takes it");
             }

@@ -9,7 +9,7 @@ use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp6};
 use crate::common::{code, skip};
 
-/// Uses up what the kernel lets one socket take for options and control data (`optmem_max`), by
+/// Uses up the kernel's memory for one socket's options and control data (`optmem_max`), by
 /// joining multicast groups on loopback. Says whether it is used up.
 fn exhaust_option_memory(socket: &UdpSocket, name: &str) -> bool {
     const LOOPBACK: u32 = 1;

@@ -122,7 +122,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     let (from, to) = (udp4(), udp4());
     let (good, too_long) = (numbered(200, 32), vec![0; 70_000]);
     let sockets: [&dyn BatchSocket; 2] = [&from, &Offload::new(udp4()).expect("a socket")];
-    // Alone, in pairs, at the border of what is taken from an iterator at a time, and all of a step.
+    // Alone, in pairs, at the border of the messages taken from an iterator at a time, and all of a step.
     let bad = |i: usize| [0, 9, 10, 63, 64].contains(&i) || (128..192).contains(&i) || i == 199;
     for socket in sockets {
         let msgs = good
@@ -141,7 +141,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     }
 }
 
-/// What was taken from the iterator and not sent can be had from its source again: the count says
+/// Messages that were taken from the iterator and not sent can be taken from its source again: the count says
 /// from where on.
 #[cfg(unix)]
 #[test]

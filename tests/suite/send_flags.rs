@@ -15,7 +15,7 @@ fn a_send_that_does_not_wait_fills_a_blocking_socket_and_returns() {
     let (a, b) = unix_pair();
     let msgs = [SendMsg::new(b"datagram"); 64];
     let mut sent = 0;
-    // Nobody receives: a send that waits would wait for ever.
+    // Without a receiver a send that waits would wait for ever.
     let error = loop {
         match a.send_batch_with(&msgs, SendFlags::DONT_WAIT) {
             Ok(count) => sent += count,

@@ -1,4 +1,4 @@
-//! What becomes of a call that a signal interrupts.
+//! Calls that a signal interrupts.
 
 use std::io;
 use std::net::UdpSocket;
@@ -104,7 +104,7 @@ fn d9_a_read_timeout_holds_while_signals_come() {
     }
 }
 
-/// Fills the socket, and gives what it took.
+/// Fills the socket, and returns how many datagrams it accepted.
 fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
     socket.set_nonblocking(true).expect("it can");
     let mut sent = 0;
@@ -239,7 +239,7 @@ fn d8_a_write_timeout_holds_in_the_middle_of_a_message_while_signals_come() {
         let (result, waited, near) = interrupt_until_over(sender);
         assert!(would_block(result));
         assert!(waited >= TIMEOUT - tick(), "gave up after {waited:?}");
-        // What is left of it goes when it is offered again.
+        // The rest of it goes when it is offered again.
         let mut came = collect(&far, near.counters().sent as usize);
         let meta = SendMeta::new().with_segment_size(4);
         near.get_ref().set_nonblocking(true).expect("it can");

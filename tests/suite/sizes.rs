@@ -11,7 +11,7 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{code, payload};
 
-/// Nothing, one byte, what an Ethernet frame holds, the most that IPv4 allows.
+/// Nothing, one byte, a full Ethernet frame, the most that IPv4 allows.
 const SIZES: [usize; 4] = [0, 1, 1_472, 65_507];
 
 fn send(from: &UdpSocket, to: &UdpSocket, data: &[u8]) {

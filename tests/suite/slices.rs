@@ -11,10 +11,10 @@ use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
-/// What a closure saw: buffer, payload, source, whether it is truncated, full length.
+/// A message in a closure: buffer, payload, source, whether it is truncated, full length.
 type Seen = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
 
-/// Receives into as many buffers of `len` bytes, and what was said of each message.
+/// Receives into `count` buffers of `len` bytes, and returns the messages.
 fn recv(
     socket: &dyn BatchSocket,
     memory: &mut [Vec<u8>],

@@ -34,7 +34,7 @@ fn take_part(socket: &UdpSocket, thread: usize, receive: &mut Receive<'_>) -> Ve
     got
 }
 
-/// Receives at least one and at most so many datagrams, and adds them.
+/// Receives at least one and at most `most` datagrams, and adds them.
 type Receive<'a> = dyn FnMut(&UdpSocket, usize, &mut Vec<Vec<u8>>) + 'a;
 
 fn by_pool(socket: &UdpSocket, most: usize, got: &mut Vec<Vec<u8>>) {
@@ -137,7 +137,7 @@ fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     assert_eq!(payloads(&aside, 200), doubled);
 }
 
-/// What a task may hold while it waits, on a runtime with several threads.
+/// Types that a task may hold while it waits, on a runtime with several threads.
 #[test]
 fn every_public_type_is_send_and_sync() {
     fn both<T: Send + Sync>(_: &T) {}

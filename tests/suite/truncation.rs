@@ -73,7 +73,7 @@ fn a_truncated_message_has_its_full_length_on_request() {
             let one = |m: mmsg::Message<'_>| (m.data().len(), m.full_len(), m.truncated());
             batch.messages().map(one).collect()
         };
-        // Only Linux gives what the flag asks for.
+        // Only Linux reports the full length.
         let linux = cfg!(any(target_os = "linux", target_os = "android"));
         let full = |len: usize| (len <= 8 || linux).then_some(len);
         assert!(lens_found.into_iter().eq(lens.map(|len| (len.min(8), full(len), len > 8))));

@@ -172,7 +172,7 @@ fn what_is_no_address_fails_in_its_place() {
         assert_eq!(queue.push(&bad), Err(PushError::NoAddress));
         assert!(queue.is_empty() && !queue.fits(&bad));
     }
-    // A system's own error: nobody has this address, or it is of another family.
+    // An error of the system: no socket has this address, or it is of another family.
     let nobody = good.with_unix_dest(UnixAddr::Abstract(b"mmsg: nobody has this name"));
     let error = net.server.send_batch(&[nobody]).expect_err("nobody is there");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);

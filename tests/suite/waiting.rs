@@ -1,4 +1,4 @@
-//! What a receive waits for, and how long.
+//! How long a receive waits, and for how many datagrams.
 
 use std::io;
 use std::net::UdpSocket;

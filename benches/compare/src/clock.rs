@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Runs while this thread does. The loops that are measured wait for nothing, so what they take is
-/// what they take of a processor; time in which somebody else had it is none of theirs.
+/// Counts the time in which this thread runs, and not the time in which others do. The measured loops never
+/// wait.
 pub struct Clock(Duration);
 
 impl Clock {
@@ -16,7 +16,7 @@ impl Clock {
     }
 }
 
-/// What all threads of a process have had so far.
+/// The time of all threads of a process so far.
 pub fn of_process(pid: u32) -> Duration {
     let mut clock = 0;
     // SAFETY: the call writes one clock's number.

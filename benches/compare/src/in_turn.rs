@@ -1,4 +1,4 @@
-//! All ways in turn: each moves datagrams for a few milliseconds a round, and who begins changes.
+//! All ways in turn: each moves datagrams for a few milliseconds a round, and another one begins each round.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -64,8 +64,8 @@ fn measure(contenders: &mut [Contender], rounds: usize) -> Vec<Vec<[f64; 2]>> {
     let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
     for round in 0..rounds {
         for step in 0..contenders.len() {
-            // Another one begins each round, and every other round goes the other way about, so
-            // that nobody always follows the same one.
+            // Another way begins each round, and every other round has the reverse order, so that no way
+            // always follows the same one.
             let step = if round % 2 == 0 { step } else { contenders.len() - 1 - step };
             let i = (step + round / 2) % contenders.len();
             times[i].push(contenders[i].slice());

@@ -13,7 +13,7 @@ const MOST_COALESCED: usize = 32;
 /// The ECN bits sent, and expected where metadata is received: ECT(0).
 pub const ECN: u8 = 0b10;
 
-/// Datagrams that a turn moves: so many to each destination, all from one socket.
+/// Datagrams that a turn moves: `each` to each destination, all from one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
     /// Whether each datagram is sent with ECN bits, and received with these and its destination.
@@ -29,7 +29,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// So many datagrams for one destination, all in one call.
+    /// `each` datagrams for one destination, all in one call.
     pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
         Self { workload, payload, dests: 1, each, slots: each, metadata: false }
     }
@@ -58,7 +58,7 @@ impl Load {
         slab.leak()
     }
 
-    /// As many datagrams at a time as are asked for, back to back, with their destinations.
+    /// The payloads in groups of `datagrams`, back to back, with their destinations.
     pub fn batches(
         &self,
         to: &[SocketAddr],
@@ -108,16 +108,16 @@ pub fn lend(memory: &mut [u8]) -> ([IoSliceMut<'_>; MOST_LENT], usize) {
 }
 
 /// A received datagram.
-pub struct Seen<'a> {
+pub struct Datagram<'a> {
     pub addr: SocketAddr,
     pub data: &'a [u8],
     /// ECN bits and destination, where they were asked for.
     pub meta: Option<(u8, IpAddr)>,
 }
 
-impl Seen<'_> {
-    /// What a receiver does at the least: reads where the datagram is from, where its bytes are and
-    /// how many, and its metadata.
+impl Datagram<'_> {
+    /// Does what every receiver does: reads the datagram's source, its bytes' place and length, and its
+    /// metadata.
     #[inline(always)]
     pub fn glance(self) {
         match self.addr {
@@ -144,7 +144,7 @@ impl Check {
         Self { load, from, arrived: vec![false; load.datagrams()] }
     }
 
-    pub fn see(&mut self, dest: usize, seen: &Seen<'_>, has_metadata: bool) {
+    pub fn see(&mut self, dest: usize, seen: &Datagram<'_>, has_metadata: bool) {
         let Load { payload, each, metadata, .. } = self.load;
         assert_eq!((seen.data.len(), seen.addr), (payload, self.from));
         let i = u32::from_le_bytes(seen.data[..4].try_into().expect("four bytes")) as usize;

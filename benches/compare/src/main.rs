@@ -2,8 +2,8 @@
 //!
 //! Sends and receives on one thread over loopback, by std, nix, quinn-udp, raw calls and this crate
 //! (`peers/` has a file for each, which says what it does), and echo servers in processes of their
-//! own. The ways take turns of a few milliseconds, many rounds: ratios come from these, since
-//! whatever else the machine does meets all of a round. Allocations are counted; the run fails if a
+//! own. The ways take turns of a few milliseconds, many rounds: ratios are of one round, whose ways
+//! all meet the same load of the machine. Allocations are counted; the run fails if a
 //! way of this crate allocates.
 //!
 //! `target/throughput/` has the figures as tables, from which `compare report` makes
@@ -55,7 +55,7 @@ enum Command {
         #[arg(long, conflicts_with = "quick")]
         test: bool,
     },
-    /// Compare pairs of ways in turn, and print ratios beside what is promised of them.
+    /// Compare pairs of ways in turn, and print ratios beside the promised ones.
     Ratios {
         /// Only rows whose name holds all of these.
         filters: Vec<String>,

@@ -1,9 +1,9 @@
 //! The promises that are ratios, measured as ratios.
 //!
 //! Two sides take turns of a few milliseconds, many times, and each pair of turns gives a ratio of
-//! the processor's time that they took. What else the machine does meets both of a pair, so the
-//! median of the ratios stays put where times do not; the quartiles beside it say how far to trust
-//! it. Nothing is asserted: a row over its promise is marked.
+//! their CPU time. Other load of the machine meets both of a pair, so the median of the ratios is
+//! stable where times are not; the quartiles beside it show the spread. Nothing is asserted: a row over
+//! its promise is marked.
 //!
 //! `compare ratios ready send_iter 'x 64 x 15 B'` measures the rows whose names hold all of these.
 
@@ -25,8 +25,8 @@ const PAIRS: usize = 200;
 /// Datagrams a turn with GSO.
 const SEGMENTED_TURN: usize = 16_384;
 
-/// One of two sides that are compared: a turn and its time. With true, also compares what came with
-/// what was sent, where it can.
+/// One of two sides that are compared: a turn and its time. With true, also compares the received
+/// datagrams with the sent ones, where it can.
 type Side = Box<dyn FnMut(bool) -> Duration>;
 
 struct Row {
@@ -79,7 +79,7 @@ fn all(capacity: usize) -> Vec<Row> {
         rows.push(of(["mmsg dyn RecvBatch", "mmsg RecvBatch"], load(batch, 15), Some(1.02)));
         rows.push(of(["mmsg dyn RecvMsg", "mmsg RecvMsg"], load(batch, 15), Some(1.02)));
     }
-    // One datagram waits and 512 slots are offered: a receive is to cost what arrives.
+    // One datagram waits and 512 slots are offered: a receive must cost no more than for one slot.
     let idle = Load { workload: "idle", slots: 512, ..load(1, 15) };
     for (way, promise) in [("mmsg RecvBatch", 1.20), ("mmsg RecvMsg", 1.30)] {
         rows.push(of([way, "std"], idle, Some(promise)));
@@ -192,7 +192,7 @@ fn described(load: &Load) -> String {
     }
 }
 
-/// Push and flush of so many datagrams beside those of 64: a datagram costs the same in a queue of
+/// Push and flush of many datagrams beside those of 64: a datagram costs the same in a queue of
 /// any length.
 fn queue(len: usize) -> Row {
     let lengths = [len, 64];
@@ -206,7 +206,7 @@ fn queue(len: usize) -> Row {
     }
 }
 
-/// Onto a socket that nobody reads: when it is full the kernel drops what comes.
+/// Sends to a socket that no thread reads: the kernel drops what does not fit it.
 fn flushes(len: usize, times: usize) -> Side {
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
     let (near, far) = (bind(), bind());
@@ -243,11 +243,11 @@ impl BatchSocket for Double {
     }
 }
 
-/// Takes the turns of a row and prints what they come to.
+/// Takes the turns of a row and prints the ratio.
 fn measure(row: Row) {
     let mut sides = (row.sides)();
     let mut times = [Vec::new(), Vec::new()];
-    // What is allocated and grown at first is no part of it.
+    // The first turns allocate and grow memory; they are not measured.
     sides.iter_mut().for_each(|side| _ = side(false));
     for pair in 0..row.pairs {
         // Each side goes first as often as the other.

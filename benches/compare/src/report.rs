@@ -1,4 +1,4 @@
-//! Makes a page with charts of what a run has measured.
+//! Makes a page with charts of a run's measurements.
 
 mod about;
 mod charts;

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::Extent;
 use crate::load::Load;
 
-/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. What is only
-/// a part of a run goes to `target/throughput-part`, and replaces nothing.
+/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. A part
+/// of a run goes to `target/throughput-part`, and replaces nothing.
 pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,
@@ -19,7 +19,7 @@ pub struct Tables {
     folder: PathBuf,
 }
 
-/// What an echo server did in one of its turns.
+/// The figures of one turn of an echo server.
 pub struct Echoed<'a> {
     pub net: &'a str,
     pub load: &'a str,
@@ -63,7 +63,7 @@ impl Tables {
         writeln!(self.times, "{},{way},{round},{cpu:.2},{wall:.2}", fields(load))
     }
 
-    /// Allocations of a turn that moves so many datagrams.
+    /// Allocations of the counted turns.
     pub fn allocated(&mut self, load: &Load, way: &str, allocations: usize) -> io::Result<()> {
         writeln!(self.allocations, "{},{way},{},{allocations}", fields(load), load.datagrams())
     }
@@ -97,7 +97,7 @@ fn target() -> io::Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// On what and when the figures were taken.
+/// Writes the machine, the kernel and the date of the figures.
 fn about(folder: &std::path::Path, extent: Extent) -> io::Result<()> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

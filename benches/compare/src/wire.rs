@@ -9,12 +9,12 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::load::Load;
 
-/// What the kernel charges a receive buffer for a waiting datagram, generously: data and overhead.
+/// Bytes of a receive buffer that the kernel charges for a waiting datagram with its overhead, rounded up.
 const CHARGE: usize = 4096;
 /// Space for the largest batch.
 const MOST: usize = 1024;
 
-/// What `near` sends arrives at one of `far`.
+/// Sockets of one way: datagrams go from `near` to one of `far`.
 pub struct Wire {
     pub near: UdpSocket,
     pub far: Vec<UdpSocket>,
@@ -60,6 +60,6 @@ impl Wire {
 /// Datagrams that may wait at a socket here.
 pub fn capacity() -> io::Result<usize> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    // The kernel doubles what it is asked for.
+    // The kernel doubles the size.
     Ok(2 * options::set_recv_buffer(&socket, CHARGE * MOST)? / CHARGE)
 }

@@ -38,7 +38,7 @@ if [ "${1:-}" = --test ]; then
 fi
 
 for round in $(seq 15); do
-    # Who goes first changes, too.
+    # The programs take turns in going first.
     if [ $((round % 2)) = 0 ]; then
         "$scratch/xnet" 20
         "$program" beside-xnet 20

@@ -57,7 +57,7 @@ func force(conn *net.UDPConn, size int) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Who may not goes without.
+	// It needs a privilege, and works without.
 	_ = raw.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, size)
 	})

@@ -61,7 +61,7 @@ impl Way {
         Offload::<()>::builder().gso(!self.no_gso).gro(!self.no_gro)
     }
 
-    /// What clap cannot check: whether the options go together.
+    /// Checks what clap cannot: whether the options go together.
     fn check(self) -> Result<Self, Failure> {
         if (self.no_gso || self.no_gro) && self.mode != Mode::Offload {
             return Err(usage("--no-gso and --no-gro need --mode offload (see --help)"));
@@ -73,12 +73,12 @@ impl Way {
 /// The program's exit status and why, in one line.
 struct Failure(u8, String);
 
-/// What was asked for cannot be done: status 2.
+/// A request that cannot be met: status 2.
 fn usage(text: impl Display) -> Failure {
     Failure(2, text.to_string())
 }
 
-/// What was done went wrong: status 1.
+/// A run that went wrong: status 1.
 fn outcome(text: impl Display) -> Failure {
     Failure(1, text.to_string())
 }
@@ -107,7 +107,7 @@ fn one_line(text: &str) -> String {
     format!("{} (see --help)", lines.join(" "))
 }
 
-/// Prints a line at once, also into a pipe. If nobody reads it any more, the work goes on.
+/// Prints a line at once, also into a pipe. A pipe that was closed does not end the work.
 fn say(line: impl Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -115,7 +115,7 @@ fn say(line: impl Display) {
 
 /// Gives a socket space for bursts, and ends its calls after `wait`.
 fn prepare(socket: &Socket, wait: Duration) -> io::Result<()> {
-    // The system gives what it allows: on Linux at most net.core.rmem_max and wmem_max.
+    // The system limits these sizes: on Linux to net.core.rmem_max and wmem_max.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let _ = socket.set_send_buffer_size(4 << 20);
     socket.set_read_timeout(Some(wait))?;

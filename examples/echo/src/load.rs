@@ -1,4 +1,4 @@
-//! The load generator: keeps datagrams in flight and checks what comes back.
+//! The load generator: keeps datagrams in flight and checks the replies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = value_parser!(u16).range(8..=65507))]
     size: u16,
 
-    /// How long to send for; what is in flight then is waited for.
+    /// How long to send for. Then it waits for the datagrams in flight.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     seconds: Duration,
 
@@ -41,14 +41,14 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Datagrams to send, and messages to receive, in one call at most.
 const BATCH: usize = 64;
 
-/// What came of a load.
+/// The outcome of a load.
 pub struct Report {
     pub sent: u64,
     /// Datagrams that came back as they were sent.
     pub received: u64,
     /// Replies that came twice, or after their datagram had given up its place.
     repeated: u64,
-    /// Replies with something else in them than what was sent.
+    /// Replies with other bytes than were sent.
     changed: u64,
     errors: u64,
     last_error: Option<io::Error>,

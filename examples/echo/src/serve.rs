@@ -36,7 +36,7 @@ const LARGEST: usize = 65_535;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// What all threads have done.
+/// Counts of all threads.
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 /// Errors that the system returned, and replies given up for them.
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a thread does, with all that can fail done before the address is printed.
+/// The work of a thread. All that can fail is done here, before the address is printed.
 fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnce() + Send>> {
     let batch = RecvBatch::try_new(slots, LARGEST)?;
     Ok(match way.mode {
@@ -132,7 +132,7 @@ fn single(socket: &UdpSocket) {
     }
 }
 
-/// The same in batches.
+/// `recv_into` and `send_each`.
 fn batches(socket: &impl BatchSocket, mut batch: RecvBatch) {
     while !STOP.load(Relaxed) {
         if let Err(error) = socket.recv_into(&mut batch) {
@@ -167,7 +167,7 @@ fn batches(socket: &impl BatchSocket, mut batch: RecvBatch) {
     }
 }
 
-/// A receive's error is about no datagram at hand. One that comes again and again takes no core.
+/// Counts the error of a receive, and waits a moment, so that an error which repeats does not occupy a core.
 fn receive_failed(error: &io::Error) {
     if !is_timeout(error) {
         ERRORS.fetch_add(1, Relaxed);
@@ -175,7 +175,7 @@ fn receive_failed(error: &io::Error) {
     }
 }
 
-/// Prints what changed, if anything did.
+/// Prints the rates, if any counter has changed.
 fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
     if before != now {
         let rate = |i: usize| grouped((now[i] - before[i]) as f64 / time.as_secs_f64());

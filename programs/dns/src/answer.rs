@@ -1,4 +1,4 @@
-//! What the zone says to a question. Bytes in, bytes out; both servers use it.
+//! Answers questions from the zone. Bytes in, bytes out; both servers use it.
 
 use std::ptr;
 
@@ -14,7 +14,7 @@ const CLASS_IN: u16 = 1;
 /// Aliases that are followed; a circle of them comes to an end before.
 const MOST_ALIASES: usize = 8;
 
-/// Answers a datagram into `out` and gives the answer's length; `None` if there is none.
+/// Answers a datagram into `out` and returns the answer's length; `None` if there is none.
 pub fn answer(zone: &Zone, datagram: &[u8], out: &mut [u8; LARGEST]) -> Option<usize> {
     let query = Query::read(datagram)?;
     let mut reply = Reply::new(&query, out);
@@ -37,7 +37,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
         }
         match found {
             Found::Outside if reply.has_no_records() => return Err(Wrong::Refused),
-            // An alias leads out of the zone; whoever asked goes on from there.
+            // An alias leads out of the zone; the client follows it from there.
             Found::Outside => return Ok(()),
             Found::Cut(servers, skip) => {
                 refer(zone, reply, servers, at + skip);
@@ -94,7 +94,7 @@ fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_>) {
     reply.push(Section::Authority, apex, &zone.negative);
 }
 
-/// Writes who has authority instead, and where they are to be found.
+/// Writes the servers that have authority instead, and their addresses.
 fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &RrSet, at: usize) {
     let mut end = reply.len();
     if !reply.push(Section::Authority, at, servers) {

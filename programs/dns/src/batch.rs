@@ -36,7 +36,7 @@ pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
         match socket.recv_into(&mut queries) {
             Ok(_) => write(zone, &queries, &mut answers, &mut bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            // It is about no query; one that comes again and again must not take a core.
+            // The error is about no query. An error that repeats must not occupy a core.
             Err(_) => {
                 thread::sleep(Duration::from_millis(1));
                 continue;
@@ -45,7 +45,7 @@ pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
         totals.received += queries.datagram_count() as u64;
         if socket.gso() {
             // The longest first for each client, since only the last of a GSO batch may be shorter.
-            // Nobody waits for an order.
+            // No client expects an order.
             answers.sort_unstable_by_key(|answer: &Answer| {
                 (answer.to, answer.meta.source, Reverse(answer.bytes.len()))
             });

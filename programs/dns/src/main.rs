@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, `send_each` for the
-//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. What both answer
-//! is in `answer.rs`.
+//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. `answer.rs`
+//! makes the answers of both.
 
 mod answer;
 mod batch;
@@ -68,7 +68,7 @@ enum Mode {
     /// kernel segments (UDP_SEGMENT).
     Offload,
     /// One at a time on tokio's socket, without this crate, to compare with. The answers' source
-    /// address is what the system picks.
+    /// address is the system's choice.
     Tokio,
 }
 
@@ -88,7 +88,7 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// What a thread has done.
+/// Counts of a thread.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     received: u64,
@@ -119,7 +119,7 @@ fn run(args: &Args) -> Result<(), String> {
         metrics::start(addr, Arc::clone(&sockets))
             .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
     }
-    // The sockets are bound: what is sent from now on waits there, at the worst.
+    // The sockets are bound: a query that is sent now waits there until the threads run.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
     let serve = |index: usize, socket: &UdpSocket| {

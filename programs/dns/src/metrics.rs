@@ -28,7 +28,7 @@ pub fn start(addr: SocketAddr, sockets: Arc<[Offload<UdpSocket>]>) -> io::Result
 fn answer(mut client: TcpStream, page: &str) -> io::Result<()> {
     client.set_read_timeout(Some(WAIT))?;
     client.set_write_timeout(Some(WAIT))?;
-    // Whatever is asked, there is one page.
+    // Every request gets the same page.
     let _ = client.read(&mut [0; 4096])?;
     let len = page.len();
     write!(

@@ -1,5 +1,4 @@
-//! The server one datagram at a time on tokio's socket, without this crate: what batches are
-//! measured by.
+//! The server one datagram at a time on tokio's socket, without this crate, to compare batches with.
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,4 +1,4 @@
-//! What a datagram asks: bytes in, and nothing of them is trusted.
+//! Reads the question of a datagram, and trusts none of its bytes.
 
 /// Bytes of the header of every message (RFC 1035, section 4.1.1).
 pub const HEADER: usize = 12;
@@ -30,7 +30,7 @@ pub struct Query<'a> {
     pub wrong: Option<Wrong>,
 }
 
-/// What EDNS says of who asks.
+/// The client's EDNS parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// Bytes of an answer that it can receive.
@@ -80,9 +80,9 @@ impl<'a> Query<'a> {
         u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
     }
 
-    /// Reads the question, and EDNS also where there is no question to be answered: who speaks EDNS is
-    /// answered by it (RFC 6891, section 6.1.1). Messages of other types are laid out as queries are
-    /// (RFC 1996, RFC 2136).
+    /// Reads the question, and EDNS even if the question cannot be answered: a client with EDNS gets an answer
+    /// with EDNS (RFC 6891, section 6.1.1). Messages of other types have the layout of queries (RFC 1996,
+    /// RFC 2136).
     fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
         let (questions, in_between) = (self.count(4), self.count(6) + self.count(8));
         let mut rest = &datagram[HEADER..];
@@ -123,7 +123,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Reads a name that is not compressed, since nothing stands before it, and gives its length.
+/// Reads a name that is not compressed, since nothing stands before it, and returns its length.
 fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -173,7 +173,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// What it says if it is EDNS's.
+    /// The EDNS parameters of this record, if its type is OPT.
     fn edns(&self) -> Edns {
         let [_, version, flags, _] = self.ttl;
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }

@@ -3,16 +3,16 @@
 use crate::query::{Edns, HEADER, Query, Wrong};
 use crate::zone::RrSet;
 
-/// The longest answer, to whoever says that it can receive so much.
+/// The longest answer, to a client that can receive it (EDNS).
 pub const LARGEST: usize = 4096;
-/// The longest one to who says nothing (RFC 1035, section 4.2.1).
+/// The longest answer without EDNS (RFC 1035, section 4.2.1).
 const WITHOUT_EDNS: usize = 512;
 /// The size that this server announces: a datagram that no network fragments.
 const RECEIVES: u16 = 1232;
 /// Bytes of EDNS's record.
 const OPT: usize = 11;
 
-/// "The answer comes from whoever has authority", in the header's third byte.
+/// "Authoritative answer" (AA), in the header's third byte.
 const AUTHORITATIVE: u8 = 0x04;
 const TRUNCATED: u8 = 0x02;
 
@@ -98,7 +98,7 @@ impl<'b> Reply<'b> {
         }
     }
 
-    /// Completes the answer and gives its length.
+    /// Completes the answer and returns its length.
     pub fn finish(mut self, wrong: Option<Wrong>) -> usize {
         let code = wrong.map(|wrong| wrong as u8);
         if let Some(code) = code {

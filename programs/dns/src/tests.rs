@@ -1,5 +1,5 @@
-//! The parts that need no socket: what is asked, and what is answered. hickory,
-//! which the server answers without, reads what it writes.
+//! The parts that need no socket: questions and answers. hickory, which the server does not use for either, reads
+//! the answers.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What is true of every answer to whatever it may be.
+/// Checks that hold for every answer to any datagram.
 fn check_any(datagram: &[u8], back: Option<Vec<u8>>) -> Result<(), TestCaseError> {
     let Some(back) = back else {
         prop_assert!(datagram.len() < 12 || datagram[2] & 0x80 != 0, "silence");
@@ -167,7 +167,7 @@ proptest! {
     }
 }
 
-/// Who asks by EDNS is answered by EDNS, whatever else is wrong (RFC 6891, section 6.1.1).
+/// A query with EDNS gets an answer with EDNS, whatever else is wrong (RFC 6891, section 6.1.1).
 #[test]
 fn edns_is_answered_with_edns() {
     let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";

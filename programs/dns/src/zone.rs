@@ -10,7 +10,7 @@ use hickory_proto::serialize::txt::Parser;
 
 pub const CNAME: u16 = 5;
 const NS: u16 = 2;
-/// Delegation signer: what the parent says of a child's keys, so the parent answers it.
+/// Delegation signer: the parent's record of a child's keys, so the parent answers it.
 const DS: u16 = 43;
 
 /// Names are in wire format and in small letters.
@@ -42,10 +42,10 @@ pub struct RrSet {
     pub targets: Vec<WireName>,
 }
 
-/// What the zone has for a name.
+/// The zone's entry for a name.
 pub enum Found<'z> {
     Node(&'z Node),
-    /// Another zone has it, or may have. It begins so many bytes into the name.
+    /// Another zone has it, or may have. That zone's name begins at this byte of the name.
     Cut(&'z RrSet, usize),
     NoSuchName,
     Outside,
@@ -177,7 +177,7 @@ impl Zone {
         self.apex.len()
     }
 
-    /// The addresses of a server in the zone, for who is sent there.
+    /// The addresses of a server in the zone, for a referral.
     pub fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
         node.into_iter().flat_map(|node| [1, 28].map(|ty| node.get(ty))).flatten()

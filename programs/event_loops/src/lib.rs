@@ -1,6 +1,6 @@
-//! What the servers of `src/bin` share: an echo that never waits, and a client for it.
+//! Shared by the servers of `src/bin`: an echo that never waits, and a client for it.
 //!
-//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for what that returns. Only the
+//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for the returned event. Only the
 //! way it waits differs between event loops.
 
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, RecvBatch, SendQueue};
 
-/// What a server waits for before its next turn.
+/// The event that a server waits for before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Readable,
@@ -39,7 +39,7 @@ impl Echo {
     ///
     /// # Errors
     ///
-    /// None: one bad datagram does not end a server.
+    /// None: no datagram ends the server.
     pub fn turn(&mut self, socket: &impl BatchSocket) -> Wait {
         loop {
             match socket.flush(&mut self.queue) {
@@ -108,7 +108,7 @@ pub fn start() -> io::Result<(UdpSocket, JoinHandle<io::Result<usize>>)> {
     Ok((socket, client))
 }
 
-/// Prints what the client says.
+/// Prints the client's result.
 ///
 /// # Errors
 ///

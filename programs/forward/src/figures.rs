@@ -1,4 +1,4 @@
-//! What was done, counted.
+//! Counters of both directions.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ pub struct Direction {
     pub forwarded: u64,
     /// Did not fit into the queue.
     pub queue_full: u64,
-    /// Not sent: the system had an error for it.
-    pub refused: u64,
+    /// Not sent: the system returned an error for it.
+    pub rejected: u64,
     /// There was no session for it, and none could be made.
     pub no_session: u64,
     /// Truncated, or without a source: nothing that could be forwarded.
@@ -23,7 +23,7 @@ pub struct Direction {
     pub missed: u64,
     /// Times that a socket took no more for a while.
     pub blocked: u64,
-    /// Errors about datagrams that had left before: nobody listens at the upstream, say.
+    /// Errors about datagrams sent before, if the upstream's port is closed for example.
     pub errors: u64,
 }
 
@@ -39,19 +39,19 @@ pub struct Figures {
 
 impl Direction {
     pub fn dropped(&self) -> u64 {
-        self.queue_full + self.refused + self.no_session + self.unfit + self.abandoned
+        self.queue_full + self.rejected + self.no_session + self.unfit + self.abandoned
     }
 }
 
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { received, forwarded, queue_full, refused, no_session, .. } = self;
+        let Self { received, forwarded, queue_full, rejected, no_session, .. } = self;
         let Self { unfit, abandoned, missed, blocked, errors, .. } = self;
         let dropped = self.dropped();
         write!(
             f,
             "received {received}, forwarded {forwarded}, dropped {dropped} (queue full \
-             {queue_full}, refused {refused}, no session {no_session}, unfit {unfit}, abandoned \
+             {queue_full}, rejected {rejected}, no session {no_session}, unfit {unfit}, abandoned \
              {abandoned}), missed {missed}, blocked {blocked}, errors {errors}"
         )
     }

@@ -22,7 +22,7 @@ const SESSIONS: usize = 2;
 
 /// Messages received in one call. Each may be coalesced, and has space for that.
 const BATCH: usize = 64;
-/// Space in the listening socket for bursts of all clients; the system gives what it allows.
+/// Space in the listening socket for bursts of all clients; the system may allow less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 pub struct Forwarder {
@@ -45,12 +45,11 @@ impl Forwarder {
     pub fn new(options: &Options) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), STOP)?;
-        // A second signal finds the loop ending already, and a waker that cannot wake finds nobody.
+        // Errors do not matter: the waker fails only after the loop has ended.
         ctrlc::set_handler(move || drop(waker.wake())).map_err(io::Error::other)?;
         let socket = UdpSocket::bind(options.listen)?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
-        // Replies must leave by the address that was asked: from another one they would be a
-        // stranger's to who asked.
+        // Replies must leave from the address that the client asked: it would drop those from another one.
         if options.listen.ip().is_unspecified() {
             Ancillary::DEST.require(&socket)?;
         }
@@ -75,7 +74,7 @@ impl Forwarder {
         self.listener.socket().local_addr()
     }
 
-    /// Forwards until it is to stop, and gives what was done.
+    /// Forwards until a signal, and returns the counters.
     pub fn run(mut self) -> io::Result<Figures> {
         let mut events = Events::with_capacity(1024);
         let mut batch = RecvBatch::for_gro(BATCH);
@@ -92,7 +91,7 @@ impl Forwarder {
             }
             self.end_idle_sessions(now);
         }
-        // What waits still is given up, so that every datagram is accounted for.
+        // Datagrams that still wait are counted as abandoned, so that every one is accounted for.
         for mut session in self.sessions.take_all() {
             session.upstream.abandon(&mut self.figures.to_upstreams);
         }
@@ -126,7 +125,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Sends what waits for a socket that takes more.
+    /// Sends the queue of a socket that accepts more.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let registry = self.poll.registry();
         match token {
@@ -138,7 +137,7 @@ impl Forwarder {
         }
     }
 
-    /// Whose token it is; nobody's, if the session has ended.
+    /// The outlet with this token; `None` if its session has ended.
     fn outlet(&mut self, token: Token) -> Option<&mut Outlet> {
         match token {
             LISTENER => Some(&mut self.listener),
@@ -211,7 +210,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// The session of a client: a new one if it has none, if there can be one.
+    /// The client's session, or a new one; `None` if there are too many.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
             return Some(slot);

@@ -8,8 +8,8 @@
 //! its own, connected to it, by which its datagrams go there and the replies come back. New
 //! sessions take the upstreams in turn. A session without a datagram either way for a while ends.
 //!
-//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). What a socket
-//! does not take at once waits in a `SendQueue` (`outlet.rs`): nothing is lost unless the queue is
+//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). Datagrams that
+//! a socket does not accept at once wait in a `SendQueue` (`outlet.rs`): none is lost unless the queue is
 //! full, and then it is counted. `forward.rs` is the loop around it, on mio's readiness.
 
 mod figures;
@@ -47,7 +47,7 @@ struct Options {
 
     /// Bytes that may wait for a session's upstream, and for all clients together, while a socket
     /// takes no more; datagrams count some 100 bytes beside their payload. Beyond them datagrams
-    /// are dropped and counted. Memory is twice as much, and taken only while it is needed.
+    /// are dropped and counted. Memory is two to three times as much, and taken only while it is needed.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = value_parser!(u32).range(1..))]
     queue: u32,
 }
@@ -71,7 +71,7 @@ fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints at once, also into a pipe. If nobody reads it any more, the work goes on.
+/// Prints at once, also into a pipe. A pipe that was closed does not end the work.
 fn say(text: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
     let _ = write!(out, "{text}").and_then(|()| out.flush());

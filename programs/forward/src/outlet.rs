@@ -1,4 +1,4 @@
-//! A socket and what waits to be sent by it.
+//! A socket and the datagrams that wait to be sent by it.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use crate::figures::Direction;
 /// one that left before.
 const DOUBTS: u64 = 8;
 
-/// A socket without back-pressure to those who send by it: what it does not take at once waits in
-/// its queue, in order, and what does not fit there is dropped and counted.
+/// A socket whose senders never wait: datagrams that it does not accept at once wait in
+/// its queue, in order; those that do not fit the queue are dropped and counted.
 pub struct Outlet {
     socket: Offload<UdpSocket>,
     token: Token,
@@ -40,7 +40,7 @@ impl Outlet {
         let mut socket = Offload::new(socket)?;
         // Where the system does not count them, there is no count.
         let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
-        // Not for writing: the system would wake us for every datagram that has left.
+        // Without writability: the system would wake us for every datagram that has left.
         registry.register(&mut socket, token, Interest::READABLE)?;
         let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
@@ -53,7 +53,7 @@ impl Outlet {
     /// Receives a batch, and counts it.
     pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
         self.socket.recv_into(batch)?;
-        // A coalesced message whose segment size was lost gives no datagram; it is counted as one.
+        // A coalesced message whose segment size was lost has no datagrams, and counts as one.
         let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
         figures.unfit += lost as u64;
         figures.received += (batch.datagram_count() + lost) as u64;
@@ -70,7 +70,7 @@ impl Outlet {
         if self.waiting.push(msg).is_ok() {
             return first && !self.blocked;
         }
-        // The socket may take what was pushed since the last flush.
+        // The socket may accept the datagrams pushed since the last flush.
         if !self.blocked {
             self.send(figures);
         }
@@ -80,7 +80,7 @@ impl Outlet {
         true
     }
 
-    /// Sends what waits, as far as the socket takes it, and asks for readiness to write.
+    /// Sends the queue as far as the socket accepts it, and registers for writability if some is left.
     pub fn flush(&mut self, registry: &Registry, figures: &mut Direction) -> io::Result<()> {
         self.send(figures);
         if self.blocked == self.asked {
@@ -91,7 +91,7 @@ impl Outlet {
             figures.blocked += 1;
             Interest::READABLE | Interest::WRITABLE
         } else {
-            // What a full queue took is not needed again soon.
+            // The memory of a full queue is not needed again soon.
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };
@@ -100,7 +100,7 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        // An error was returned, and it is not known yet whether it is about the first of the queue.
+        // Errors that may be about the first datagram of the queue, or about one sent before.
         let mut doubts = 0;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
@@ -111,11 +111,11 @@ impl Outlet {
                     doubts = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                // Perhaps about a datagram that left before, returned in the place of this one, and
-                // once. What is about this one comes again at once.
+                // Perhaps about a datagram sent before: such an error is returned once. An error about this
+                // datagram comes again at once.
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
-                    figures.refused += 1;
+                    figures.rejected += 1;
                     self.waiting.discard_front();
                     doubts = 0;
                 }
@@ -124,7 +124,7 @@ impl Outlet {
         figures.errors += doubts;
     }
 
-    /// Gives up on what the socket still does not take.
+    /// Sends what the socket still accepts, and counts the rest as abandoned.
     pub fn abandon(&mut self, figures: &mut Direction) {
         self.send(figures);
         figures.abandoned += self.waiting.len() as u64;

@@ -1,4 +1,4 @@
-//! Who talks to which upstream.
+//! The sessions: which client has which upstream.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,7 +13,7 @@ use crate::outlet::Outlet;
 /// A client and its way to an upstream.
 pub struct Session {
     pub client: SocketAddr,
-    /// What replies ask for, to leave by the address that the client has sent to.
+    /// Options of replies, so that they leave from the address that the client has sent to.
     pub reply: SendMeta,
     pub upstream: Outlet,
     /// When a datagram went either way.
@@ -64,8 +64,8 @@ impl Sessions {
         self.due.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
     }
 
-    /// Takes out a session that has been idle. A session that was used since it was last looked at
-    /// is looked at again when it would be: so a datagram costs no more than to note the time.
+    /// Removes a session that has been idle. A session that was used since its last check is due again when it
+    /// would be idle, so that a datagram costs no more than to note the time.
     pub fn take_idle(&mut self, now: Instant) -> Option<Session> {
         loop {
             let Reverse((at, slot)) = *self.due.peek()?;

@@ -1,4 +1,4 @@
-//! What the programs are about, before and after.
+//! Shared by the programs before and after the migration.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -25,7 +25,7 @@ impl Pending {
         message.to_vec().ok()
     }
 
-    /// Gives an answer the ID by which the client asked. `None` if nobody did.
+    /// Gives an answer the ID of the client's question. `None` if there was no such question.
     pub fn answer(&mut self, data: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
         let mut message = Message::from_vec(data).ok()?;
         let (client, id) = self.questions.remove(&message.id())?;

@@ -1,4 +1,4 @@
-//! A quinn socket, whosever, with counters: the same for both, so that they can be compared.
+//! Counters around a quinn socket of either kind, so that the two can be compared.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -11,14 +11,14 @@ use mmsg::quinn::Socket;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-/// What went one way.
+/// Counters of one direction.
 #[derive(Debug, Default)]
 struct Direction {
     datagrams: usize,
     bytes: usize,
     /// Messages: a datagram or several segments each.
     messages: usize,
-    /// Those of two datagrams and more.
+    /// Messages of two datagrams and more.
     segmented: usize,
     /// Datagrams with an ECN mark.
     ecn: usize,

@@ -30,8 +30,8 @@ pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<()
     Ok(())
 }
 
-/// Gets a file and gives its length. Until it is whole, it has another name. Halfway the client that
-/// `moves`, if there is one, moves to another port.
+/// Gets a file and returns its length. Until it is whole, it has another name. Halfway `moves`, if given, moves to
+/// another port.
 async fn fetch(
     connection: &Connection,
     path: &str,
@@ -61,7 +61,7 @@ async fn fetch(
     })
 }
 
-/// Gets a file over so many connections at once, so many times over each.
+/// Gets a file over several connections at once, `times` times over each.
 pub async fn many(from: From, connections: u16, times: u32) -> Result<(), Failure> {
     let (addr, path) = (from.addr, Arc::<str>::from(from.path));
     let client = Arc::new(Peer::client(addr, from.common)?);
@@ -93,7 +93,7 @@ pub async fn many(from: From, connections: u16, times: u32) -> Result<(), Failur
     failure.map_or(Ok(()), Err)
 }
 
-/// Gets the file so many times, one after the other, and gives the bytes of all.
+/// Gets the file `times` times, one after the other, and returns the sum of their bytes.
 async fn again_and_again(connection: &Connection, path: &str, times: u32) -> Result<u64, Failure> {
     let mut all = 0;
     for _ in 0..times {

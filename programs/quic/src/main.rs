@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, ValueEnum, value_parser};
 use tokio::runtime::Builder;
 
-/// Whatever ends the program, in one line.
+/// An error that ends the program, printed in one line.
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// Serves files over QUIC, and gets them.
@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         rebind: bool,
     },
-    /// Get a file over many connections at once, and keep nothing of it.
+    /// Get a file over many connections at once, without storing it.
     Load {
         #[command(flatten)]
         from: From,
@@ -86,7 +86,7 @@ struct Common {
     /// The server's certificate: the server writes it there, the client trusts no other.
     #[arg(long, value_name = "FILE", default_value = "quic.pem")]
     cert: PathBuf,
-    /// Whose sockets quinn works on.
+    /// The sockets that quinn works on.
     #[arg(long, value_enum, default_value_t = SocketKind::Mmsg)]
     socket: SocketKind,
     /// Print at the end how datagrams were moved.
@@ -104,7 +104,7 @@ enum SocketKind {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    // One thread, so that what is measured is not how work is spread, and two to read files.
+    // One thread, so that figures do not depend on how work is spread, and two to read files.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     let result = runtime.map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a line at once, also into a pipe. If nobody reads it any more, the work goes on.
+/// Prints a line at once, also into a pipe. A pipe that was closed does not end the work.
 fn say(line: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

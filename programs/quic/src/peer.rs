@@ -22,14 +22,14 @@ use crate::{Common, Failure, SocketKind, say};
 /// The name in the certificate. The client asks for it whatever address it connects to: it trusts
 /// this one certificate and no other.
 const NAME: &str = "localhost";
-/// Space in a socket for bursts; the system gives what it allows.
+/// Space in a socket for bursts; the system may allow less.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Requests that a client may have at once on a connection. A connection takes at most as many chunks
 /// of files (`serve::CHUNK`), and 10 MB that quinn keeps until they have arrived; how many connections
 /// there may be is an option.
 const STREAMS: u8 = 8;
 
-/// An endpoint, and what its sockets have moved.
+/// An endpoint, and the counters of its sockets.
 pub struct Peer {
     pub endpoint: Endpoint,
     counters: Arc<Counters>,
@@ -88,7 +88,7 @@ impl Peer {
         Ok(self.endpoint.rebind_abstract(socket)?)
     }
 
-    /// Prints what was moved, if that was asked for.
+    /// Prints the counters, if asked for.
     pub fn say_stats(&self) {
         if self.common.stats {
             say(&*self.counters);

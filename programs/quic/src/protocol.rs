@@ -13,7 +13,7 @@ const LONGEST: usize = 4096;
 const FILE: u8 = 0;
 const REFUSAL: u8 = 1;
 
-/// Asks for a file: gives its length, and the stream that it comes by.
+/// Asks for a file. Returns its length, and the stream with its bytes.
 pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvStream), Failure> {
     let (mut send, mut recv) = connection.open_bi().await?;
     send.write_all(path.as_bytes()).await?;
@@ -36,7 +36,7 @@ pub async fn receive(
     mut each: impl FnMut(&[u8], u64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut received = 0;
-    // As large as they come, in order.
+    // Chunks of any size, in order.
     while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
         received += chunk.bytes.len() as u64;
         if received > len {

@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 use crate::peer::Peer;
 use crate::{Common, Failure, protocol, say};
 
-/// How long clients are given to hear that the server ends.
+/// How long the server waits for clients to learn that it ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes read from a file at once, which every stream has in memory: see `peer::STREAMS`. A sixteenth
 /// of it would cost the server half as much time again: each chunk is read by another thread.
 const CHUNK: usize = 1 << 20;
 
-/// What became of those who came.
+/// Counts of connections and requests.
 #[derive(Default)]
 struct Figures {
     connections: AtomicU64,
@@ -117,7 +117,7 @@ async fn answer(
     let found = tokio::task::spawn_blocking(move || open(&folder, &path)).await?;
     let Some((file, len)) = found else {
         figures.refused.fetch_add(1, Relaxed);
-        // Whatever is wrong, who asks hears the same, and learns nothing about what is outside.
+        // Every failure has the same answer, which says nothing about files outside the root.
         return protocol::refuse(&mut send, "no such file").await;
     };
     protocol::accept(&mut send, len).await?;
@@ -143,7 +143,7 @@ async fn answer(
     Ok(())
 }
 
-/// Opens a file in the folder, which is canonical, and gives its length.
+/// Opens a file in the folder, which is canonical, and returns its length.
 fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
     // Names only: no "..", no "/" at the start.
     let relative = Path::new(path);
@@ -152,7 +152,7 @@ fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
     }
     // Nor by a link.
     let path = folder.join(relative).canonicalize().ok()?;
-    // Before it is opened: a pipe would wait for who writes to it.
+    // Before it is opened: the open of a pipe would wait for a writer.
     if !path.starts_with(folder) || !path.is_file() {
         return None;
     }

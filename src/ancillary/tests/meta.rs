@@ -1,4 +1,4 @@
-//! What is made of control messages, compared with a naive reading, message by message.
+//! The decoder of control messages, compared with a naive reading, message by message.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, SystemTime};
@@ -77,7 +77,7 @@ fn payload(ty: Option<CmsgType>, len: usize, seed: u32) -> Vec<u8> {
     }
 }
 
-/// As socket2 has it: the independent twin.
+/// The independent twin: socket2's conversion.
 fn sockaddr(addr: SocketAddr) -> Vec<u8> {
     let (addr, mut bytes) = (socket2::SockAddr::from(addr), Vec::new());
     if let Some(v4) = addr.as_socket_ipv4() {

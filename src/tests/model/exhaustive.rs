@@ -6,7 +6,7 @@
 //! run changes the last answer that was taken. At the end the sequences that all the runs stand for
 //! must be `alphabet ^ depth`: then none was left out, and none was tried twice.
 //!
-//! With `MODEL_DEEPER` set to a number, each space has so many answers more.
+//! `MODEL_DEEPER` is a number of answers by which each space gets longer.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -25,8 +25,8 @@ const fn stays(errno: i32) -> Event {
     Event::Fail { errno, stays: true }
 }
 
-/// A class of answers each: what the library tells apart. An error that stays is the message's own,
-/// one that does not is another datagram's, or passes.
+/// One answer of each class that the library distinguishes. An error that stays is the message's own; one that
+/// does not is another datagram's, or temporary.
 const SEND: [Event; 16] = [
     Event::Pass,
     Event::Short,
@@ -46,7 +46,7 @@ const SEND: [Event; 16] = [
     stays(libc::ENOBUFS),
 ];
 
-/// As [`SEND`]: no error of a receive stays with a message.
+/// Like [`SEND`] for receives, whose errors never stay with a message.
 const RECEIVE: [Event; 9] = [
     Event::Pass,
     Event::Short,
@@ -62,7 +62,7 @@ const RECEIVE: [Event; 9] = [
 /// The messages of a call at most.
 const MOST: usize = 4;
 
-/// Of the sends' answers one of each kind, for all four headers of a batch.
+/// Fewer answers of sends, so that each of four headers can meet each of them.
 const FEW_SEND: [Event; 6] = [
     Event::Pass,
     Event::Short,
@@ -72,11 +72,11 @@ const FEW_SEND: [Event; 6] = [
     fail(libc::EIO),
 ];
 
-/// As [`FEW_SEND`], for receives.
+/// Like [`FEW_SEND`], for receives.
 const FEW_RECEIVE: [Event; 5] =
     [Event::Pass, Event::Short, fail(libc::EINTR), fail(libc::ECONNREFUSED), fail(libc::ENOMEM)];
 
-/// What the spaces of a test cost and cover.
+/// The number of spaces of a test, of their runs, and of the sequences that these stand for.
 #[derive(Debug, Default)]
 struct Tried {
     spaces: usize,

@@ -1,4 +1,4 @@
-//! What the model has found, each as small as it gets.
+//! Cases that the model has found, each reduced to its smallest form.
 
 use std::net::UdpSocket;
 
@@ -20,7 +20,7 @@ fn four<'m>(net: &Net, data: &'m [u8]) -> SendMsg<'m> {
     SendMsg::to(net.to(0), data).with_segment_size(10)
 }
 
-/// Sends the message until it is gone, and gives the errors heard by then and by one more send.
+/// Sends the message until all of it has left, and returns the errors up to then and of one more send.
 fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
     let mut heard = Vec::new();
     let mut left = 2;
@@ -34,7 +34,7 @@ fn heard(socket: &Offload<UdpSocket>, msg: SendMsg<'_>) -> Vec<i32> {
     heard
 }
 
-/// Each is about another datagram that was sent before.
+/// Each error is about another datagram, sent before.
 #[test]
 fn every_icmp_error_within_a_segmented_message_is_returned() {
     let Some((net, data)) = without_gso() else { return };
@@ -54,7 +54,7 @@ fn an_icmp_error_within_a_segmented_message_that_fails_is_returned() {
     assert!(heard.contains(&errno::ECONNREFUSED), "{heard:?}");
 }
 
-/// As the trait says of a call for no messages.
+/// The trait promises it for a call with no messages.
 fn hears_of_no_error_without_messages(net: &Net, socket: &dyn BatchSocket) {
     let data = numbers(0..2);
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::to(net.to(0), number)).collect();
@@ -81,7 +81,7 @@ fn an_empty_iterator_leaves_the_deferred_error_of_offload() {
     hears_of_no_error_without_messages(&net, &net.near);
 }
 
-/// What was given up has no part in it.
+/// A message that the caller gave up has no part in the next one's outcome.
 #[test]
 fn a_message_equal_to_a_failed_one_is_sent_whole() {
     let Some((net, data)) = without_gso() else { return };

@@ -9,7 +9,7 @@ use crate::sys::fault::errno;
 use crate::sys::numbers;
 use crate::tests::delivered;
 
-/// What the caller knows of a message after a call.
+/// A message's outcome, as far as the caller knows it after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Delivered,
@@ -17,7 +17,7 @@ enum Status {
     Callers,
 }
 
-/// What a call has said.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) result: io::Result<usize>,
@@ -44,7 +44,7 @@ impl Said {
     }
 }
 
-/// What a call was made in.
+/// The circumstances of a call.
 pub(super) struct Context {
     pub(super) log: Vec<Answer>,
     pub(super) gso: bool,
@@ -168,7 +168,7 @@ impl World {
     }
 
     /// Every error that the kernel gave was returned, or is deferred, or is about a message that is
-    /// still the caller's. Gives the last one of these.
+    /// still the caller's. Returns the last one of these.
     fn given_errors_were_returned(
         &mut self,
         (socket, clone): (usize, usize),
@@ -187,7 +187,7 @@ impl World {
                 }
                 continue;
             }
-            // It went to somebody else, and is in the error queue (D18 where that is full).
+            // Another call returned it, or it is in the error queue (D18 where that is full).
             let reported = self.errors && numbers::ICMP_ERRORS.contains(&errno);
             if refused {
                 let served = &mut self.sockets[socket];
@@ -225,7 +225,7 @@ impl World {
             let failed = matches!(status, Status::Failed(_));
             assert!(failed || *status == Status::Callers || msg.bad.is_none(), "{i}: {what}");
             let mut done = if i == 0 { before } else { 0 };
-            // Z1: after a multi-message call that took nothing and said nothing, which no kernel
+            // Z1: after a multi-message call that took nothing and returned no error, which no kernel
             // does, it begins anew.
             if came.peek().is_some_and(|came| ***came == *datagrams[0]) {
                 done = 0;
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// What has come to each receiver, all of which is taken off it.
+    /// Receives all that waits at each receiver.
     fn delivered(&self) -> [Vec<Vec<u8>>; 2] {
         self.far.each_ref().map(|far| delivered(self.near.get_ref(), far))
     }
@@ -299,7 +299,7 @@ fn statuses(msgs: &[Msg], said: &Said, owed: Option<Owed>) -> Vec<Status> {
             statuses[..*count].fill(Status::Delivered);
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        // About a datagram sent before.
+        // The error is about a datagram sent before.
         Err(error) if errno(error) == errno::ECONNREFUSED => {}
         Err(_) if owed.is_some() => {}
         Err(error) => statuses[0] = Status::Failed(errno(error)),

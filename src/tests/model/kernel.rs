@@ -1,5 +1,4 @@
-//! A kernel of the model's: says what becomes of each header that is offered, as the real one
-//! would say it, and logs its answers.
+//! The model's kernel: it answers for each header that is offered, as the real one would, and logs its answers.
 //!
 //! A multi-message call ends before the first header that does not go through. `sendmmsg` then
 //! hides the error; `recvmmsg` keeps it for the socket's next call (do_recvmmsg in net/socket.c).
@@ -8,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::sys::fault::{Call, Fate, errno};
 
-/// What meets the next header of a direction.
+/// The answer to the next header of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// It goes through.
@@ -23,7 +22,7 @@ pub(super) enum Event {
     Forbidden,
 }
 
-/// What the kernel said to one system call.
+/// The kernel's answer to one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It was left to the real kernel, with all that was offered.
@@ -96,7 +95,7 @@ impl Kernel {
         self.log.clear();
     }
 
-    /// What it has answered since then.
+    /// Its answers since then.
     pub(super) fn answers(&self) -> Vec<Answer> {
         self.log.clone()
     }
@@ -170,7 +169,7 @@ impl Kernel {
         }
     }
 
-    /// What an event says that meets the first header.
+    /// The answer of a call whose first header meets this event.
     fn first(&mut self, event: Event) -> (Fate, Answer) {
         match event {
             Event::Pass => (Fate::Kernel, Answer::Passed),

@@ -1,4 +1,4 @@
-//! Messages to be sent, and what each of them is on the wire.
+//! Messages to be sent, and their datagrams.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};

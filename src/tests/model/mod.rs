@@ -1,10 +1,10 @@
-//! A stateful model: any calls on two sockets, under a kernel that says anything.
+//! A stateful model: any calls on two sockets, under a kernel with any answers.
 //!
 //! After each call the model knows of every message whether it is delivered, failed (and with which
 //! error) or still the caller's, by the contract of [`BatchSocket`](crate::BatchSocket) alone. What
 //! was delivered, read through the standard library, must agree; so must what waits in a socket with what
-//! is received, and every error that the kernel said is heard once. A call may make only so many
-//! system calls as its messages and the kernel's answers explain.
+//! is received, and every error of the kernel is returned once. A call may make no more
+//! system calls than its messages and the kernel's answers explain.
 //!
 //! [`exhaustive`] has no generator: it runs small cases under every sequence of answers.
 //!

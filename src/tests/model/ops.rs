@@ -1,7 +1,6 @@
-//! Operations out of bytes: what a generator or a fuzzer makes, eight bytes an operation.
+//! Operations out of the bytes of a generator or a fuzzer, eight bytes an operation.
 //!
-//! Any bytes are operations, and those of one do not depend on those before it: without some of
-//! them the others stay what they are.
+//! Any bytes are operations, each independent of those before it: if some are removed, the others stay the same.
 
 use super::kernel::{Direction, Event};
 use crate::Backend;
@@ -10,7 +9,7 @@ use crate::sys::fault::errno;
 /// The bytes of one operation.
 pub(super) type Record = [u8; 8];
 
-/// What a case begins with.
+/// The configuration of a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Config {
     pub(super) backend: Backend,
@@ -71,7 +70,7 @@ pub(super) enum Op {
         clone: usize,
         on: bool,
     },
-    /// Up to three events for the headers to come, each after so many that go through.
+    /// Up to three events for the next headers, each after a number of headers that go through.
     Script {
         direction: Direction,
         events: [(usize, Event); 3],
@@ -116,7 +115,7 @@ pub(super) struct Batch {
     pub(super) seed: u8,
 }
 
-/// What the messages of a batch have in common.
+/// The pattern of a batch's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One length and one destination: the longest GSO batches.
@@ -227,7 +226,7 @@ fn decode_event(byte: u8) -> Event {
     match byte % 128 {
         0..64 => {
             let errno = ERRNOS[usize::from(byte % 32)];
-            // What is about the socket, and not about the message, does not stay with that.
+            // An error about the socket does not stay with a message.
             let of_the_socket = [errno::EINTR, errno::EAGAIN, errno::ECONNREFUSED].contains(&errno);
             Event::Fail { errno, stays: byte & 32 > 0 && !of_the_socket }
         }

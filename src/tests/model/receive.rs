@@ -11,7 +11,7 @@ use crate::sys::fault::errno;
 use crate::sys::numbers;
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
 
-/// A datagram as it was received.
+/// A received datagram.
 #[derive(Debug)]
 struct Got {
     data: Vec<u8>,
@@ -55,7 +55,7 @@ impl World {
             let sent = lend(std::slice::from_ref(&msg), &to, |sends| self.near.send_batch(sends));
             assert_eq!(sent.expect("loopback takes a datagram"), 1);
         }
-        // All of it has come when a last one has come back.
+        // When a last datagram has come back, all have come.
         let mut last = [0; 4];
         self.near.get_ref().send_to(b"last", near).expect("loopback takes a datagram");
         self.near.get_ref().recv(&mut last).expect("it comes back");
@@ -74,7 +74,7 @@ impl World {
         let waiting = served.messages();
         let (mut space, peek) = (space, matches!(way, Receiving::Peek | Receiving::PeekInto));
         if served.clones.iter().flatten().any(|clone| clone.end.gro()) {
-            // D19: whoever receives with GRO offers space for whole coalesced messages.
+            // D19: a receiver with GRO offers space for whole coalesced messages.
             (space.bytes, space.messages) = (65_535, space.messages.min(6));
         }
         let into = matches!(way, Receiving::Into | Receiving::PeekInto);
@@ -98,7 +98,7 @@ impl World {
         self.judge_receive(socket, clone, space, peek, received, &log);
     }
 
-    /// Compares what a call gave with what waited and with what the kernel said.
+    /// Compares the received datagrams with those that waited, and the result with the kernel's answers.
     fn judge_receive(
         &mut self,
         socket: usize,
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Receives all that waits in the socket, and hears what is owed.
+    /// Receives all that waits in the socket, and all deferred errors.
     pub(super) fn finish_receives(&mut self, socket: usize) {
         let space = RecvSpace { messages: 7, bytes: 2_000, scattered: false };
         loop {

@@ -10,7 +10,7 @@ use crate::tests::addr;
 use crate::{BatchSocketExt, MmsgBuf, SendQueue};
 
 impl World {
-    /// Sends a batch, and what is left of it once more and again if asked.
+    /// Sends a batch, and the rest of it again as often as the operation asks.
     pub(super) fn send(
         &mut self,
         socket: usize,
@@ -27,7 +27,7 @@ impl World {
             let said = self.send_once(socket, clone, way, left, thread);
             let handled = self.judge(socket, clone, left, &said);
             left = &left[handled..];
-            // A message of which a part has left is offered again until it has an outcome.
+            // A partly sent message is offered again until it has an outcome.
             if left.is_empty() || !(again || self.sockets[socket].partial.is_some()) {
                 break;
             }

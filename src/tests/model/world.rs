@@ -1,4 +1,4 @@
-//! The sockets of a case, and what the model knows about them.
+//! The sockets of a case, and the model's state of each.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -79,7 +79,7 @@ pub(super) struct Partial {
     pub(super) sent: usize,
 }
 
-/// A handle, and what its counters must say.
+/// A handle, and the expected values of its counters.
 pub(super) struct Clone {
     pub(super) end: End,
     pub(super) sent: u64,
@@ -93,7 +93,7 @@ pub(super) struct Served {
     pub(super) clones: Vec<Option<Clone>>,
     pub(super) owed_sends: VecDeque<Owed>,
     pub(super) owed_receives: VecDeque<Owed>,
-    /// Errors that a call may return or not, since the error queue has them, too.
+    /// Errors that a call need not return, since they are in the error queue as well.
     pub(super) tolerated: Vec<i32>,
     pub(super) tolerated_sends: Vec<i32>,
     pub(super) partial: Option<Partial>,
@@ -152,7 +152,7 @@ impl Served {
     }
 }
 
-/// As much space for what waits as the system gives.
+/// The largest receive buffer that the system allows.
 fn enlarge_receive_buffer(socket: &UdpSocket) {
     socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
 }
@@ -164,9 +164,9 @@ pub(super) struct World {
     /// Whether the kernel has GSO.
     pub(super) segmentation: bool,
     pub(super) sockets: [Served; 2],
-    /// Who receives what is sent, through the standard library.
+    /// The receivers, which use the standard library.
     pub(super) far: [UdpSocket; 2],
-    /// Who sends what is received.
+    /// The sender of what is received.
     pub(super) near: Offload<UdpSocket>,
     pub(super) queue: SendQueue,
     pub(super) queued: Vec<Msg>,
@@ -256,7 +256,7 @@ impl World {
         let served = &mut self.sockets[socket];
         let clone = served.pick(clone, &VecDeque::new());
         let mut owed = served.owed_sends.iter().chain(&served.owed_receives);
-        // D12: what a handle has met is gone with it.
+        // D12: a handle's deferred error goes with it.
         let owes = owed.any(|owed| owed.clone == clone);
         if !owes && served.clones.iter().flatten().count() > 1 {
             served.clones[clone] = None;
@@ -298,7 +298,7 @@ fn lock(kernel: &Mutex<Kernel>) -> MutexGuard<'_, Kernel> {
 }
 
 /// Makes a call of the library, of up to `datagrams` on `socket` where `waiting` messages wait, with
-/// the model's kernel beneath; on a thread of its own if asked. Also gives what the kernel said.
+/// the model's kernel beneath; on a thread of its own if asked. Also returns the kernel's answers.
 pub(super) fn under<R: Send>(
     kernel: &Arc<Mutex<Kernel>>,
     backend: &mut Backend,

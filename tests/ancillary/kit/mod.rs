@@ -1,7 +1,7 @@
 //! What the tests of ancillary data share: sockets, every way to receive, waiting for the error
 //! queue, and network namespaces.
 
-// Every test binary uses another part of it.
+// Each test binary uses a part of it.
 #![allow(dead_code, unused_imports)]
 
 pub mod net;
@@ -97,7 +97,7 @@ pub fn in_error(socket: &UdpSocket, wait: Duration) -> bool {
     look.revents & libc::POLLERR != 0
 }
 
-/// Waits until the error queue has `count` reports, and gives them.
+/// Waits until the error queue has `count` reports, and returns them.
 #[track_caller]
 pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
     let mut taken = Vec::new();

@@ -116,7 +116,7 @@ impl Route {
         let new = || Host::new(test, &[]);
         let (client, router, server) = (new()?, new()?, new()?);
         for host in [&client, &router, &server] {
-            // Addresses are good at once, without asking whether somebody has them already.
+            // Addresses are usable at once, without duplicate address detection.
             for path in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
                 host.set(path, "0");
             }

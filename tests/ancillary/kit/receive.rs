@@ -61,6 +61,23 @@ impl Way {
     }
 }
 
+/// A copy of a message: a `RecvMsg` or a `Message`, whose methods have the same names.
+macro_rules! got {
+    ($msg:expr) => {{
+        let msg = $msg;
+        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
+        Got {
+            data: msg.data().to_vec(),
+            addr: msg.addr(),
+            meta: msg.meta(),
+            truncated: msg.truncated(),
+            control_truncated: msg.control_truncated(),
+            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
+            raw: copy_raw(msg.control_messages()),
+        }
+    }};
+}
+
 fn recv_msgs(
     backend: Backend,
     socket: &UdpSocket,
@@ -78,19 +95,7 @@ fn recv_msgs(
         })
         .collect();
     let n = MmsgBuf::with_backend(backend).recv(socket, &mut msgs).expect("a message comes");
-    let got = |msg: &RecvMsg<'_>| {
-        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
-        Got {
-            data: msg.data().to_vec(),
-            addr: msg.addr(),
-            meta: msg.meta(),
-            truncated: msg.truncated(),
-            control_truncated: msg.control_truncated(),
-            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
-            raw: copy_raw(msg.control_messages()),
-        }
-    };
-    msgs[..n].iter().map(got).collect()
+    msgs[..n].iter().map(|msg| got!(msg)).collect()
 }
 
 fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
@@ -100,19 +105,7 @@ fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got>
     backend.make_process_default().expect("Linux has both");
     let mut batch = RecvBatch::new(capacity, 65_535);
     socket.recv_into(&mut batch).expect("a message comes");
-    let got = |msg: mmsg::Message<'_>| {
-        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
-        Got {
-            data: msg.data().to_vec(),
-            addr: msg.addr(),
-            meta: msg.meta(),
-            truncated: msg.truncated(),
-            control_truncated: msg.control_truncated(),
-            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
-            raw: copy_raw(msg.control_messages()),
-        }
-    };
-    batch.messages().map(got).collect()
+    batch.messages().map(|msg| got!(msg)).collect()
 }
 
 fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {

@@ -19,11 +19,11 @@ const PAYLOAD: usize = 1200;
 /// Datagrams that each thread has under way; any one of the server's sockets may get them all.
 pub const UNDER_WAY: usize = SOCKETS * BURST;
 pub struct Generator {
-    /// Of each thread.
+    /// Sockets of each thread.
     sockets: Vec<Vec<Offload<UdpSocket>>>,
 }
 
-/// What came of a load.
+/// The outcome of a load.
 #[derive(Clone, Copy, Default)]
 pub struct Done {
     /// Datagrams that came back.
@@ -33,14 +33,14 @@ pub struct Done {
 }
 
 impl Generator {
-    /// What has not come back after `patience` is lost.
+    /// A datagram that has not come back after `patience` is lost.
     pub fn new(to: SocketAddr, threads: usize, gso: bool, patience: Duration) -> io::Result<Self> {
         let connected = |_| {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(to)?;
             socket.set_read_timeout(Some(patience))?;
             options::set_recv_buffer(&socket, BUFFER / 8)?;
-            // Has GRO in any case: what a server saves is not to be this side's loss.
+            // Always with GRO, so that a server's GSO batches cost this side no more.
             Offload::builder().gso(gso).build(socket)
         };
         let of_a_thread = |_| (0..SOCKETS).map(connected).collect();
@@ -79,7 +79,7 @@ fn of_one_thread(sockets: &[Offload<UdpSocket>], end: Instant) -> Done {
     let mut last = false;
     while !last {
         last = Instant::now() >= end;
-        // Of the last round nothing may be left over.
+        // No datagram of the last round may be left.
         for (socket, payload) in sockets.iter().zip(&mut payloads) {
             let received = receive(socket, &mut batch, payload);
             done.datagrams += received;
@@ -106,8 +106,8 @@ fn send(socket: &Offload<UdpSocket>, memory: &mut [u8], number: u32) {
     assert_eq!(socket.send_batch(&msgs).expect("the network takes it"), BURST);
 }
 
-/// Receives what comes back of a burst, and gives how many datagrams of it did: each is what was
-/// sent, and comes once.
+/// Receives the datagrams of a burst that come back, and returns how many did. Checks that each is
+/// unchanged, and comes once.
 fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> usize {
     let mut back = [false; BURST];
     while !back.iter().all(|back| *back) {
@@ -118,7 +118,7 @@ fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> u
         for datagram in &*batch {
             let data = datagram.data();
             assert_eq!(data.len(), PAYLOAD);
-            // What was given up on in an earlier burst may come yet.
+            // A datagram of an earlier burst, counted as lost, may still come.
             if data[..4] != sent[..4] {
                 continue;
             }

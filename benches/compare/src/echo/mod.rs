@@ -1,7 +1,7 @@
 //! Echo servers as processes of their own, under load from this one: over loopback, and over a pair
 //! of virtual Ethernet devices between two network namespaces.
 //!
-//! What counts is datagrams for each second that the server has had of the processors. The load has
+//! The figure is datagrams for each second of the server's CPU time. The load has
 //! a bounded number of datagrams under way, and comes without GSO (each datagram passes the network
 //! stack by itself) or in GSO batches. All servers of a row are up at the same time and take turns.
 
@@ -40,7 +40,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
         Pace { rounds, warm_up, slice, patience }
     };
     let pace = match extent {
-        // There is space for everything: what does not come back is a fault, however long it takes.
+        // There is space for everything, so a datagram that does not come back is a fault.
         Extent::Test => pace(1, [0, 20, 30_000]),
         Extent::Quick => pace(3, [50, 200, 200]),
         Extent::Full => pace(9, [100, 500, 200]),
@@ -56,7 +56,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
     Ok(())
 }
 
-/// All servers with so many threads.
+/// All servers with this number of threads.
 fn in_turn(
     net: Network,
     threads: usize,

@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 
-/// What the load's side sees.
+/// The network, seen from the load's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     Loopback,
-    /// MTU 1500. Needs root, or who may make namespaces, and the program `ip`.
+    /// MTU 1500. Needs root, or the right to make namespaces, and the program `ip`.
     Veth,
 }
 
@@ -32,7 +32,7 @@ impl Network {
         }
         on_a_thread(|| {
             let tried = leave_namespace().and_then(|_| ip("link set lo up"));
-            // The devices are tried with a name that nobody takes.
+            // Tries the devices, with a name that no other one has.
             match tried.and_then(|()| ip("link add tried0 type veth peer name tried1")) {
                 Ok(()) => call(self),
                 Err(error) => {

@@ -55,7 +55,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The time that it has had of the processors so far.
+    /// Its CPU time so far.
     pub fn cpu(&self) -> Duration {
         clock::of_process(self.child.id())
     }
@@ -127,7 +127,7 @@ fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
     in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, COALESCED_LEN))
 }
 
-/// What the documentation shows: receives a batch and sends it back out of the same memory.
+/// The documentation's server: receives a batch and sends it back out of the same memory.
 fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
     loop {
         socket.recv_into(&mut batch)?;

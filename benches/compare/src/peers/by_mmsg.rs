@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
 use super::Peer;
-use crate::load::{Load, SLOT_LEN, Seen};
+use crate::load::{Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 /// Memory of the caller's. `DYN`: through `&dyn BatchSocket`.
@@ -28,7 +28,7 @@ pub fn expect_metadata(wire: &Wire) -> io::Result<()> {
     wire.far.iter().try_for_each(|socket| (Ancillary::DEST | Ancillary::TOS).require(socket))
 }
 
-/// What is to be sent.
+/// The messages to be sent.
 pub fn messages(load: &Load, payloads: &[(SocketAddr, &'static [u8])]) -> Vec<SendMsg<'static>> {
     let msg = |(to, payload): &(SocketAddr, &'static [u8])| {
         let msg = SendMsg::to(*to, payload);
@@ -70,7 +70,7 @@ impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let far = &wire.far[dest];
         let received = match (BATCH, DYN) {
             (true, true) => opaque(far).recv_into(&mut self.batch),
@@ -83,14 +83,14 @@ impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
             for datagram in &self.batch {
                 let addr = datagram.addr().expect("an Internet socket's datagrams have a source");
                 let meta = if self.metadata { Some(metadata_of(datagram.meta())) } else { None };
-                see(Seen { addr, data: datagram.data(), meta });
+                see(Datagram { addr, data: datagram.data(), meta });
             }
             return;
         }
         for msg in &self.recv_msgs[..received] {
             let addr = msg.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(msg.meta())) } else { None };
-            see(Seen { addr, data: msg.data(), meta });
+            see(Datagram { addr, data: msg.data(), meta });
         }
     }
 }

@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Ecn, SendMeta, SendMsg};
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, metadata_of};
-use crate::load::{COALESCED_LEN, Load, Seen, lend};
+use crate::load::{COALESCED_LEN, Datagram, Load, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
@@ -44,14 +44,14 @@ impl Peer for Lent {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let (mut buffers, len) = lend(&mut self.memory);
         let socket = self.far[dest].on(&wire.far[dest]);
         let received = socket.recv_slices(&mut buffers[..len], |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = Some(metadata_of(message.meta()));
             for datagram in message.datagrams() {
-                see(Seen { addr, data: datagram.data(), meta });
+                see(Datagram { addr, data: datagram.data(), meta });
             }
         });
         received.expect("they have arrived");

@@ -1,5 +1,5 @@
-//! This crate with `Offload` on both sockets: from messages that were prepared, and from payloads
-//! that lie ready, each by itself, where what turns them into messages is part of the turn.
+//! This crate with `Offload` on both sockets: from messages made before, and from separate payloads, which each
+//! turn makes messages of.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -8,7 +8,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, SendMsg, SendQu
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, messages, metadata_of};
-use crate::load::{COALESCED_LEN, Load, Seen};
+use crate::load::{COALESCED_LEN, Datagram, Load};
 use crate::wire::Wire;
 
 /// A list of messages, in memory that each turn uses again, and `send_batch`.
@@ -19,15 +19,15 @@ pub type Iter = Offloaded<1>;
 pub type Queue = Offloaded<2>;
 /// `send_iter` of a header and the rest of the payload, in two buffers.
 pub type Gathered = Offloaded<3>;
-/// As `Queue`, grouped by destination.
+/// Like `Queue`, with the messages grouped by destination.
 pub type Grouped = Offloaded<4>;
 /// Contiguous payloads as messages with a segment size, prepared.
 pub type Segments = Offloaded<5>;
 /// Contiguous payloads, a prepared message each.
 pub type Contiguous = Offloaded<6>;
-/// As `Contiguous`, and the payloads are not contiguous.
+/// Like `Contiguous`, with payloads that are not contiguous.
 pub type Scattered = Offloaded<7>;
-/// As `Contiguous`, and the messages go through a `SendQueue`.
+/// Like `Contiguous`, with the messages in a `SendQueue`.
 pub type Queued = Offloaded<8>;
 
 /// Bytes of a gathered message's first buffer.
@@ -81,14 +81,14 @@ impl<const HOW: u8> Peer for Offloaded<HOW> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, _: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, _: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         self.far[dest].recv_into(&mut self.batch).expect("they have arrived");
         // Metadata is shared by all datagrams of a coalesced message, and read once.
         for message in self.batch.messages() {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = if self.metadata { Some(metadata_of(message.meta())) } else { None };
             for datagram in message.datagrams() {
-                see(Seen { addr, data: datagram.data(), meta });
+                see(Datagram { addr, data: datagram.data(), meta });
             }
         }
     }

@@ -16,7 +16,7 @@ use nix::sys::socket::{
 };
 
 use super::Peer;
-use crate::load::{ECN, Load, SLOT_LEN, Seen};
+use crate::load::{Datagram, ECN, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 pub struct Nix {
@@ -59,7 +59,7 @@ impl Peer for Nix {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>)) {
         let socket = &wire.far[dest];
         match self.slots {
             1 => self.take::<1>(socket, see),
@@ -78,7 +78,7 @@ impl Peer for Nix {
 
 impl Nix {
     #[inline(always)]
-    fn take<const SLOTS: usize>(&mut self, socket: &UdpSocket, mut see: impl FnMut(Seen<'_>)) {
+    fn take<const SLOTS: usize>(&mut self, socket: &UdpSocket, mut see: impl FnMut(Datagram<'_>)) {
         let mut buffers = self.memory.chunks_exact_mut(SLOT_LEN);
         let mut slices: [[IoSliceMut<'_>; 1]; SLOTS] =
             std::array::from_fn(|_| [IoSliceMut::new(buffers.next().expect("one for each slot"))]);
@@ -88,7 +88,7 @@ impl Nix {
             let addr = SocketAddr::V4(SocketAddrV4::from(msg.address.expect("a source")));
             let meta = if self.metadata { Some(metadata_of(&msg)) } else { None };
             let data = msg.iovs().next().unwrap_or_default();
-            see(Seen { addr, data, meta });
+            see(Datagram { addr, data, meta });
         }
     }
 }

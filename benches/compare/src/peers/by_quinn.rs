@@ -1,9 +1,9 @@
 //! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or each GSO batch, and `recv` into as
-//! many buffers as there is something to receive for, at most its `BATCH_SIZE`, which is 32.
+//! many buffers as datagrams wait, at most its `BATCH_SIZE`, which is 32.
 //!
-//! Its sockets receive ECN bits and destinations whether somebody wants them or not. Where
-//! nobody does that is switched off again behind its back, so that the kernel's work is the same
-//! for everybody. What it writes into each message, ECN bits of zero, stays. `try_send` is used,
+//! Its sockets always receive ECN bits and destinations. Where the workload has none, this file
+//! switches them off again, so that the kernel's work is the same for
+//! all ways. It still writes ECN bits of zero into each message. `try_send` is used,
 //! which hides no error.
 
 use std::io::{self, IoSliceMut};
@@ -12,16 +12,16 @@ use std::net::SocketAddr;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
+use crate::load::{COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 /// One datagram a transmit.
 pub type Single = Quinn<false>;
 
-/// As many datagrams a transmit as can be: segmentation prepared by the caller.
+/// The most datagrams for each transmit: segmentation prepared by the caller.
 pub type Segmented = Quinn<true>;
 
-/// The same from payloads that lie ready, each by itself: they are copied together in the turn.
+/// Like `Segmented`, from separate payloads that each turn copies together.
 pub struct Copied {
     segmented: Segmented,
     payloads: Vec<(SocketAddr, &'static [u8])>,
@@ -73,7 +73,7 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut self.buffers, &mut self.metas);
         let received = received.expect("they have arrived");
@@ -85,7 +85,7 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
                 )
             });
             for data in buffer[..received.len].chunks(received.stride.max(1)) {
-                see(Seen { addr: received.addr, data, meta });
+                see(Datagram { addr: received.addr, data, meta });
             }
         }
     }
@@ -122,7 +122,7 @@ impl Peer for Copied {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>)) {
         self.segmented.receive(wire, dest, see);
     }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{COALESCED_LEN, Load, MOST_LENT, Seen, lend};
+use crate::load::{COALESCED_LEN, Datagram, Load, MOST_LENT, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
@@ -45,7 +45,7 @@ impl Peer for Lent {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let (mut buffers, len) = lend(&mut self.memory);
         let mut metas = [RecvMeta::default(); MOST_LENT];
         let socket = UdpSockRef::from(&wire.far[dest]);
@@ -55,7 +55,7 @@ impl Peer for Lent {
             let ecn = received.ecn.map_or(0, |ecn| ecn as u8);
             let meta = Some((ecn, received.dst_ip.expect("quinn-udp asks for it")));
             for data in buffer[..received.len].chunks(received.stride.max(1)) {
-                see(Seen { addr: received.addr, data, meta });
+                see(Datagram { addr: received.addr, data, meta });
             }
         }
     }

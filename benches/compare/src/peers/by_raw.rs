@@ -1,12 +1,12 @@
-//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Of what the kernel
-//! overwrites only what the next call needs is set anew, and what is read is read in place.
+//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Each turn resets only the fields
+//! that the kernel overwrote and the next call needs, and reads results in place.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::Peer;
 use super::raw_calls::{Receiver, Sender};
-use crate::load::{COALESCED_LEN, Load, SLOT_LEN, Seen};
+use crate::load::{COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 /// One datagram a message.
@@ -52,7 +52,7 @@ impl<const GSO: bool, const SCATTERED: bool> Peer for Raw<GSO, SCATTERED> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let received = self.receiver.recv(&wire.far[dest]);
         for i in 0..received {
             let (addr, data) = (self.receiver.source(i), self.receiver.message(i));
@@ -63,8 +63,8 @@ impl<const GSO: bool, const SCATTERED: bool> Peer for Raw<GSO, SCATTERED> {
                 None
             };
             match control.segment {
-                0 => see(Seen { addr, data, meta }),
-                size => data.chunks(size).for_each(|data| see(Seen { addr, data, meta })),
+                0 => see(Datagram { addr, data, meta }),
+                size => data.chunks(size).for_each(|data| see(Datagram { addr, data, meta })),
             }
         }
         self.receiver.renew(received);

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::Peer;
-use crate::load::{Load, SLOT_LEN, Seen};
+use crate::load::{Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 pub struct Std {
@@ -26,8 +26,8 @@ impl Peer for Std {
     }
 
     #[inline(always)]
-    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Seen<'_>)) {
+    fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let (len, addr) = wire.far[dest].recv_from(&mut self.buffer).expect("it has arrived");
-        see(Seen { addr, data: &self.buffer[..len], meta: None });
+        see(Datagram { addr, data: &self.buffer[..len], meta: None });
     }
 }

@@ -1,7 +1,7 @@
 //! The ways that are compared, behind one trait.
 //!
-//! What is the same for all: the list of what to send (destinations, and payloads side by side in
-//! memory) is made before, in each way's own terms; the headers for it are made in the turn, unless
+//! The same for all: the list to send (destinations, and payloads side by side in memory) is made
+//! before, in each way's own types; the headers for it are made in the turn, unless
 //! the way keeps headers itself. A receive is offered as many places as there are datagrams to come
 //! (512 in the workload "idle"), and every datagram's source, place and length are read, and where
 //! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
@@ -19,7 +19,7 @@ mod raw_calls;
 use std::io;
 use std::time::Duration;
 
-use super::load::{Check, Load, Seen};
+use super::load::{Check, Datagram, Load};
 use super::wire::Wire;
 use crate::clock::Clock;
 
@@ -34,10 +34,10 @@ pub trait Peer: Sized {
     fn send(&mut self, wire: &Wire);
 
     /// Receives at least one message at the receiver of this number, and shows its datagrams.
-    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Seen<'_>));
+    fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>));
 }
 
-/// Sends what a load has and receives it again. With true, compares what came with what was sent.
+/// Sends a load and receives it again. With true, compares the received datagrams with the sent ones.
 pub type Turn = Box<dyn FnMut(bool)>;
 
 /// The ways of a workload, in the order in which they are shown.
@@ -118,7 +118,7 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     }))
 }
 
-/// Sends what a load has, then receives it: gives the time of the receives alone.
+/// Sends a load, then receives it. Returns the time of the receives alone.
 pub fn receive_turn(name: &str, load: &Load) -> Box<dyn FnMut() -> Duration> {
     match name {
         "std" => receives::<by_std::Std>(load),
@@ -153,7 +153,7 @@ impl<P: Peer> Both<P> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, mut see: impl FnMut(usize, Seen<'_>)) {
+    fn receive(&mut self, mut see: impl FnMut(usize, Datagram<'_>)) {
         for dest in 0..self.load.dests {
             let mut received = 0;
             while received < self.load.each {

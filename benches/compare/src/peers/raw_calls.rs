@@ -23,14 +23,14 @@ const TOS: u64 = ty(libc::IPPROTO_IP, libc::IP_TOS);
 /// Headers for a list of messages.
 pub struct Sender {
     headers: Vec<mmsghdr>,
-    // What the headers point to; a vector's memory stays where it is when the vector moves.
+    // The headers point to these. A vector's memory stays in place when the vector moves.
     _iovecs: Vec<iovec>,
     _names: Vec<sockaddr_in>,
     _control: Box<Control>,
 }
 
 impl Sender {
-    /// Messages that are all segmented into one size, if there is one and they are longer.
+    /// Messages for `list`, segmented into `segment` bytes each where they are longer.
     pub fn new(list: &[(SocketAddr, Vec<&'static [u8]>)], segment: Option<u16>, ecn: bool) -> Self {
         let mut names: Vec<_> = list.iter().map(|(to, _)| name(*to)).collect();
         let vec_of = |payload: &[u8]| iovec {
@@ -88,7 +88,7 @@ pub struct Receiver {
     _iovecs: Vec<iovec>,
 }
 
-/// What a message's control messages have.
+/// Metadata of a message's control messages.
 #[derive(Default)]
 pub struct Received {
     pub tos: u8,
@@ -186,7 +186,7 @@ fn name(addr: SocketAddr) -> sockaddr_in {
     }
 }
 
-/// Writes a control message of up to eight bytes at `at`, and gives where the next one goes.
+/// Writes a control message of up to eight bytes at `at`, and returns where the next one goes.
 fn append(control: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
     let mut word = [0; 8];
     word[..data.len()].copy_from_slice(data);

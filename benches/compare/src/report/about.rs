@@ -1,4 +1,4 @@
-//! On what and when it was measured.
+//! The machine, the versions and the date of a run.
 
 use std::fs;
 use std::process::Command;
@@ -43,8 +43,7 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
     said.unwrap_or_else(|_| format!("{program} of unknown version"))
 }
 
-/// The latest version of a package in the lock file: what is compared with is that, where an older
-/// one is another dependency's.
+/// The latest version of a package in the lock file. An older one is another dependency's.
 fn version(lock: &str, name: &str) -> String {
     let key = |version: &str| -> Vec<u64> {
         version.split('.').map(|part| part.parse().unwrap_or(0)).collect()

@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::tables::{Measured, middle, ratio};
 use crate::load::Load;
 
-/// A chart's file, and what it shows for who cannot see it.
+/// A chart's file, and its description for readers who cannot see it.
 pub struct Chart {
     pub file: &'static str,
     pub says: &'static str,
@@ -226,7 +226,7 @@ fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// 1234.0 as "1,234"; small values with what makes them differ.
+/// 1234.0 as "1,234"; small values with a decimal.
 fn thousands(value: f64) -> String {
     if value < 10.0 && value.fract() > 0.001 {
         return format!("{value:.1}");

@@ -1,4 +1,4 @@
-//! What the comparison is to show, and where it does not.
+//! The goals of the comparison, and where they are missed.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub const GOALS: [&str; 6] = [
     "Echo, load with GSO: at least 4 times with `Offload`.",
 ];
 
-/// Where the goals are missed: what is compared, and the ratios with where they are.
+/// Missed goals: the compared ways, and the ratios with their workloads.
 pub type Missed = BTreeMap<String, Vec<String>>;
 
 /// All that fall short.
@@ -84,7 +84,7 @@ fn beside_xnet(measured: &Measured, missed: &mut Missed) {
     }
 }
 
-/// What is moved, in words.
+/// The workload in words.
 pub fn title(cell: &Load) -> String {
     let Load { metadata, workload, payload, dests, each, slots } = cell;
     let meta = if *metadata { ", ECN and destination" } else { "" };

@@ -11,7 +11,7 @@ use crate::peers::{READY, WAYS};
 use super::tables::{Measured, Rounds, middle, ratio};
 use crate::load::Load;
 
-/// What is shown of each row: our way, and what it is measured by.
+/// The columns of each row: our way, and the way it is compared with.
 const RATIOS: [(&str, &str); 10] = [
     ("mmsg RecvMsg", "std"),
     ("mmsg RecvMsg", "nix"),
@@ -66,7 +66,7 @@ fn asked(meta: bool) -> &'static str {
     if meta { ", ECN and destination" } else { "" }
 }
 
-/// What the comparison is about first: datagrams are here, each by itself, and go there.
+/// The first table: separate datagrams to one destination.
 fn ready(page: &mut String, measured: &Measured) {
     const RATIOS: [(&str, &str); 6] = [
         ("mmsg list", "quinn-udp copied"),
@@ -135,7 +135,7 @@ fn cells(
     ratios(page, &RATIOS, &chosen, name);
 }
 
-/// A row: its name, and the times of the ways with so many places.
+/// A row: its name, and the times of the ways with this number of decimals.
 fn times(name: String, rounds: &Rounds, ways: &[&str], places: usize) -> Vec<String> {
     let times = ways.iter().map(|way| number(middle(rounds, way), places));
     [name].into_iter().chain(times).collect()
@@ -219,7 +219,7 @@ fn goals(page: &mut String, measured: &Measured) {
     add(page, &format!("\n{}", include_str!("notes.md").trim_end()));
 }
 
-/// With so many places; values under 10 have one or two more.
+/// With this number of decimals; values under 10 have one or two more.
 fn number(value: Option<f64>, places: usize) -> String {
     match value {
         None => "–".into(),

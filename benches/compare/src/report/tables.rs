@@ -1,4 +1,4 @@
-//! What was measured, read from the tables.
+//! The measurements, read from the tables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ pub struct Echo {
 }
 
 /// A batch size and way beside golang.org/x/net.
-pub struct Beside {
+pub struct XnetRow {
     pub batch: usize,
     pub way: String,
     pub wall: f64,
@@ -39,7 +39,7 @@ pub struct Measured {
     pub echo: BTreeMap<Echo, Rounds>,
     /// Datagrams of each that were lost, and of how many.
     pub lost: BTreeMap<Echo, (f64, f64)>,
-    pub xnet: Vec<Beside>,
+    pub xnet: Vec<XnetRow>,
 }
 
 /// A table's rows, without its head.
@@ -50,7 +50,7 @@ fn rows(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     Ok(text.lines().skip(1).map(|line| line.split(',').map(String::from).collect()).collect())
 }
 
-/// Of what only some machines can measure.
+/// The rows of a table that not every machine can measure; none if it is missing.
 fn rows_if_any(folder: &Path, name: &str) -> io::Result<Vec<Vec<String>>> {
     if fs::exists(folder.join(name))? { rows(folder, name) } else { Ok(Vec::new()) }
 }
@@ -92,7 +92,7 @@ impl Measured {
         }
         measured.read_echo(folder)?;
         for row in rows_if_any(folder, "xnet.csv")? {
-            measured.xnet.push(Beside {
+            measured.xnet.push(XnetRow {
                 batch: number(&row, 0)?,
                 way: number(&row, 1)?,
                 wall: number(&row, 2)?,

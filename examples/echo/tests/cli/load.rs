@@ -147,17 +147,18 @@ fn a_changed_byte_is_found_and_is_status_1() {
 
 #[test]
 fn another_length_is_a_change() {
-    for (size, cut) in [("8", 8), ("9", 1), ("1200", 0), ("1200", 1), ("1200", 1200), ("65507", 7)]
+    for (size, missing) in
+        [("8", 8), ("9", 1), ("1200", 0), ("1200", 1), ("1200", 1200), ("65507", 7)]
     {
         let server = Bad::start(move |socket, data, from| {
-            if cut > 0 {
-                reply(socket, &data[..data.len() - cut], from);
+            if missing > 0 {
+                reply(socket, &data[..data.len() - missing], from);
             } else {
                 reply(socket, &[&*data, b"more"].concat(), from);
             }
         });
         let Some(ended) = load(server.addr, &["--size", size]) else { return };
-        assert_eq!((ended.status, ended.err.len()), (Some(1), 1), "{size} {cut}: {ended:#?}");
+        assert_eq!((ended.status, ended.err.len()), (Some(1), 1), "{size} {missing}: {ended:#?}");
         assert_eq!(figure(&ended, "received"), 0);
         server.stop();
     }

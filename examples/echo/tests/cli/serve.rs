@@ -23,7 +23,7 @@ fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
     }
 }
 
-/// Stops the server and gives the line of its totals.
+/// Stops the server and returns the line of its totals.
 fn stop(server: Server) -> String {
     server.stop().pop().expect("the totals are printed")
 }

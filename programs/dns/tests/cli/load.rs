@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::MODES;
 use crate::program::{run, serve};
 
-/// What dnsperf says of a type of queries.
+/// dnsperf's report on a type of queries.
 fn said<'a>(report: &'a str, what: &str) -> &'a str {
     let line = report.lines().find_map(|line| line.trim().strip_prefix(what));
     line.unwrap_or_else(|| panic!("no {what} in {report}")).trim()

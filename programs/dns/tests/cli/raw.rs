@@ -1,4 +1,4 @@
-//! What no well-behaved client sends, byte by byte.
+//! Datagrams that no well-behaved client sends, byte by byte.
 
 use crate::MODES;
 use crate::program::{client, serve};
@@ -28,7 +28,7 @@ fn silence_and_refusals_follow_the_rfcs() {
     let silent = [
         vec![],
         vec![0; 11],
-        // An answer: who answers those, answers himself for ever.
+        // An answer: a server that answered it would answer itself for ever.
         changed(1, |bytes| bytes[2] = 0x80),
         changed(2, |bytes| bytes[2] = 0xa8),
     ];
@@ -86,7 +86,7 @@ fn silence_and_refusals_follow_the_rfcs() {
         let client = client(server.addr);
         client.connect(server.addr).expect("loopback has a route");
         let mut back = [0; 4096];
-        // What is silent shows by what comes next being of the query after it.
+        // A datagram without an answer: the next answer is that of the query after it.
         for bytes in &silent {
             client.send(bytes).expect("loopback takes it");
         }

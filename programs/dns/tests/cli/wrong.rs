@@ -1,4 +1,4 @@
-//! What cannot be served is said in a line.
+//! Arguments and zones that cannot be served: one line on the standard error.
 
 use std::fs;
 

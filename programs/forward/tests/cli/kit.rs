@@ -15,7 +15,7 @@ pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server 
     Server::start(env!("CARGO_BIN_EXE_forward"), all)
 }
 
-/// What the forwarder says when it ends: a line for each direction, and one about sessions.
+/// The forwarder's last output: a line for each direction, and one about sessions.
 #[derive(Debug)]
 pub struct Totals {
     pub to_upstreams: String,
@@ -40,7 +40,7 @@ pub fn number(line: &str, words: &str) -> u64 {
     rest[..digits].parse().unwrap_or_else(|_| panic!("no number after {words:?} in {line:?}"))
 }
 
-/// Checks that nothing was dropped, and that all that was received, so many, went on.
+/// Checks that nothing was dropped, and that the `count` received datagrams were all forwarded.
 #[track_caller]
 pub fn assert_all_forwarded(line: &str, count: u64) {
     let expected = format!(": received {count}, forwarded {count}, dropped 0 (");
@@ -55,7 +55,7 @@ pub fn client(addr: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Sends a datagram and gives what comes back.
+/// Sends a datagram and returns the reply.
 pub fn ask(client: &UdpSocket, data: &[u8]) -> Vec<u8> {
     client.send(data).expect("loopback takes it");
     let mut back = vec![0; 65_535];

@@ -6,7 +6,7 @@ use crate::kit::{Upstream, assert_all_forwarded, client, forward, stop};
 use crate::running;
 
 /// Clients with datagrams in flight at once, and datagrams of each: together no more than fit any
-/// socket's buffer, so that whoever loses one has no excuse.
+/// socket's buffer, so that none may be lost.
 const GROUP: usize = 32;
 const EACH: usize = 4;
 
@@ -67,7 +67,7 @@ fn data(id: usize, number: usize) -> [u8; 16] {
     data
 }
 
-/// Lets this process and the programs that it starts open so many files.
+/// Lets this process and the programs that it starts open this number of files.
 fn may_open(files: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: it writes an rlimit, which outlives the call.

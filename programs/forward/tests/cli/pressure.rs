@@ -20,7 +20,7 @@ use crate::running::Server;
 use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
 
 const LEN: usize = 1000;
-/// What a datagram of these counts in a queue.
+/// Bytes that a queue counts for one of these datagrams.
 const COUNTS: usize = LEN + SendQueue::OVERHEAD;
 
 /// Has the cable carry no more than `rate`, and hold what has to wait for that. Not for the far
@@ -40,7 +40,7 @@ const STANDS_STILL: &str = "1kbit";
 /// Has the cable carry what waits for it, and all that follows, as fast as it comes.
 fn release(to: SocketAddr) {
     cable("change", "1gbit").expect("the cable can be changed");
-    // What the device holds is sent when something is added to it. The upstream passes this over.
+    // The device sends what it holds when a datagram is added. The upstream ignores this one.
     let kick = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any port");
     kick.send_to(&datagram(NOTHING), to).expect("the device takes it");
 }
@@ -65,7 +65,7 @@ struct SlowUpstream {
 fn slow_upstream(far: &Far) -> SlowUpstream {
     let socket = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of this namespace"));
     let addr = socket.local_addr().expect("it is bound");
-    // Who may make a namespace may have this, too. What is lost is to be lost on the way.
+    // The right to make a namespace includes this. Datagrams are to be lost in the queue, not in this buffer.
     set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20).expect("root may");
     let (sender, arrived) = mpsc::channel();
     // It ends when the test has ended and another datagram or none arrives.
@@ -139,7 +139,7 @@ impl Setting {
         self.send_by(50, numbers);
     }
 
-    /// The same, so many at a time.
+    /// Like `send`, `step` at a time.
     fn send_by(&mut self, burst: u32, numbers: std::ops::Range<u32>) {
         for first in numbers.clone().step_by(burst as usize) {
             for number in first..numbers.end.min(first + burst) {
@@ -157,7 +157,7 @@ impl Setting {
         number(&status, "VmHWM:") as usize * 1024
     }
 
-    /// Ends it, and gives its line about datagrams to upstreams, the numbers received and
+    /// Ends it, and returns its line about datagrams to upstreams, the numbers received and
     /// forwarded, and how many of them were dropped for a full queue: all that were dropped.
     fn end(self) -> (String, [u64; 3]) {
         let line = stop(self.forward).to_upstreams;
@@ -217,7 +217,7 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
             arrived.push(slow.next());
         }
         assert!(arrived.is_sorted(), "in order");
-        // What there was space for: the first ones, as many as fit the queue, and none is missing.
+        // The first datagrams, as many as fit the queue, and none is missing.
         let capacity = (queue / COUNTS) as u32;
         let whole = arrived.iter().zip(0..).take_while(|(number, i)| **number == *i).count();
         assert!(whole as u32 >= capacity && (whole as u32) < count, "{whole} of {capacity}");
@@ -235,14 +235,14 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     with_far_end(name, |far| {
         on_one_cpu();
         let routed = ip(&format!("route add 10.77.9.0/24 via {FAR}"));
-        let refused = far.enter(|| {
+        let prohibited = far.enter(|| {
             ip("route add prohibit 10.77.9.0/24")?;
             ip(&format!("route add {NEAR}/32 dev far0"))?;
             // Says so as often as a kernel does: of the first few, and then once a second.
             fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")
         });
-        if let Err(error) = routed.and(refused) {
+        if let Err(error) = routed.and(prohibited) {
             return skip(name, error);
         }
         let upstream = "10.77.9.1:9".parse().expect("an address");
@@ -255,7 +255,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     });
 }
 
-/// On loopback an upstream that does not receive delays nobody.
+/// On loopback an upstream that does not receive delays no client.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
     on_one_cpu();
@@ -266,7 +266,7 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     setting.send(1..20_000);
     let grown = setting.memory() - before;
     assert!(grown < 8 << 20, "{grown} bytes more");
-    // What its socket had space for is there, in order, and then what is sent from now on.
+    // The datagrams that its socket had space for are there, in order, and then those sent from now on.
     let mut data = [0; 2 * LEN];
     let mut receive = || idle.recv(&mut data).map(|n| number_of(&data[..n]));
     idle.set_nonblocking(true).expect("a socket can be");

@@ -1,4 +1,4 @@
-//! Who gets to which upstream, and what comes back to whom.
+//! Which client gets which upstream, and which replies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -134,7 +134,7 @@ fn one_of_two_ends(forward: Server) -> bool {
         assert!(same, "the same session");
         used_at = now;
     }
-    // Whose session has ended gets another one.
+    // A client whose session has ended gets another one.
     ask(&idle, b"");
     let totals = stop(forward);
     if used_at.elapsed() >= IDLE {
@@ -156,7 +156,7 @@ fn the_number_of_sessions_is_limited() {
     for client in &clients[2..] {
         client.send(b"late").expect("loopback takes it");
     }
-    // What came before is dealt with when this is answered.
+    // When this is answered, all earlier datagrams are handled.
     ask(&clients[0], b"again");
     let totals = stop(forward);
     let line = &totals.to_upstreams;
@@ -170,7 +170,7 @@ fn an_upstream_that_is_gone_harms_nobody_else() {
     on_one_cpu();
     let alive = Upstream::start(1);
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    // Connected to itself, it rejects datagrams of others, and nobody else can get its port.
+    // Connected to itself, it rejects datagrams of others, and keeps its port.
     let addr = gone.local_addr().expect("it is bound");
     gone.connect(addr).expect("loopback has a route");
     let forward = forward("127.0.0.1:0", &[addr, alive.addr], &[]);

@@ -34,7 +34,7 @@ impl Folder {
         self.path(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// Puts a file of this length into the folder that is served, and gives its content.
+    /// Puts a file of this length into the folder that is served, and returns its content.
     pub fn file(&self, name: &str, len: usize) -> Vec<u8> {
         let data = content(len);
         fs::write(self.path("root").join(name), &data).expect("a new file");
@@ -82,7 +82,7 @@ pub fn serve_with(folder: &Folder, addr: &str, socket: &str, more: &[&str]) -> S
     Server::start(env!("CARGO_BIN_EXE_quic"), args.iter().chain(more))
 }
 
-/// Stops a server, and gives what it says at the end.
+/// Stops a server, and returns its last output.
 #[track_caller]
 pub fn stop(server: Server) -> Figures {
     Figures(server.stop().join("\n"))
@@ -102,7 +102,7 @@ pub fn client(
     Program::start(program, all.iter().chain(args)).wait()
 }
 
-/// Gets a file and checks that it is the same; gives what the client says.
+/// Gets a file and checks that it is the same. Returns the client's output.
 #[track_caller]
 pub fn get(server: &Server, folder: &Folder, path: &str, data: &[u8], args: &[&str]) -> Figures {
     let copy = folder.arg("copy");
@@ -118,7 +118,7 @@ pub fn same(path: &Path, data: &[u8]) -> bool {
     fs::read(path).expect("the file is there") == data
 }
 
-/// What a program says at its end.
+/// A program's last output.
 #[derive(Debug)]
 pub struct Figures(String);
 

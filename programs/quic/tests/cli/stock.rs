@@ -81,7 +81,7 @@ fn many_requests_on_one_connection_are_answered_at_once() {
             let all = answer.read_to_end(1 << 20).await.expect("it comes");
             assert!(all[9..] == data, "the bytes are the same");
         }
-        // One that is no text, and one that goes away.
+        // A request that is no text, and a client that goes away.
         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
         send.write_all(&[0xff, 0xfe]).await.expect("it is sent");
         send.finish().expect("it is open");
@@ -148,7 +148,7 @@ async fn answering(folder: &Folder, answer: Vec<u8>) -> (Endpoint, SocketAddr) {
     (endpoint, addr)
 }
 
-/// Runs `quic get` against quinn's server and gives how it ended.
+/// Runs `quic get` against quinn's server and returns how it ended.
 async fn get(
     folder: Arc<Folder>,
     addr: SocketAddr,

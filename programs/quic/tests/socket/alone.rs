@@ -117,7 +117,7 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
     });
 }
 
-/// As a socket has them that follows one without GRO by `Endpoint::rebind_abstract`.
+/// The buffers of a socket that follows one without GRO by `Endpoint::rebind_abstract`.
 #[test]
 fn buffers_for_one_datagram_each_receive_without_gro() {
     run(async {

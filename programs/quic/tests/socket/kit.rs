@@ -12,7 +12,7 @@ use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 
-/// What makes a test that hangs fail. No part of what is tested.
+/// The longest wait, so that a test that hangs fails. No test measures it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs a test on a runtime of one thread.

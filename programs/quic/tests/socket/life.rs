@@ -63,7 +63,7 @@ fn an_end_in_mid_flight_reaches_the_peer_and_frees_the_socket() {
     });
 }
 
-/// Closes a connection that is full of data, and the endpoints. Returns whether the peer heard of it.
+/// Closes a connection that is full of data, and the endpoints. Returns whether the peer learned of it.
 async fn end_in_mid_flight() -> bool {
     let pair = Pair::new();
     let (client, server) = pair.connect().await;
@@ -85,7 +85,7 @@ async fn end_in_mid_flight() -> bool {
             assert_eq!(close.reason, &b"over"[..]);
             true
         }
-        // What the client sent after that was answered.
+        // Everything that the client sent after that was answered.
         ConnectionError::Reset => true,
         ConnectionError::TimedOut => false,
         other => panic!("{other}"),

@@ -1,4 +1,4 @@
-//! Bytes between endpoints, whatever happens on the way.
+//! Transfers between endpoints, over networks that lose, double and delay.
 
 use std::sync::Arc;
 

@@ -86,14 +86,14 @@ fn returned(direction: Direction, offered: c_uint, result: isize) -> isize {
 }
 
 /// A datagram off the socket.
-struct Taken {
+struct Dequeued {
     name: Vec<u8>,
     control: Vec<u8>,
     data: Vec<u8>,
 }
 
 /// Receives one datagram whole; `None` at the socket's end.
-unsafe fn take(fd: c_int, flags: c_int) -> io::Result<Option<Taken>> {
+unsafe fn take(fd: c_int, flags: c_int) -> io::Result<Option<Dequeued>> {
     #[repr(align(16))]
     struct Space([u8; 1024]);
     let mut space = Space([0; 1024]);
@@ -118,7 +118,7 @@ unsafe fn take(fd: c_int, flags: c_int) -> io::Result<Option<Taken>> {
     WITHOUT_CONTROL.set(left.saturating_sub(1));
     let control_len = if left > 0 { 0 } else { hdr.msg_controllen as usize };
     let control = space.0[..control_len].to_vec();
-    Ok(Some(Taken { name: name[..hdr.msg_namelen as usize].to_vec(), control, data }))
+    Ok(Some(Dequeued { name: name[..hdr.msg_namelen as usize].to_vec(), control, data }))
 }
 
 /// `recvmsg_x` without `SO_DONTTRUNC`.
@@ -168,7 +168,7 @@ unsafe extern "C" fn recvmsg_x(
     returned(Direction::Receive, count, taken.len() as isize)
 }
 
-unsafe fn copy_out(message: &Taken, control: &[u8], header: &mut MsgHdrX) {
+unsafe fn copy_out(message: &Dequeued, control: &[u8], header: &mut MsgHdrX) {
     // SAFETY: the caller's, for all of it.
     unsafe {
         let mut data = message.data.as_slice();

@@ -1,23 +1,20 @@
 //! `recvmsg_x` and `sendmsg_x` on a stand-in for Apple's kernel, which makes Linux's single-message calls by
-//! Apple's rules. Everything above the calls is as it is everywhere.
+//! Apple's rules. Everything above the calls is the same as on other systems.
 
 pub(super) mod fake;
+mod receive;
+mod send;
 
-use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::io;
+use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 
 use fake::{Made, made};
-use proptest::collection::vec;
-use proptest::prelude::*;
 
 use super::is_safe;
 use crate::sys::Direction::{Receive, Send};
 use crate::sys::fault::{self, Call, Fate};
-use crate::{
-    Ancillary, Backend, BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendFlags, SendMeta,
-    SendMsg,
-};
+use crate::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendFlags, SendMsg};
 
 /// A connected pair on loopback.
 fn pair() -> (UdpSocket, UdpSocket) {
@@ -35,7 +32,7 @@ fn arena() -> MmsgBuf {
     MmsgBuf::with_backend(Backend::Mmsg)
 }
 
-/// Payload that says which datagram it is of.
+/// The payload of datagram `i`.
 fn payload(i: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (i * 31 + at) as u8).collect()
 }
@@ -60,136 +57,11 @@ fn releases_since_15_6() {
     }
 }
 
-#[test]
-fn a_receive_moves_as_many_a_call_as_the_kernel_allows() {
-    for (limit, first) in [(1, 1), (10, 10), (63, 63), (64, 64), (100, 64), (256, 64)] {
-        let (near, far) = pair();
-        for i in 0..200 {
-            near.send(&payload(i, i % 50)).unwrap();
-        }
-        let _installed = fake::install(limit);
-        let mut batch = RecvBatch::new(256, 100);
-        assert_eq!(arena_recv_into(&mut batch, &far), 200, "{limit}");
-        for (i, datagram) in batch.iter().enumerate() {
-            assert_eq!((datagram.data(), datagram.truncated()), (&payload(i, i % 50)[..], false));
-            assert_eq!(datagram.addr(), Some(near.local_addr().unwrap()));
-        }
-        let calls = calls(Receive);
-        assert_eq!(calls[0], (first, Some(first)), "{limit}");
-        assert!(calls.iter().all(|(offered, _)| *offered <= first));
-    }
-}
-
 fn arena_recv_into(batch: &mut RecvBatch, socket: &UdpSocket) -> usize {
     Backend::Mmsg.make_process_default().unwrap();
     socket.recv_into(batch).unwrap()
 }
 
-#[test]
-fn a_limit_that_was_lowered_meanwhile_makes_shorter_batches() {
-    let (near, far) = pair();
-    for i in 0..30 {
-        near.send(&payload(i, 5)).unwrap();
-    }
-    let _installed = fake::install(64);
-    fake::lower(7);
-    let mut batch = RecvBatch::new(64, 100);
-    for received in [7, 7, 7, 7, 2] {
-        assert_eq!(arena_recv_into(&mut batch, &far), received);
-    }
-    assert_eq!(calls(Receive).len(), 5);
-}
-
-#[test]
-fn a_truncated_datagram_is_found_by_the_spare_byte() {
-    let (near, far) = pair();
-    let lens = [9, 10, 11, 12, 1000, 0, 10];
-    for (i, len) in lens.into_iter().enumerate() {
-        near.send(&payload(i, len)).unwrap();
-    }
-    let _installed = fake::install(256);
-    let mut memory = [[0xee; 12]; 7];
-    let mut msgs: Vec<_> = memory.iter_mut().map(|m| RecvMsg::new(&mut m[..10])).collect();
-    assert_eq!(arena().recv(&far, &mut msgs).unwrap(), 7);
-    for (i, (msg, len)) in msgs.iter().zip(lens).enumerate() {
-        let truncated = len > 10;
-        assert_eq!((msg.len(), msg.truncated()), (len.min(10), truncated), "{len}");
-        assert_eq!(msg.full_len(), (!truncated).then_some(len));
-        assert_eq!(msg.data(), &payload(i, len)[..len.min(10)]);
-    }
-    drop(msgs);
-    assert!(memory.iter().all(|m| m[10..] == [0xee; 2]), "nothing is written past a buffer");
-    assert_eq!(calls(Receive), [(7, Some(7))]);
-}
-
-#[test]
-fn a_call_takes_messages_with_as_many_buffers_as_the_first_has() {
-    let (near, far) = pair();
-    for i in 0..6 {
-        near.send(&payload(i, 6)).unwrap();
-    }
-    let _installed = fake::install(256);
-    let mut memory = [[0; 2]; 15];
-    let mut memory = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer));
-    let mut buffers: Vec<Vec<_>> =
-        [3, 3, 1, 4, 4, 0].map(|count| memory.by_ref().take(count).collect()).into();
-    let mut msgs: Vec<_> = buffers.iter_mut().map(|b| RecvMsg::scatter(b)).collect();
-    assert_eq!(arena().recv(&far, &mut msgs).unwrap(), 6);
-    let results: Vec<_> = msgs.iter().map(|msg| (msg.len(), msg.truncated())).collect();
-    assert_eq!(results, [(6, false), (6, false), (2, true), (6, false), (6, false), (0, true)]);
-    assert_eq!(calls(Receive), [(2, Some(2)), (1, Some(1)), (2, Some(2)), (1, Some(1))]);
-}
-
-#[test]
-fn a_message_with_too_many_buffers_goes_by_recvmsg() {
-    let (near, far) = pair();
-    for i in 0..3 {
-        near.send(&payload(i, 300)).unwrap();
-    }
-    let _installed = fake::install(256);
-    fault::script([]);
-    let mut memory = vec![[0; 1]; 600];
-    let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
-    let mut msgs: Vec<_> = buffers.chunks_mut(300).map(RecvMsg::scatter).collect();
-    assert_eq!(arena().recv(&far, &mut msgs).unwrap(), 2);
-    assert!(msgs.iter().all(|msg| msg.len() == 300 && !msg.truncated()));
-    assert_eq!((calls(Receive), scripted(Call::RecvMsg)), (vec![], 2));
-}
-
-#[test]
-fn control_data_that_may_be_of_another_datagram_is_dropped() {
-    let (near, far) = pair();
-    Ancillary::HOP_LIMIT.require(&far).unwrap();
-    let _installed = fake::install(256);
-    let mut batch = RecvBatch::new(8, 100);
-    for (without, received) in [(0, 3), (1, 3), (2, 3), (3, 3), (0, 1)] {
-        (0..received).for_each(|i| assert_eq!(near.send(&payload(i, 4)).unwrap(), 4));
-        fake::without_control(without);
-        assert_eq!(arena_recv_into(&mut batch, &far), received);
-        // With none at all nothing was lost.
-        let (all, some) = (without == 0, (1..received).contains(&without));
-        for (i, message) in batch.messages().enumerate() {
-            assert_eq!((message.data(), message.addr().is_some()), (&payload(i, 4)[..], true));
-            assert_eq!(message.control_truncated(), some, "{without}");
-            assert_eq!(message.meta().hop_limit.is_some(), all, "{without}");
-        }
-    }
-}
-
-#[test]
-fn control_data_without_space_is_truncated() {
-    let (near, far) = pair();
-    Ancillary::HOP_LIMIT.require(&far).unwrap();
-    let _installed = fake::install(256);
-    near.send(b"one").unwrap();
-    near.send(b"two").unwrap();
-    fake::space_for_control(4);
-    let mut batch = RecvBatch::new(8, 100);
-    assert_eq!(arena_recv_into(&mut batch, &far), 2);
-    assert!(batch.messages().all(|m| m.control_truncated() && m.meta().hop_limit.is_none()));
-}
-
-/// Sends as both backends do, and returns what came.
 fn send_all(near: &UdpSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
     arena().send(near, msgs)
 }
@@ -198,63 +70,6 @@ fn delivered(far: &UdpSocket) -> Vec<Vec<u8>> {
     far.set_nonblocking(true).unwrap();
     let mut buffer = [0; 2000];
     std::iter::from_fn(|| far.recv(&mut buffer).ok().map(|len| buffer[..len].to_vec())).collect()
-}
-
-#[test]
-fn messages_to_the_peer_go_together() {
-    let (near, far) = pair();
-    let payloads: Vec<_> = (0..150).map(|i| payload(i, i % 40)).collect();
-    let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::new(payload)).collect();
-    let _installed = fake::install(256);
-    assert_eq!(send_all(&near, &msgs).unwrap(), 150);
-    assert_eq!(calls(Send), [(64, Some(64)), (64, Some(64)), (22, Some(22))]);
-    assert_eq!(delivered(&far), payloads);
-}
-
-#[test]
-fn messages_with_a_destination_go_one_by_one() {
-    let (near, far) = (socket(), socket());
-    let to = far.local_addr().unwrap();
-    let payloads: Vec<_> = (0..5).map(|i| payload(i, 4)).collect();
-    let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
-    let _installed = fake::install(256);
-    assert_eq!(send_all(&near, &msgs).unwrap(), 5);
-    assert_eq!((calls(Send), delivered(&far)), (vec![], payloads));
-}
-
-#[test]
-fn destinations_between_messages_to_the_peer_are_kept() {
-    let (near, far) = pair();
-    let other = socket();
-    let data: Vec<_> = (0..9).map(|i| payload(i, 4)).collect();
-    let msgs: Vec<_> = data
-        .iter()
-        .enumerate()
-        .map(|(i, data)| match i {
-            3 | 7 => SendMsg::to(other.local_addr().unwrap(), data),
-            _ => SendMsg::new(data),
-        })
-        .collect();
-    let _installed = fake::install(256);
-    assert_eq!(send_all(&near, &msgs).unwrap(), 9);
-    assert_eq!(calls(Send), [(3, Some(3)), (3, Some(3))]);
-    assert_eq!(delivered(&other), [&data[3][..], &data[7][..]]);
-    assert_eq!(delivered(&far).len(), 7);
-}
-
-#[test]
-fn a_call_has_messages_of_the_same_options() {
-    let (near, far) = pair();
-    Ancillary::HOP_LIMIT.require(&far).unwrap();
-    let metas = [1, 1, 1, 2, 2, 3].map(|hops| SendMeta::new().with_hop_limit(hops));
-    let msgs: Vec<_> = metas.iter().map(|meta| SendMsg::new(b"hops").with_meta(meta)).collect();
-    let _installed = fake::install(256);
-    assert_eq!(send_all(&near, &msgs).unwrap(), 6);
-    assert_eq!(calls(Send), [(3, Some(3)), (2, Some(2))]);
-    let mut batch = RecvBatch::new(8, 100);
-    assert_eq!(arena_recv_into(&mut batch, &far), 6);
-    let hops: Vec<_> = batch.iter().map(|datagram| datagram.meta().hop_limit.unwrap()).collect();
-    assert_eq!(hops, [1, 1, 1, 2, 2, 3]);
 }
 
 #[test]
@@ -274,101 +89,6 @@ fn flags_that_the_call_rejects_go_by_sendmsg() {
     assert_eq!(calls(Receive), []);
     assert_eq!(arena().recv_with(&far, &mut msgs, RecvFlags::DONT_WAIT).unwrap(), 1);
     assert_eq!(calls(Receive), [(2, Some(1))]);
-}
-
-#[test]
-fn a_partial_send_goes_on_one_by_one() {
-    for count in 1..5 {
-        let (near, far) = pair();
-        let payloads: Vec<_> = (0..5).map(|i| payload(i, 4)).collect();
-        let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::new(payload)).collect();
-        let _installed = fake::install(256);
-        // The kernel drops the error that ended the call. The message meets it again, or is sent.
-        fault::script([(Call::SendMmsg, Fate::AtMost(count))]);
-        assert_eq!(send_all(&near, &msgs).unwrap(), 5);
-        assert_eq!(delivered(&far), payloads);
-        fault::script([
-            (Call::SendMmsg, Fate::AtMost(count)),
-            (Call::SendMsg, Fate::Fail(libc::ENOBUFS)),
-        ]);
-        assert_eq!(send_all(&near, &msgs).unwrap(), count);
-        assert_eq!(fault::finish().len(), 2);
-        assert_eq!(delivered(&far), payloads[..count]);
-    }
-}
-
-#[test]
-fn an_error_of_a_send_is_the_first_message_s() {
-    let msgs: Vec<_> = (0..150).map(|_| SendMsg::new(b"some")).collect();
-    let _installed = fake::install(256);
-    for errno in [libc::EMSGSIZE, libc::EAGAIN, libc::EPIPE, libc::ECONNREFUSED] {
-        let (near, far) = pair();
-        fault::script([(Call::SendMmsg, Fate::Fail(errno))]);
-        let error = send_all(&near, &msgs).unwrap_err();
-        assert_eq!((error.raw_os_error(), delivered(&far).len()), (Some(errno), 0));
-        // In the second call.
-        fault::script([(Call::SendMmsg, Fate::Kernel), (Call::SendMmsg, Fate::Fail(errno))]);
-        assert_eq!((send_all(&near, &msgs).unwrap(), delivered(&far).len()), (64, 64));
-        assert_eq!(fault::finish().len(), 2);
-        // The message that another error was about meets it again.
-        let next = send_all(&near, &msgs).map_err(|error| error.raw_os_error());
-        let is_reported_once = errno == libc::ECONNREFUSED;
-        assert_eq!(next, if is_reported_once { Err(Some(errno)) } else { Ok(150) });
-    }
-}
-
-#[test]
-fn a_tos_that_the_kernel_rejects_is_left_out() {
-    let (near, far) = pair();
-    let msgs: Vec<_> = (0..3).map(|_| SendMsg::new(b"some").with_ecn(crate::Ecn::Ect0)).collect();
-    let _installed = fake::install(256);
-    fault::script([
-        (Call::SendMmsg, Fate::Fail(libc::EINVAL)),
-        (Call::SendMsg, Fate::Fail(libc::EINVAL)),
-    ]);
-    assert_eq!((send_all(&near, &msgs).unwrap(), delivered(&far).len()), (3, 3));
-    fault::finish();
-}
-
-#[test]
-fn errors_of_a_receive() {
-    let (near, far) = pair();
-    let _installed = fake::install(256);
-    let mut batch = RecvBatch::new(150, 100);
-    for errno in [libc::ECONNREFUSED, libc::ENOBUFS, libc::EAGAIN] {
-        for i in 0..100 {
-            near.send(&payload(i, 4)).unwrap();
-        }
-        fault::script([(Call::RecvMmsg, Fate::Fail(errno))]);
-        Backend::Mmsg.make_process_default().unwrap();
-        let error = far.recv_into(&mut batch).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(errno));
-        // In the second call: it is the next one's, but for "nothing more waits".
-        fault::script([(Call::RecvMmsg, Fate::Kernel), (Call::RecvMmsg, Fate::Fail(errno))]);
-        assert_eq!(far.recv_into(&mut batch).unwrap(), 64);
-        let next = far.recv_into(&mut batch);
-        if errno == libc::EAGAIN {
-            assert_eq!(next.unwrap(), 36);
-        } else {
-            assert_eq!(next.unwrap_err().raw_os_error(), Some(errno));
-            assert_eq!(far.recv_into(&mut batch).unwrap(), 36);
-        }
-        fault::finish();
-    }
-}
-
-#[test]
-fn the_end_of_a_socket_is_a_receive_of_none() {
-    let (near, far) = pair();
-    near.send(b"last").unwrap();
-    let _installed = fake::install(256);
-    let mut batch = RecvBatch::new(8, 100);
-    assert_eq!(arena_recv_into(&mut batch, &far), 1);
-    socket2::SockRef::from(&far).shutdown(std::net::Shutdown::Read).unwrap();
-    for _ in 0..2 {
-        assert_eq!(arena_recv_into(&mut batch, &far), 0);
-    }
-    assert_eq!(calls(Receive), [(8, Some(1)), (8, Some(0)), (8, Some(0))]);
 }
 
 #[test]
@@ -409,58 +129,4 @@ fn without_the_calls_each_message_has_its_own() {
         far.set_nonblocking(false).unwrap();
     }
     fault::script([]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Any datagrams into any buffers: as by a `recvmsg` for each.
-    #[test]
-    fn receives_as_by_recvmsg(
-        lens in vec(0usize..40, 1..100),
-        layouts in vec(vec(0usize..12, 0..5), 1..100),
-        limit in 1usize..80,
-    ) {
-        let (near, far) = pair();
-        let payloads: Vec<_> = lens.iter().enumerate().map(|(i, len)| payload(i, *len)).collect();
-        let mut results = [Backend::Msg, Backend::Mmsg].map(|backend| {
-            for payload in &payloads {
-                near.send(payload).unwrap();
-            }
-            let _installed = fake::install(limit);
-            let mut results = Vec::new();
-            // One part of the datagrams after another, until all have come.
-            while results.len() < payloads.len() {
-                receive(backend, &far, &layouts, &mut results);
-            }
-            results
-        });
-        let by_recvmsg = std::mem::take(&mut results[0]);
-        prop_assert_eq!(&results[1], &by_recvmsg);
-    }
-}
-
-/// What a receive reports of a message, and every byte that it may write to.
-type Report = (Vec<Vec<u8>>, usize, bool, Option<usize>, Option<SocketAddr>);
-
-fn receive(backend: Backend, far: &UdpSocket, layouts: &[Vec<usize>], results: &mut Vec<Report>) {
-    // Where the layouts begin depends on what has come, so that both backends go through the same.
-    let layouts = (results.len()..).map(|i| &layouts[i % layouts.len()]).take(layouts.len());
-    let mut memory: Vec<Vec<Vec<u8>>> =
-        layouts.map(|lens| lens.iter().map(|len| vec![0xee; *len]).collect()).collect();
-    let reports: Vec<_> = {
-        let mut buffers: Vec<Vec<_>> = memory
-            .iter_mut()
-            .map(|memory| memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect())
-            .collect();
-        let mut msgs: Vec<_> = buffers.iter_mut().map(|b| RecvMsg::scatter(b)).collect();
-        let received = MmsgBuf::with_backend(backend).recv(far, &mut msgs).unwrap();
-        msgs[..received]
-            .iter()
-            .map(|msg| (msg.len(), msg.truncated(), msg.full_len(), msg.addr()))
-            .collect()
-    };
-    for ((len, truncated, full_len, addr), memory) in reports.into_iter().zip(memory) {
-        results.push((memory, len, truncated, full_len, addr));
-    }
 }

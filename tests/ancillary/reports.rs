@@ -1,0 +1,225 @@
+//! Reports of the error queue on loopback: their contents, send timestamps, and draining.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use super::errors::{BACKENDS, Setting, settings};
+use crate::common::skip;
+use crate::kit::net::Host;
+use crate::kit::receive::one;
+use crate::kit::{NET, addr, ask, bind, dual_stack, in_error, reports, summary, udp4, udp6};
+use mmsg::error_queue::{Event, Origin, Report, drain_errors, drain_errors_with};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, SendMeta, SendMsg};
+
+#[test]
+fn e2_a_drained_queue_ends_the_error() {
+    for setting in settings() {
+        let epoll = Epoll::of(&setting.from);
+        assert!(!epoll.in_error());
+        for _ in 0..5 {
+            setting.provoke_error();
+        }
+        assert!(epoll.in_error());
+        // Takes the socket's pending error, so that only the queue is left.
+        let _ = setting.from.take_error().expect("it is a socket");
+        assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
+        let mut report_buf = [Report::EMPTY; 2];
+        let taken: Vec<_> = (0..4)
+            .map(|_| drain_errors(&setting.from, &mut report_buf).expect("it is a socket"))
+            .collect();
+        assert_eq!(taken, [2, 2, 1, 0]);
+        let _ = setting.from.take_error().expect("it is a socket");
+        assert!(!epoll.in_error() && !in_error(&setting.from, Duration::ZERO));
+    }
+}
+
+#[test]
+fn e2_draining_alone_ends_the_error() {
+    for setting in settings() {
+        for more_than_a_step in [1, 8, 9, 16, 20] {
+            for _ in 0..more_than_a_step {
+                setting.provoke_error();
+            }
+            let mut report_buf = [Report::EMPTY; 32];
+            let taken = drain_errors(&setting.from, &mut report_buf).expect("it is a socket");
+            assert_eq!(taken, more_than_a_step);
+            assert!(!in_error(&setting.from, Duration::ZERO));
+            assert_eq!(report_buf[taken..], [Report::EMPTY; 32][taken..]);
+            // And the socket is as good as new.
+            assert_eq!(setting.from.send_batch(&[setting.good()]).expect("it is taken"), 1);
+            assert_eq!(one(&setting.open).data, b"good");
+        }
+        assert_eq!(drain_errors(&setting.from, &mut []).expect("it is a socket"), 0);
+    }
+}
+
+struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// Reports only errors: they need not be asked for.
+    fn of(socket: &UdpSocket) -> Self {
+        // SAFETY: no pointers; the descriptor is new and has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let (socket, add) = (socket.as_raw_fd(), libc::EPOLL_CTL_ADD);
+        // SAFETY: the struct outlives the call.
+        let added = unsafe { libc::epoll_ctl(fd.as_raw_fd(), add, socket, &mut event) };
+        assert_eq!(added, 0);
+        Self(fd)
+    }
+
+    fn in_error(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: space for one event, which outlives the call.
+        let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 0) };
+        found == 1 && event.events & libc::EPOLLERR as u32 != 0
+    }
+}
+
+/// The type and code of "port unreachable".
+fn port_unreachable(to: SocketAddr) -> Origin {
+    match to.ip().to_canonical().is_ipv4() {
+        true => Origin::Icmp { ty: 3, code: 3 },
+        false => Origin::Icmp6 { ty: 1, code: 4 },
+    }
+}
+
+#[test]
+fn a_report_says_which_datagram_it_is_about() {
+    for setting in settings() {
+        let Setting { from, to_closed, .. } = &setting;
+        // More than are read at a time, of lengths beside that of the buffers; some without a buffer.
+        let sent: Vec<_> = (0..20u8).map(|i| vec![i; i.into()]).collect();
+        for data in &sent {
+            from.send_batch(&[SendMsg::to(*to_closed, data)]).expect("it is taken");
+        }
+        let mut reports = [Report::EMPTY; 32];
+        let mut memory = [[99; 10]; 17];
+        let mut got = Vec::new();
+        while got.len() < sent.len() {
+            assert!(in_error(from, NET));
+            let mut buffers = memory.each_mut().map(|buffer| io::IoSliceMut::new(buffer));
+            let n = drain_errors_with(from, &mut reports, &mut buffers).expect("it is a socket");
+            assert!(n <= buffers.len());
+            for (report, buffer) in reports[..n].iter().zip(&buffers) {
+                assert_eq!((report.event, report.dest), (Event::Refused, Some(*to_closed)));
+                assert_eq!(report.origin, port_unreachable(*to_closed));
+                assert_eq!(report.reporter.map(|addr| addr.port()), Some(0));
+                got.push(buffer[..report.data_len].to_vec());
+            }
+        }
+        let expected: Vec<_> =
+            sent.iter().map(|data| data[..data.len().min(10)].to_vec()).collect();
+        assert_eq!(got, expected);
+        assert!(!in_error(from, Duration::ZERO));
+        assert_eq!(drain_errors_with(from, &mut reports, &mut []).expect("no buffer"), 0);
+    }
+}
+
+#[test]
+fn a_link_local_reporter_has_its_scope() {
+    let commands = ["addr add fe80::77/64 dev lo nodad"];
+    let Some(host) = Host::new("a_link_local_reporter", &commands) else { return };
+    // Loopback is the first device of every namespace.
+    let at = |port| {
+        SocketAddr::from(SocketAddrV6::new("fe80::77".parse().expect("it is one"), port, 0, 1))
+    };
+    let (from, closed) = host.within(|| (bind(at(0)), bind(at(0))));
+    closed.connect(addr(&closed)).expect("it hears only itself");
+    ask(&from, Ancillary::ERRORS);
+    // The kernel limits how often a host sends ICMP errors.
+    let provoke = || {
+        from.send_batch(&[SendMsg::to(addr(&closed), b"data")]).expect("it is taken");
+        in_error(&from, Duration::from_secs(1))
+    };
+    assert!((0..60).any(|_| provoke()));
+    let report = reports(&from, 1)[0];
+    assert_eq!((report.dest, report.reporter), (Some(addr(&closed)), Some(at(0))));
+}
+
+#[test]
+fn send_timestamps_carry_a_number_and_a_time() {
+    for (from, to) in [(udp4(), udp4()), (udp6(), udp6()), (dual_stack(), udp6())] {
+        // Datagrams from before are not counted.
+        from.send_to(b"before", addr(&to)).expect("it is taken");
+        ask(&from, Ancillary::SEND_TIMESTAMP);
+        let mut next = 0;
+        for backend in BACKENDS {
+            for count in [1, 3, 20] {
+                let before = SystemTime::now();
+                let msgs = vec![SendMsg::to(addr(&to), b"data"); count];
+                let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
+                assert_eq!(sent.expect("they are taken"), count);
+                let stamps = reports(&from, count);
+                let after = SystemTime::now();
+                for report in stamps {
+                    assert_eq!((report.dest, report.reporter, report.errno), (None, None, 0));
+                    assert_eq!(report.origin, Origin::Timestamping);
+                    let Event::Sent { id, time, hardware_time } = report.event else {
+                        panic!("{report:?}");
+                    };
+                    let time = time.expect("loopback stamps what it sends");
+                    assert!(before <= time && time <= after, "{before:?} {time:?} {after:?}");
+                    assert_eq!((id, hardware_time), (next, None));
+                    next += 1;
+                }
+            }
+        }
+        assert!(!in_error(&from, Duration::ZERO));
+        // Turned on once more it changes nothing: the numbers go on.
+        ask(&from, Ancillary::SEND_TIMESTAMP);
+        from.send_batch(&[SendMsg::to(addr(&to), b"data")]).expect("it is taken");
+        assert!(matches!(reports(&from, 1)[0].event, Event::Sent { id, .. } if id == next));
+    }
+}
+
+/// `SCM_TS_OPT_ID`, Linux 6.13.
+#[test]
+fn a_send_timestamp_has_the_number_of_the_callers_choice() {
+    let (from, to) = (udp4(), udp4());
+    let msg = SendMsg::to(addr(&to), b"data");
+    let number = |id| SendMeta::new().with_timestamp_id(id);
+    let (seven, last, own) = (number(7), number(u32::MAX), number(77));
+    // It is the number of a timestamp, so that without one it is an error.
+    let error = from.send_batch(&[msg.with_meta(&seven)]).expect_err("no timestamps");
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    ask(&from, Ancillary::SEND_TIMESTAMP);
+    let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
+    match from.send_batch(&[msg.with_meta(&last)]) {
+        Ok(_) => {}
+        Err(error) => return skip("a_send_timestamp_has_the_number", error),
+    }
+    let sent = offload.send_batch(&[msg, msg.with_meta(&own), msg.with_meta(&own), msg]);
+    assert_eq!(sent.expect("they are taken"), 4);
+    let reports = reports(&from, 5);
+    let ids = reports.iter().map(|report| match report.event {
+        Event::Sent { id, time: Some(_), .. } => id,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [u32::MAX, 0, 77, 77, 1]);
+}
+
+#[test]
+fn timestamps_and_errors_come_together() {
+    for setting in settings() {
+        ask(&setting.from, Ancillary::SEND_TIMESTAMP | Ancillary::TIMESTAMP | Ancillary::DEST);
+        let msgs = [setting.bad(), setting.good()];
+        let sent = setting.from.send_each(msgs, |index, error| panic!("{index}: {error}"));
+        assert_eq!(sent.expect("they are taken"), 2);
+        let reports = reports(&setting.from, 3);
+        let is_stamp = |report: &&Report| matches!(report.event, Event::Sent { .. });
+        let (stamps, others): (Vec<&Report>, Vec<&Report>) = reports.iter().partition(is_stamp);
+        let ids: Vec<_> = stamps
+            .iter()
+            .map(|report| match report.event {
+                Event::Sent { id, time: Some(_), .. } => id,
+                event => panic!("{event:?}"),
+            })
+            .collect();
+        let seen: (Event, _, Option<IpAddr>) = summary(others[0]);
+        assert_eq!(ids, [0, 1]);
+        assert_eq!(seen, (Event::Refused, Some(setting.to_closed), Some(setting.to_closed.ip())));
+    }
+}

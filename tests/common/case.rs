@@ -1,0 +1,44 @@
+//! A case of a stateful model, and how it is run. Each of the two models includes this beside its own operations,
+//! records of bytes so that a fuzzer can make them as well.
+
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::{Config, NET, Op, Record, run};
+
+/// A configuration and operations. `Debug` prints what they mean, and how to run them again.
+#[derive(Clone)]
+pub(super) struct Case(pub(super) Record, pub(super) Vec<Record>);
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{:?}", Config::decode(self.0))?;
+        self.1.iter().try_for_each(|op| writeln!(f, "{:?}", Op::decode(*op)))?;
+        write!(f, "run({:?}, &{:?})", self.0, self.1)
+    }
+}
+
+/// Cases of fewer than `most` operations.
+pub(super) fn cases(most: usize) -> impl Strategy<Value = Case> {
+    let ops = prop::collection::vec(any::<Record>(), 1..most);
+    (any::<Record>(), ops).prop_map(|(config, ops)| Case(config, ops))
+}
+
+impl Case {
+    /// Runs the case on a thread of its own, so that a call or a loop without an end is a failure.
+    pub(super) fn run(self) {
+        let (done, result) = mpsc::channel();
+        let running = thread::spawn(move || {
+            run(self.0, &self.1);
+            let _ = done.send(());
+        });
+        match result.recv_timeout(NET) {
+            Err(RecvTimeoutError::Timeout) => panic!("a call does not end"),
+            _ => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Sends on stand-ins for a socket that make no progress, fail or return wrong counts.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue};
+use tokio::net::UdpSocket;
+
+use super::send::{msgs, queue};
+use super::{run, udp};
+use crate::common::numbered;
+
+/// A stand-in that makes the calls, and a socket that is always ready for them.
+struct Beside<D> {
+    socket: UdpSocket,
+    calls: D,
+}
+
+impl<D: BatchSocket> Beside<D> {
+    fn new(calls: D) -> Self {
+        Self { socket: udp().0, calls }
+    }
+}
+
+impl<D: BatchSocket + Sync> AsyncBatchSocket for Beside<D> {
+    type Socket = UdpSocket;
+
+    fn tokio_socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn batch_call(
+        &self,
+        call: &mut dyn FnMut(&dyn BatchSocket) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        call(&self.calls)
+    }
+}
+
+/// Sends nothing and returns no error.
+struct Idle;
+
+impl BatchSocket for Idle {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn a_stand_in_that_makes_no_progress_ends_the_call() {
+    run(async {
+        let idle = Beside::new(Idle);
+        let payloads = numbered(2, 8);
+        let (msgs, mut queue) = (msgs(&payloads), queue(&payloads));
+        let flushed = idle.flush(&mut queue).await.map_err(|error| error.kind());
+        assert_eq!((flushed, queue.len()), (Err(std::io::ErrorKind::WriteZero), 2));
+        let sent = idle.send_each(&msgs, |_, error| panic!("{error}")).await;
+        assert_eq!(sent.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
+        let flushed = poll_fn(|cx| idle.poll_flush(cx, &mut queue, &mut 0)).await;
+        assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::WriteZero));
+    });
+}
+
+/// Rejects bad messages, counts those it is offered, and returns too large a count.
+struct Counting {
+    extra: usize,
+    offered: AtomicUsize,
+}
+
+/// A payload that it rejects.
+const BAD: &[u8] = b"bad";
+
+impl BatchSocket for Counting {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        self.offered.fetch_add(msgs.len(), Ordering::Relaxed);
+        match msgs.iter().position(|msg| msg.slices().next() == Some(BAD)) {
+            Some(0) => Err(std::io::ErrorKind::InvalidInput.into()),
+            Some(good) => Ok(good),
+            None => Ok(msgs.len().saturating_add(self.extra)),
+        }
+    }
+}
+
+/// All, none, every other one, every hundredth, and only the first are bad.
+#[test]
+fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
+    const N: usize = 4_096;
+    run(async {
+        let mut double = Beside::new(Counting { extra: 0, offered: 0.into() });
+        let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
+        for (bad, extra) in cases.into_iter().flatten() {
+            double.calls.extra = extra;
+            let is_bad = |i: &usize| i % bad == 0 && bad < usize::MAX;
+            let payload = |i| if is_bad(&i) { BAD } else { b"good" };
+            let msgs: Vec<_> = (0..N).map(|i| SendMsg::new(payload(i))).collect();
+            let expected: Vec<_> = (0..N).filter(is_bad).collect();
+
+            let mut failed = Vec::new();
+            let sent = double.send_each(&msgs, |i, _| failed.push(i)).await;
+            sent.expect("the others are taken");
+            assert_eq!(failed, expected);
+            let offered = std::mem::take(double.calls.offered.get_mut());
+            assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
+
+            let (mut failed, mut done) = (Vec::new(), 0);
+            let note = &mut |i, _| failed.push(i);
+            let sent = poll_fn(|cx| double.poll_send_each(cx, &msgs, &mut done, note)).await;
+            assert_eq!(sent.expect("the others are taken"), N);
+            assert_eq!((done, failed), (N, expected));
+            let offered = std::mem::take(double.calls.offered.get_mut());
+            assert!(offered <= 4 * N, "{offered} offered, every {bad}th bad");
+        }
+    });
+}
+
+/// Takes nothing, and claims to have taken and received more than it was offered.
+struct Liar {
+    flushed: usize,
+    calls: AtomicUsize,
+}
+
+impl BatchSocket for Liar {
+    fn recv_batch(&self, _: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn flush(&self, queue: &mut SendQueue) -> std::io::Result<usize> {
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) < 1_000, "it is asked for ever");
+        if self.flushed == 0 {
+            // Neither way shows the truth.
+            queue.discard_front();
+        }
+        Ok(self.flushed)
+    }
+}
+
+#[test]
+fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
+    run(async {
+        let payloads = numbered(3, 8);
+        for flushed in [1, 3, usize::MAX] {
+            let liar = Beside::new(Liar { flushed, calls: 0.into() });
+            let mut queue = queue(&payloads);
+            let kind = |error: std::io::Error| error.kind();
+            let sent = liar.flush(&mut queue).await.map_err(kind);
+            assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
+            let sent = poll_fn(|cx| liar.poll_flush(cx, &mut queue, &mut 0)).await.map_err(kind);
+            assert_eq!((sent, queue.len()), (Err(std::io::ErrorKind::WriteZero), 3));
+            assert_eq!(liar.calls.calls.into_inner(), 2);
+        }
+        // A datagram that leaves the queue is progress.
+        let liar = Beside::new(Liar { flushed: 0, calls: 0.into() });
+        liar.flush(&mut queue(&payloads)).await.expect("the queue is empty");
+        let mut queue = queue(&payloads);
+        let flushed = poll_fn(|cx| liar.poll_flush(cx, &mut queue, &mut 0)).await;
+        flushed.expect("the queue is empty");
+    });
+}
+
+#[test]
+fn d16_a_batch_counts_no_more_than_was_offered() {
+    run(async {
+        let (socket, addr) = udp();
+        socket.send_to(b"makes it readable", addr).await.expect("loopback takes it");
+        let liar = Beside { socket, calls: Liar { flushed: 0, calls: 0.into() } };
+        let payloads = numbered(3, 8);
+        let msgs = msgs(&payloads);
+        assert_eq!(liar.send_batch(&msgs).await.expect("no error"), 3);
+        let sent = poll_fn(|cx| liar.poll_send_batch(cx, &msgs)).await;
+        assert_eq!(sent.expect("no error"), 3);
+
+        let mut memory = [[0; 8]; 2];
+        let mut msgs = memory.each_mut().map(|buffer| mmsg::RecvMsg::new(buffer));
+        assert_eq!(liar.recv_batch(&mut msgs).await.expect("no error"), 2);
+        let received = poll_fn(|cx| liar.poll_recv_batch(cx, &mut msgs)).await;
+        assert_eq!(received.expect("no error"), 2);
+        let mut batch = RecvBatch::new(2, 8);
+        let received = liar.recv_into(&mut batch).await;
+        assert_eq!((received.expect("no error"), batch.message_count()), (0, 0));
+        let received = poll_fn(|cx| liar.poll_recv_into(cx, &mut batch)).await;
+        assert_eq!((received.expect("no error"), batch.message_count()), (0, 0));
+    });
+}
