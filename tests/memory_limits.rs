@@ -1,5 +1,4 @@
 //! Calls for which there is no memory.
-#![cfg(unix)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

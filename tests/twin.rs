@@ -2,7 +2,6 @@
 //!
 //! Whatever the sizes, destinations, batch sizes and buffers: the same datagrams fail with the same
 //! errors, and the same bytes arrive, in the same slices, from the same sources, in the same order.
-#![cfg(unix)]
 
 mod common;
 
@@ -16,6 +15,7 @@ use mmsg::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use common::BACKENDS;
 use common::recv::Got;
 use common::sockets::{addr, udp4};
 
@@ -275,7 +275,7 @@ proptest! {
     fn batches_match_single_messages(rounds in vec(round(), 1..5)) {
         let sockets = Sockets::new();
         // Each arena goes through all rounds: what one leaves behind must not show in the next.
-        let mut arenas = [Backend::Mmsg, Backend::Msg].map(MmsgBuf::with_backend);
+        let mut arenas: Vec<_> = BACKENDS.iter().map(|one| MmsgBuf::with_backend(*one)).collect();
         for round in &rounds {
             let expected = naive(&sockets, round);
             for arena in &mut arenas {
@@ -302,7 +302,7 @@ proptest! {
             };
             arrived.iter().map(got).collect::<Vec<_>>()
         });
-        for backend in [Backend::Mmsg, Backend::Msg] {
+        for backend in BACKENDS {
             // The only test here that goes by the backend of the process.
             backend.make_process_default().expect("this platform has it");
             for way in 0..4 {

@@ -15,7 +15,6 @@
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
-//! - `send_plain` sends one message of one buffer without options, which needs no header.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.
@@ -51,7 +50,8 @@
 //! target's own folder:
 //!
 //! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
-//! - `call::send` and `call::recv`, which make the system calls on wired headers;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `call::send_plain`, which sends
+//!   one buffer without options and needs none;
 //! - `fds::ReceivedFds`, `is_inet`, `path_bytes`, `bytes_path`, and `has_batch_calls` for [`backend`].
 //!
 //! On Unix one of two backends makes the calls, `mmsg` many messages at once (`msg_x` on Apple's systems), `msg` one by
@@ -100,8 +100,8 @@ pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
     conflicting_option, families, for_datagram_sockets, has_error_queue, has_queued_messages,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
-    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_option_bytes, set_transmit_clock, socket_cookie,
+    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, set_option,
+    set_option_bytes, set_transmit_clock, socket_cookie,
 };
 
 #[cfg(feature = "tokio")]
@@ -185,6 +185,19 @@ impl DestRef<'_, '_> {
             DestRef::Unix(_) => None,
         }
     }
+}
+
+/// Sends one message of one buffer without options. It needs no header.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: DestRef<'_, '_>,
+    data: &[u8],
+    flags: SendFlags,
+) -> io::Result<()> {
+    let mut name = [0; addr::NAME_LEN];
+    let len = addr::encode_dest(dest, &mut name);
+    native::call::send_plain(socket, &name[..len], data, flags)
 }
 
 /// Which Internet families a socket carries: an IPv6 socket may carry both.

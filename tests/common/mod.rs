@@ -4,7 +4,7 @@
 //! module for its own; `None` leaves the choice to the test.
 
 // Every test binary uses another part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod recv;
 pub mod sockets;
@@ -19,6 +19,19 @@ pub mod linux;
 #[cfg(target_os = "linux")]
 pub mod raw;
 
+#[cfg(unix)]
+pub use libc as errno;
+
+/// The system's error numbers, by the names that Unix has for them.
+#[cfg(windows)]
+pub mod errno {
+    pub use windows_sys::Win32::Networking::WinSock::{
+        WSAECONNREFUSED as ECONNREFUSED, WSAEDESTADDRREQ as EDESTADDRREQ, WSAEINVAL as EINVAL,
+        WSAEMSGSIZE as EMSGSIZE, WSAENOBUFS as ENOBUFS, WSAENOTCONN as ENOTCONN,
+        WSAENOTSOCK as ENOTSOCK, WSAEOPNOTSUPP as EOPNOTSUPP, WSAEWOULDBLOCK as EAGAIN,
+    };
+}
+
 use std::env;
 use std::io::{self, Write};
 use std::sync::Once;
@@ -29,6 +42,13 @@ use mmsg::Backend;
 /// After this long a blocking call gives up, and the test fails: a net for what would hang. Nothing
 /// that goes well comes near it, not even in an emulated machine.
 pub const NET: Duration = Duration::from_secs(60);
+
+/// The backends that this platform has.
+pub const BACKENDS: &[Backend] = if cfg!(any(windows, target_vendor = "apple")) {
+    &[Backend::Msg]
+} else {
+    &[Backend::Mmsg, Backend::Msg]
+};
 
 /// Makes the process use the backend of this test binary; every socket of a test begins here.
 pub fn choose_backend() {

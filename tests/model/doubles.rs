@@ -10,6 +10,8 @@ use mmsg::{
 };
 use proptest::prelude::*;
 
+use crate::common::errno;
+
 /// What one call of the stand-in says, out of a byte.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
@@ -32,7 +34,7 @@ impl Answer {
             12 => Self::Error(ErrorKind::WouldBlock),
             13 => Self::Error(ErrorKind::Interrupted),
             14 => Self::Error(ErrorKind::Other),
-            _ => Self::Errno(libc::ECONNREFUSED),
+            _ => Self::Errno(errno::ECONNREFUSED),
         }
     }
 
