@@ -120,6 +120,20 @@ pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     timed_out || error.kind() == io::ErrorKind::WouldBlock
 }
 
+/// Whether receives report ICMP errors, as they do on every system but Wine; there it says that the test is skipped.
+pub fn has_icmp_errors(test: &str) -> bool {
+    if is_wine() {
+        skip(test, "under Wine, ICMP errors are reported by sends alone");
+    }
+    !is_wine()
+}
+
+/// Whether an error says that the peer's port is closed. Windows says that the connection was reset.
+pub fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
+        || cfg!(windows) && error.kind() == io::ErrorKind::ConnectionReset
+}
+
 /// Whether the system is Wine, which the script that uses it says.
 pub fn is_wine() -> bool {
     std::env::var_os("CROSS_RUN").is_some_and(|run| run == "wine")

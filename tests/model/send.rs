@@ -193,7 +193,8 @@ impl Actor<'_> {
         failed: &[(usize, io::Error)],
     ) -> usize {
         let mut done = 0;
-        let full = self.shared.net.addrs.is_none();
+        // Wine says so of a socket by which another thread is sending, and Windows may say so of any.
+        let full = self.shared.net.addrs.is_none() || cfg!(windows) && !self.shared.alone;
         match result {
             Ok(count) => done = *count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
