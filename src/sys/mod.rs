@@ -37,7 +37,7 @@
 //!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_queued_messages`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
-//! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
+//! - `raw`, `local_port` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
@@ -154,6 +154,8 @@ mod no_group {
 use std::io;
 use std::net::SocketAddr;
 
+use socket2::SockRef;
+
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which silently
 /// truncates longer batches (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
@@ -185,6 +187,13 @@ impl DestRef<'_, '_> {
             DestRef::Unix(_) => None,
         }
     }
+}
+
+/// The port that the socket is bound to; 0 if there is none.
+#[cold]
+pub(crate) fn local_port(socket: BorrowedSocket<'_>) -> u16 {
+    let local = SockRef::from(&socket).local_addr().ok().and_then(|local| local.as_socket());
+    local.map_or(0, |local| local.port())
 }
 
 /// Sends one message of one buffer without options. It needs no header.

@@ -123,7 +123,7 @@ pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
 /// Whether receives report ICMP errors, as they do on every system but Wine; there it says that the test is skipped.
 pub fn has_icmp_errors(test: &str) -> bool {
     if is_wine() {
-        skip(test, "under Wine, ICMP errors are reported by sends alone");
+        skip(test, "Wine reports ICMP errors by sends alone");
     }
     !is_wine()
 }

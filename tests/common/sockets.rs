@@ -11,7 +11,7 @@ pub use std::os::windows::io::{BorrowedSocket as BorrowedHandle, OwnedSocket as 
 use mmsg::{AsSocket, BatchSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::{NET, choose_backend, is_wine, skip};
+use super::{NET, choose_backend, skip};
 
 /// Wanted space for waiting datagrams: 2,000 small ones count some 2 MB with their overhead.
 const BUFFER_BYTES: usize = 8 << 20;
@@ -153,10 +153,6 @@ pub fn settle_answers() {
 /// else waits. (Linux reports POLLERR, others POLLIN.)
 #[track_caller]
 pub fn wait_for_error(socket: &impl AsSocket) {
-    if is_wine() {
-        // No event comes with it.
-        return settle_answers();
-    }
     assert!(wait_readable(borrow(socket)), "no error within {NET:?}");
 }
 

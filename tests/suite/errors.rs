@@ -108,9 +108,11 @@ fn r10_connection_refused_is_returned_once_and_loses_nothing_received() {
 
 #[test]
 fn r10_whichever_call_comes_next_returns_connection_refused() {
+    if !has_icmp_errors("r10_whichever_call_comes_next_returns_connection_refused") {
+        return;
+    }
     let gone = refusing();
-    let receives = has_icmp_errors("r10_whichever_call_comes_next, receives");
-    for sending in [false, true].into_iter().filter(|sending| *sending || receives) {
+    for sending in [false, true] {
         let socket = udp4();
         socket.connect(addr(&gone)).expect("connecting does nothing but remember");
         socket.send_batch(&[SendMsg::new(b"hello?")]).expect("no answer yet");
