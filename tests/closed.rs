@@ -2,16 +2,19 @@
 //!
 //! A test binary of its own with one test: the number of a closed descriptor goes to whatever is
 //! opened next, and a call of another test must not meet it.
-#![cfg(unix)]
 
 mod common;
 
-use std::os::fd::{BorrowedFd, IntoRawFd};
+#[cfg(unix)]
+use std::os::fd::{IntoRawFd, RawFd as RawHandle};
+#[cfg(windows)]
+use std::os::windows::io::{IntoRawSocket, RawSocket as RawHandle};
 
 use mmsg::{Backend, BatchSocket, RecvBatch};
 
+use common::BACKENDS;
 use common::recv::{data_of, memory, recv_msgs};
-use common::sockets::{addr, udp4};
+use common::sockets::{BorrowedHandle, addr, udp4};
 use common::threads::Call;
 
 /// The test chooses each backend in turn.
@@ -19,11 +22,8 @@ const BACKEND: Option<Backend> = None;
 
 #[test]
 fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        if let Err(error) = backend.make_process_default() {
-            common::skip("a closed descriptor", format_args!("{backend:?}: {error}"));
-            continue;
-        }
+    for backend in BACKENDS {
+        backend.make_process_default().expect("this platform has it");
         for into_batch in [false, true] {
             close_under_a_receiver(into_batch);
         }
@@ -33,28 +33,52 @@ fn r8_a_descriptor_closed_under_a_blocked_receiver_ends_in_a_result() {
 fn close_under_a_receiver(into_batch: bool) {
     let (sender, receiver) = (udp4(), udp4());
     let to = addr(&receiver);
-    // Without an owner, so that it is not closed a second time.
-    let fd = receiver.into_raw_fd();
+    // From here on nobody owns it, so that nobody closes it a second time.
+    #[cfg(unix)]
+    let raw = receiver.into_raw_fd();
+    #[cfg(windows)]
+    let raw = receiver.into_raw_socket();
     let call = Call::blocked(move || {
         // SAFETY: it is open until it is closed below, on purpose: the number is then no
         // descriptor until this test opens another, which happens after the call.
-        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        let socket = unsafe { BorrowedHandle::borrow_raw(raw) };
         receive(&socket, into_batch)
     });
     // SAFETY: nobody else owns it.
-    assert_eq!(unsafe { libc::close(fd) }, 0);
+    unsafe { close(raw) };
     sender.send_to(b"are you there?", to).expect("loopback takes it");
-    // A call that had begun holds the socket, which gets the datagram; one that had not finds no
-    // descriptor. Both come back.
+    // On Unix a call that had begun holds the socket, which gets the datagram; on Windows it ends. One that had
+    // not begun finds no descriptor. All of them come back.
     match call.result() {
         Ok(got) => assert_eq!(got, [b"are you there?"]),
-        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EBADF)),
+        Err(error) => assert_eq!(error.raw_os_error(), Some(CLOSED)),
     }
 
     // The next socket with the same number does not get a deferred error.
     let next = udp4();
     sender.send_to(b"hello", addr(&next)).expect("loopback takes it");
     assert_eq!(receive(&next, into_batch).expect("nothing is wrong with it"), [b"hello"]);
+}
+
+/// The error of a call on a socket that is closed.
+#[cfg(unix)]
+const CLOSED: i32 = libc::EBADF;
+#[cfg(windows)]
+const CLOSED: i32 = common::errno::ENOTSOCK;
+
+/// Closes a socket by its number.
+///
+/// # Safety
+///
+/// Nobody owns it.
+unsafe fn close(raw: RawHandle) {
+    // SAFETY: the caller's.
+    #[cfg(unix)]
+    let result = unsafe { libc::close(raw) };
+    // SAFETY: the caller's.
+    #[cfg(windows)]
+    let result = unsafe { windows_sys::Win32::Networking::WinSock::closesocket(raw as usize) };
+    assert_eq!(result, 0);
 }
 
 fn receive(socket: &dyn BatchSocket, into_batch: bool) -> std::io::Result<Vec<Vec<u8>>> {

@@ -1,5 +1,4 @@
 //! Calls for which there is no memory.
-#![cfg(unix)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -147,6 +146,10 @@ fn d15_an_offload_for_which_there_is_no_memory_is_an_error_and_moves_nothing() {
             check_arrived(&far, &[&b"data"[..]; 32]);
         }
         let near = Offload::new(&near).expect("a UDP socket");
+        if warm && !near.gso() {
+            // It needs no more than the plain socket.
+            continue;
+        }
         for limit in [1_000, 2_000, 5_000, 10_000] {
             let tries = limited(limit, || {
                 [near.send_batch(&msgs), near.send_iter(msgs), near.flush(&mut queue)]

@@ -84,3 +84,60 @@ fn every_fault_of_the_table_has_its_test() {
         assert!(table.contains(&format!("`{errno}`")), "no row for {errno}");
     }
 }
+
+/// What is not compiled for Windows is named in `docs/windows.md`: test binaries, modules of the suites, tests.
+#[test]
+fn every_test_that_windows_lacks_is_named() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(page) = fs::read_to_string(root.join("docs/windows.md")) else {
+        let _ =
+            writeln!(io::stderr().lock(), "skipped: the tests of Windows: the page is not here");
+        return;
+    };
+    let tests = root.join("tests");
+    let mut gated = Vec::new();
+    for path in rust_files(&tests) {
+        let relative = path.strip_prefix(&tests).expect("it is in there").with_extension("");
+        let mut parts = relative.iter().map(|part| part.to_string_lossy());
+        let folder = parts.next().expect("a name").into_owned();
+        if ["common", "source"].contains(&&*folder) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a readable file");
+        let is_gate = |line: &str| {
+            let condition = line.split_once("[cfg(").map_or("", |(_, condition)| condition);
+            ["unix", "target_os", "any(", "all(target_os"].iter().any(|c| condition.starts_with(c))
+                && !line.contains("windows")
+        };
+        if text.lines().any(|line| line.starts_with("#![") && is_gate(line)) {
+            gated.push(folder);
+            continue;
+        }
+        let mut under_gate = false;
+        for line in text.lines() {
+            let name = |after: &str| {
+                let rest = line.strip_prefix(after)?;
+                Some(rest.split(['(', ';', '<', ' ']).next().expect("a name").to_owned())
+            };
+            if line.starts_with("#[cfg(") {
+                under_gate = is_gate(line);
+            } else if let Some(module) = name("mod ").filter(|_| under_gate) {
+                // What a module shares with another binary is no test.
+                gated.extend(
+                    (!["kit", "seccomp", "veth"].contains(&&*module))
+                        .then(|| format!("{folder}/{module}")),
+                );
+            } else if line.starts_with("#[test]") {
+                continue;
+            } else if let Some(test) = name("fn ").filter(|_| under_gate) {
+                let is_test = text.contains(&format!("#[test]\nfn {test}("));
+                gated.extend(is_test.then_some(test));
+            }
+            under_gate &= line.starts_with('#') || line.starts_with("///");
+        }
+    }
+    assert!(gated.len() > 40, "{} found", gated.len());
+    for name in gated {
+        assert!(page.contains(&format!("`{name}`")), "docs/windows.md does not name {name}");
+    }
+}

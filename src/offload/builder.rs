@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Offload;
-use super::state::{MAX_PAYLOAD, OffloadState};
+use super::state::OffloadState;
 use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
 
 /// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
@@ -31,7 +31,7 @@ impl OffloadBuilder {
             force_gso: false,
             max_segments: MAX_SEGMENTS,
             gro: numbers::GRO_BY_DEFAULT,
-            longest_datagram: MAX_PAYLOAD,
+            longest_datagram: numbers::LONGEST_DATAGRAM,
         }
     }
 
@@ -82,16 +82,16 @@ impl OffloadBuilder {
     /// keeps it: see [`set_gro`](Offload::set_gro).
     ///
     /// On Windows it is off by default, since some machines coalesce without saying where the datagrams end:
-    /// set [`longest_datagram`](Self::longest_datagram), too.
+    /// see [`longest_datagram`](Self::longest_datagram).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
     }
 
-    /// Sets the length in bytes of the longest datagram that peers send (65,527 by default). If a longer one
-    /// is received, the system has coalesced several without saying where they end, and GRO is turned off:
-    /// [`gro`](Offload::gro) is false from then on. What was received until then stays joined, so a receiver must
-    /// drop datagrams longer than this.
+    /// Sets the length in bytes of the longest datagram that peers send: 65,527 by default, the longest that there is,
+    /// and on Windows 1,472, the longest in one packet of Ethernet. If a longer one is received, the system has coalesced
+    /// several without saying where they end, and GRO is turned off: [`gro`](Offload::gro) is false from then on. What
+    /// was received until then stays joined, so a receiver must drop datagrams longer than this.
     ///
     /// ```
     /// use mmsg::Offload;

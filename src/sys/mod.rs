@@ -15,8 +15,6 @@
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
-//! - `send_single` sends a message of one buffer by a header on the stack, and `send_plain` one without options
-//!   by none.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.
@@ -39,7 +37,7 @@
 //!   `conflicting_option`, `reports_send_times` and `peer`, for sends with GSO; `has_queued_messages`, for receives with GRO.
 //! - `kernel_release`, as text, if the system has GSO.
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
-//! - `raw` and `socket_cookie`, to find a socket again; `families`, which it carries;
+//! - `raw`, `local_port` and `socket_cookie`, to find a socket again; `families`, which it carries;
 //!   `has_error_queue` and `has_transmit_times`, whether it has those.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
@@ -52,7 +50,8 @@
 //! target's own folder:
 //!
 //! - `header::Header` and `header::Buffer`, the C structs behind methods of one name everywhere;
-//! - `call::send` and `call::recv`, which make the system calls on wired headers;
+//! - `call::send` and `call::recv`, which make the system calls on wired headers, and `call::send_plain`, which sends
+//!   one buffer without options and needs none;
 //! - `fds::ReceivedFds`, `is_inet`, `path_bytes`, `bytes_path`, and `has_batch_calls` for [`backend`].
 //!
 //! On Unix one of two backends makes the calls, `mmsg` many messages at once (`msg_x` on Apple's systems), `msg` one by
@@ -101,8 +100,8 @@ pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, OwnedSocket, RawSocket, borrow, clock_time,
     conflicting_option, families, for_datagram_sockets, has_error_queue, has_queued_messages,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
-    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, send_plain,
-    set_option, set_option_bytes, set_transmit_clock, socket_cookie,
+    peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, set_option,
+    set_option_bytes, set_transmit_clock, socket_cookie,
 };
 
 #[cfg(feature = "tokio")]
@@ -155,6 +154,8 @@ mod no_group {
 use std::io;
 use std::net::SocketAddr;
 
+use socket2::SockRef;
+
 /// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which silently
 /// truncates longer batches (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
@@ -186,6 +187,26 @@ impl DestRef<'_, '_> {
             DestRef::Unix(_) => None,
         }
     }
+}
+
+/// The port that the socket is bound to; 0 if there is none.
+#[cold]
+pub(crate) fn local_port(socket: BorrowedSocket<'_>) -> u16 {
+    let local = SockRef::from(&socket).local_addr().ok().and_then(|local| local.as_socket());
+    local.map_or(0, |local| local.port())
+}
+
+/// Sends one message of one buffer without options. It needs no header.
+#[inline]
+pub(crate) fn send_plain(
+    socket: BorrowedSocket<'_>,
+    dest: DestRef<'_, '_>,
+    data: &[u8],
+    flags: SendFlags,
+) -> io::Result<()> {
+    let mut name = [0; addr::NAME_LEN];
+    let len = addr::encode_dest(dest, &mut name);
+    native::call::send_plain(socket, &name[..len], data, flags)
 }
 
 /// Which Internet families a socket carries: an IPv6 socket may carry both.

@@ -1,21 +1,24 @@
 //! No call allocates once the thread has made one of the same size.
 //!
 //! Every single call is measured, by an allocator that counts for each thread.
-#![cfg(target_os = "linux")]
 
+#[cfg(target_os = "linux")]
 mod ancillary;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/counting.rs"]
 mod counting;
+#[cfg(target_os = "linux")]
 #[path = "../ancillary/kit/mod.rs"]
 mod kit;
+#[cfg(target_os = "linux")]
 mod offload;
 mod plain;
+#[cfg(target_os = "linux")]
 #[allow(dead_code)] // Other calls are denied elsewhere.
 #[path = "../common/seccomp.rs"]
 mod seccomp;
-#[cfg(feature = "tokio")]
+#[cfg(all(target_os = "linux", feature = "tokio"))]
 mod tokio;
 mod way;
 
@@ -34,7 +37,7 @@ const BACKEND: Option<Backend> = None;
 fn use_backend(backend: Backend) -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    backend.make_process_default().expect("Linux has both");
+    backend.make_process_default().expect("this platform has it");
     turn
 }
 

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{self, UnixDatagram};
+#[cfg(unix)]
+use std::os::unix::net::UnixDatagram;
 use std::sync::Barrier;
 
-use crate::common::{is_emulated, smaller, sockets};
+use crate::common::{BACKENDS, is_emulated, smaller, sockets};
 use crate::counting::{Counts, counted};
 use crate::way::Way;
 use crate::{free, use_backend};
@@ -106,8 +106,8 @@ fn exchange<S: BatchSocket + ?Sized>(near: &S, far: &S, to: SocketAddr, most: us
 fn exchange_on(near: &UdpSocket, far: &UdpSocket) {
     let enough = sockets::has_space_for(far, most(), "batches of more than 128 messages");
     let most = if enough { most() } else { 128 };
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         exchange(near, far, sockets::addr(far), most);
         let (near, far): (&dyn BatchSocket, _) = (near, far);
         exchange::<dyn BatchSocket>(near, far, sockets::addr(far), most);
@@ -132,8 +132,8 @@ fn an_empty_socket_allocates_nothing() {
     let mut memory = [[0; 16]; 8];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     let mut batch = RecvBatch::new(8, 16);
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         for socket in [&socket as &dyn BatchSocket, &&socket] {
             assert!(crate::common::would_block(socket.recv_batch(&mut msgs)));
             for _ in 0..calls() {
@@ -146,14 +146,15 @@ fn an_empty_socket_allocates_nothing() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_full_socket_allocates_nothing() {
     let (near, _far) = UnixDatagram::pair().expect("a pair");
     near.set_nonblocking(true).expect("it is a flag");
     while near.send(&PAYLOAD).is_ok() {}
     let msgs = [SendMsg::new(&PAYLOAD); 8];
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         // Space for the eight, not for a ninth: a rejected push allocates nothing either.
         let mut queue = SendQueue::new(8 * (PAYLOAD.len() + SendQueue::OVERHEAD));
         msgs.iter().for_each(|msg| queue.push(msg).expect("space for eight"));
@@ -180,8 +181,8 @@ fn connection_refused_allocates_nothing() {
     let (near, refusing) = (sockets::udp4(), sockets::refusing());
     near.connect(sockets::addr(&refusing)).expect("connecting does nothing but remember");
     let msgs = [SendMsg::new(&PAYLOAD); 4];
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         for _ in 0..10 {
             let _ = near.send_batch(&msgs);
         }
@@ -190,15 +191,15 @@ fn connection_refused_allocates_nothing() {
             let result = free("send_batch", || near.send_batch(&msgs));
             refused += usize::from(result.is_err());
         }
-        assert!(refused > 0 || backend == Backend::Mmsg, "nothing was refused");
+        assert!(refused > 0 || *backend == Backend::Mmsg, "nothing was refused");
     }
 }
 
 /// One call of a size is enough, also of a receive that takes several system calls.
 #[test]
 fn the_second_call_of_a_size_allocates_nothing() {
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         let socket = sockets::udp4();
         let to = sockets::addr(&socket);
         let sent = [SendMsg::to(to, &PAYLOAD); 64];
@@ -262,8 +263,8 @@ fn recv_slices_and_changes_in_place_allocate_nothing() {
     let mut memory = [[0; 16]; 64];
     let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
     let mut batch = RecvBatch::new(64, 16);
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         for (i, size) in sizes(64).take(calls() / 10).enumerate() {
             assert_eq!(near.send_batch(&msgs[..size]).expect("loopback takes it"), size);
             let mut taken = 0;
@@ -287,8 +288,11 @@ fn recv_slices_and_changes_in_place_allocate_nothing() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn an_answer_to_a_unix_socket_allocates_nothing() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net;
     let name = |who| {
         let name = format!("mmsg-free-{who}-{}", std::process::id());
         UnixDatagram::bind_addr(&net::SocketAddr::from_abstract_name(name).expect("it is short"))
@@ -298,8 +302,8 @@ fn an_answer_to_a_unix_socket_allocates_nothing() {
     client.connect_addr(&server.local_addr().expect("it has one")).expect("it is there");
     let mut batch = RecvBatch::new(4, 64);
     let mut queue = SendQueue::new(1 << 16);
-    for backend in [Backend::Mmsg, Backend::Msg] {
-        let _turn = use_backend(backend);
+    for backend in BACKENDS {
+        let _turn = use_backend(*backend);
         for round in 0..calls() {
             let mut serve = || {
                 (0..4).for_each(|_| assert_eq!(client.send(b"question").expect("taken"), 8));

@@ -3,8 +3,8 @@
 //! Each test binary names the backend that its sockets use in a constant `BACKEND`, and has this
 //! module for its own; `None` leaves the choice to the test.
 
-// Each test binary uses a part of it.
-#![allow(dead_code)]
+// Every test binary uses another part of it.
+#![allow(dead_code, unused_imports)]
 
 pub mod recv;
 pub mod sockets;
@@ -19,6 +19,19 @@ pub mod linux;
 #[cfg(target_os = "linux")]
 pub mod raw;
 
+#[cfg(unix)]
+pub use libc as errno;
+
+/// The system's error numbers, by the names that Unix has for them.
+#[cfg(windows)]
+pub mod errno {
+    pub use windows_sys::Win32::Networking::WinSock::{
+        WSAECONNREFUSED as ECONNREFUSED, WSAEDESTADDRREQ as EDESTADDRREQ, WSAEINVAL as EINVAL,
+        WSAEMSGSIZE as EMSGSIZE, WSAENOBUFS as ENOBUFS, WSAENOTCONN as ENOTCONN,
+        WSAENOTSOCK as ENOTSOCK, WSAEOPNOTSUPP as EOPNOTSUPP, WSAEWOULDBLOCK as EAGAIN,
+    };
+}
+
 use std::env;
 use std::io::{self, Write};
 use std::sync::Once;
@@ -29,6 +42,13 @@ use mmsg::Backend;
 /// After this time a blocking call gives up, and the test fails instead of hanging. A test that passes takes far
 /// less, even in an emulated machine.
 pub const NET: Duration = Duration::from_secs(60);
+
+/// The backends that this platform has.
+pub const BACKENDS: &[Backend] = if cfg!(any(windows, target_vendor = "apple")) {
+    &[Backend::Msg]
+} else {
+    &[Backend::Mmsg, Backend::Msg]
+};
 
 /// Makes the process use the backend of this test binary; every socket of a test begins here.
 pub fn choose_backend() {
@@ -100,7 +120,21 @@ pub fn would_block<T: std::fmt::Debug>(result: io::Result<T>) -> bool {
     timed_out || error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether the system is Wine: the script that uses it sets the variable.
+/// Whether receives report ICMP errors, as they do on every system but Wine; there it says that the test is skipped.
+pub fn has_icmp_errors(test: &str) -> bool {
+    if is_wine() {
+        skip(test, "Wine reports ICMP errors by sends alone");
+    }
+    !is_wine()
+}
+
+/// Whether an error says that the peer's port is closed. Windows says that the connection was reset.
+pub fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
+        || cfg!(windows) && error.kind() == io::ErrorKind::ConnectionReset
+}
+
+/// Whether the system is Wine, which the script that uses it says.
 pub fn is_wine() -> bool {
     std::env::var_os("CROSS_RUN").is_some_and(|run| run == "wine")
 }

@@ -2,10 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[cfg(unix)]
-use std::os::fd::{AsFd, AsRawFd};
+pub use std::os::fd::{BorrowedFd as BorrowedHandle, OwnedFd as OwnedHandle};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
+#[cfg(windows)]
+pub use std::os::windows::io::{BorrowedSocket as BorrowedHandle, OwnedSocket as OwnedHandle};
 
+use mmsg::{AsSocket, BatchSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::{NET, choose_backend, skip};
@@ -62,8 +65,29 @@ pub fn unix_pair() -> (UnixDatagram, UnixDatagram) {
     (a, b)
 }
 
-/// A socket that rejects every datagram with ECONNREFUSED: it is connected to itself. (The port of a closed socket
-/// might go to another test.)
+/// Two sockets that are connected to each other. The first does not wait, and on Unix it is soon full; on Windows
+/// no socket is.
+pub fn narrow() -> (impl BatchSocket, impl BatchSocket) {
+    #[cfg(unix)]
+    let (a, b) = unix_pair();
+    #[cfg(not(unix))]
+    let (a, b) = connected();
+    a.set_nonblocking(true).expect("it can");
+    (a, b)
+}
+
+/// Borrows what the system knows the socket by.
+#[cfg(unix)]
+pub fn borrow(socket: &impl AsSocket) -> BorrowedHandle<'_> {
+    socket.as_fd()
+}
+#[cfg(windows)]
+pub fn borrow(socket: &impl AsSocket) -> BorrowedHandle<'_> {
+    socket.as_socket()
+}
+
+/// A socket whose address takes nothing: it is connected to itself, so what others send there is
+/// refused. (A port that was merely closed might be given to another test.)
 pub fn refusing() -> UdpSocket {
     let socket = udp4();
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
@@ -127,13 +151,27 @@ pub fn settle_answers() {
 
 /// Waits until the system has an error for what was sent by this socket, in which nothing
 /// else waits. (Linux reports POLLERR, others POLLIN.)
-#[cfg(unix)]
 #[track_caller]
-pub fn wait_for_error(socket: &impl AsFd) {
-    let fd = socket.as_fd().as_raw_fd();
-    let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+pub fn wait_for_error(socket: &impl AsSocket) {
+    assert!(wait_readable(borrow(socket)), "no error within {NET:?}");
+}
+
+/// Waits until something is there to be received, or an error; false after the net.
+#[cfg(unix)]
+pub fn wait_readable(socket: BorrowedHandle<'_>) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut look = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let wait = NET.as_millis().try_into().expect("a short time");
     // SAFETY: one `pollfd`, which outlives the call.
-    let found = unsafe { libc::poll(&mut look, 1, wait) };
-    assert_eq!(found, 1, "no error within {NET:?}");
+    unsafe { libc::poll(&mut look, 1, wait) == 1 }
+}
+#[cfg(windows)]
+pub fn wait_readable(socket: BorrowedHandle<'_>) -> bool {
+    use std::os::windows::io::AsRawSocket;
+    use windows_sys::Win32::Networking::WinSock::{POLLRDNORM, WSAPOLLFD, WSAPoll};
+    let fd = socket.as_raw_socket() as usize;
+    let mut look = WSAPOLLFD { fd, events: POLLRDNORM, revents: 0 };
+    let wait = NET.as_millis().try_into().expect("a short time");
+    // SAFETY: one `WSAPOLLFD`, which outlives the call.
+    unsafe { WSAPoll(&mut look, 1, wait) == 1 }
 }

@@ -1,7 +1,7 @@
 //! Errors: each is returned once, by a call that waits as well, and none leaves a task spinning.
 
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::pin::pin;
 
 use mmsg::{AsyncBatchSocket, RecvBatch, SendMsg};
@@ -9,6 +9,7 @@ use tokio::net::UdpSocket;
 
 use super::{once, run, udp};
 use crate::common::sockets::{addr, refusing, wait_for_error};
+use crate::common::{has_icmp_errors, is_refused};
 
 /// A socket whose peer answers ECONNREFUSED, and that peer.
 async fn refused() -> (UdpSocket, std::net::UdpSocket) {
@@ -19,7 +20,7 @@ async fn refused() -> (UdpSocket, std::net::UdpSocket) {
 
 #[track_caller]
 fn assert_connection_refused<T: std::fmt::Debug>(result: io::Result<T>) {
-    assert_eq!(result.expect_err("it was refused").kind(), ErrorKind::ConnectionRefused);
+    assert!(is_refused(&result.expect_err("it was refused")));
 }
 
 /// Whether a future stays pending while the runtime handles all events.
@@ -36,6 +37,9 @@ async fn waits<F: Future>(future: F) -> bool {
 
 #[test]
 fn r10_a_receive_returns_an_error_once_and_then_waits() {
+    if !has_icmp_errors("r10_a_receive_returns_an_error_once_and_then_waits") {
+        return;
+    }
     run(async {
         let (socket, _peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
@@ -59,6 +63,9 @@ fn r10_a_receive_returns_an_error_once_and_then_waits() {
 
 #[test]
 fn r10_a_poll_returns_an_error_once() {
+    if !has_icmp_errors("r10_a_poll_returns_an_error_once") {
+        return;
+    }
     run(async {
         let (socket, peer) = refused().await;
         let mut batch = RecvBatch::new(4, 32);
@@ -79,6 +86,10 @@ fn r10_a_poll_returns_an_error_once() {
 
 #[test]
 fn r10_a_send_returns_an_error_once_and_goes_on() {
+    // Nor by sends, once tokio watches the socket.
+    if !has_icmp_errors("r10_a_send_returns_an_error_once_and_goes_on") {
+        return;
+    }
     run(async {
         let (socket, peer) = refused().await;
         socket.send(b"lost").await.expect("loopback takes it");

@@ -2,20 +2,30 @@
 
 use std::future::poll_fn;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+#[cfg(unix)]
+use std::os::fd::AsRawFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use mmsg::{
-    AsyncBatchSocket, BatchSocket, BatchSocketExt, Message, Offload, RecvBatch, RecvMsg, SendMsg,
-    SendQueue,
+    AsSocket, AsyncBatchSocket, BatchSocket, BatchSocketExt, Message, Offload, RecvBatch, RecvMsg,
+    SendMsg, SendQueue,
 };
+#[cfg(unix)]
 use socket2::Socket;
 use tokio::io::Interest;
+#[cfg(unix)]
 use tokio::io::unix::AsyncFd;
-use tokio::net::{UdpSocket, UnixDatagram};
+use tokio::net::UdpSocket;
+#[cfg(unix)]
+use tokio::net::UnixDatagram;
 
 use super::{adopted, run, udp};
-use crate::common::sockets::{connected, unix_pair};
+use crate::common::errno;
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{borrow, connected};
 
 const TEXTS: [&[u8]; 3] = [b"one", b"two", b"three"];
 
@@ -80,7 +90,7 @@ async fn every_method<S: AsyncBatchSocket>(near: S, far: S) {
 }
 
 /// A socket by itself and in all that may be around it.
-async fn every_form<S: AsyncBatchSocket + AsFd + Send>(pair: impl Fn() -> (S, S)) {
+async fn every_form<S: AsyncBatchSocket + AsSocket + Send>(pair: impl Fn() -> (S, S)) {
     let (a, b) = pair();
     every_method(&a, &b).await;
     every_method(Box::new(&a), Box::new(&b)).await;
@@ -93,6 +103,7 @@ async fn every_form<S: AsyncBatchSocket + AsFd + Send>(pair: impl Fn() -> (S, S)
     every_method(Arc::new(a), Arc::new(b)).await;
 }
 
+#[cfg(unix)]
 fn unix() -> (UnixDatagram, UnixDatagram) {
     let (a, b) = unix_pair();
     let [a, b] = [a, b].map(|socket| {
@@ -103,6 +114,7 @@ fn unix() -> (UnixDatagram, UnixDatagram) {
 }
 
 /// Any other descriptor.
+#[cfg(unix)]
 fn registered<T: AsRawFd>(socket: T) -> AsyncFd<T> {
     // The successor is not in tokio 1.36.
     #[allow(deprecated)]
@@ -117,7 +129,9 @@ fn every_socket_of_tokio_has_every_future() {
             (adopted(a), adopted(b))
         })
         .await;
+        #[cfg(unix)]
         every_form(unix).await;
+        #[cfg(unix)]
         every_form(|| {
             let (a, b) = connected();
             let [a, b] = [a, b].map(|socket| {
@@ -171,6 +185,7 @@ fn a_task_may_send_what_an_iterator_yields() {
 }
 
 /// More messages than are taken from the iterator at a time, through a socket that is full in between.
+#[cfg(unix)]
 #[test]
 fn a_long_iterator_loses_nothing() {
     run(async {
@@ -199,6 +214,7 @@ fn a_long_iterator_loses_nothing() {
     });
 }
 
+#[cfg(unix)]
 #[test]
 fn flush_each_goes_on_past_failures_and_waits() {
     run(async {
@@ -213,7 +229,7 @@ fn flush_each_goes_on_past_failures_and_waits() {
         }
         let mut failed = 0;
         let flush = near.flush_each(&mut queue, |msg, error| {
-            assert_eq!((msg.len(), error.raw_os_error()), (4 << 20, Some(libc::EMSGSIZE)));
+            assert_eq!((msg.len(), error.raw_os_error()), (4 << 20, Some(errno::EMSGSIZE)));
             failed += 1;
         });
         let receive = async {
@@ -240,7 +256,7 @@ fn send_iter_stops_at_the_message_that_fails() {
         let code = |result: std::io::Result<usize>| result.map_err(|e| e.raw_os_error());
         for bad in [0, 1, 63, 64, 65, 130] {
             let sent = code(from.send_iter((0..200).map(|i| msg(i != bad))).await);
-            let expected = if bad == 0 { Err(Some(libc::EMSGSIZE)) } else { Ok(bad) };
+            let expected = if bad == 0 { Err(Some(errno::EMSGSIZE)) } else { Ok(bad) };
             assert_eq!(sent, expected);
         }
         assert_eq!(from.send_iter([] as [SendMsg<'_>; 0]).await.expect("nothing to be done"), 0);
@@ -256,7 +272,7 @@ fn a_call_without_waiting_goes_within_try_io() {
         let mut batch = RecvBatch::for_gro(4);
         near.writable().await.expect("it is");
         let sent = near.try_io(Interest::WRITABLE, || {
-            near.as_fd().send_each(TEXTS.map(SendMsg::new), |_, error| panic!("{error}"))
+            borrow(&near).send_each(TEXTS.map(SendMsg::new), |_, error| panic!("{error}"))
         });
         assert_eq!(sent.expect("loopback takes it"), 3);
         far.get_ref().readable().await.expect("it is sent");

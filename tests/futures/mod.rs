@@ -2,15 +2,14 @@
 
 #[cfg(target_os = "linux")]
 mod cpu;
-#[cfg(unix)]
 mod errors;
 mod fair;
 #[cfg(unix)]
+mod full;
 mod kinds;
 mod receive;
 #[cfg(target_os = "linux")]
 mod reports;
-#[cfg(unix)]
 mod send;
 #[cfg(unix)]
 mod stand_ins;

@@ -10,7 +10,9 @@ use mmsg::{
 };
 use proptest::prelude::*;
 
-/// The answer to one call of the stand-in, made of a byte.
+use crate::common::errno;
+
+/// What one call of the stand-in says, out of a byte.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     /// The number of messages offered, and this number more.
@@ -32,7 +34,7 @@ impl Answer {
             12 => Self::Error(ErrorKind::WouldBlock),
             13 => Self::Error(ErrorKind::Interrupted),
             14 => Self::Error(ErrorKind::Other),
-            _ => Self::Errno(libc::ECONNREFUSED),
+            _ => Self::Errno(errno::ECONNREFUSED),
         }
     }
 

@@ -5,7 +5,6 @@
 //! and no other does.
 //!
 //! [`ops`] makes operations out of bytes, and [`run::run`] panics at a fault: a fuzzer needs no more.
-#![cfg(any(target_os = "linux", target_os = "android"))]
 
 #[path = "../common/case.rs"]
 mod case;

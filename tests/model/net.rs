@@ -2,19 +2,22 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+#[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 
 use mmsg::{Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvMsg, SendMsg};
 use socket2::SockRef;
 
 use super::ops::{Config, Family, Kind};
-use crate::common::sockets::{addr, udp4, udp6, unix_pair};
+#[cfg(unix)]
+use crate::common::sockets::unix_pair;
+use crate::common::sockets::{BorrowedHandle, addr, borrow, udp4, udp6, wait_readable};
 
 /// A handle on one of the sockets.
 pub enum End {
     Udp(UdpSocket),
     Offload(Box<Offload<UdpSocket>>, Kind),
+    #[cfg(unix)]
     Unix(UnixDatagram),
 }
 
@@ -35,6 +38,7 @@ impl End {
         match self {
             Self::Udp(socket) => Self::Udp(udp(socket)),
             Self::Offload(socket, kind) => Self::udp(udp(socket.get_ref()), *kind),
+            #[cfg(unix)]
             Self::Unix(socket) => Self::Unix(socket.try_clone().expect("a descriptor")),
         }
     }
@@ -43,15 +47,17 @@ impl End {
         match self {
             Self::Udp(socket) => socket,
             Self::Offload(socket, _) => &**socket,
+            #[cfg(unix)]
             Self::Unix(socket) => socket,
         }
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
+    fn handle(&self) -> BorrowedHandle<'_> {
         match self {
-            Self::Udp(socket) => socket.as_fd(),
-            Self::Offload(socket, _) => socket.get_ref().as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
+            Self::Udp(socket) => borrow(socket),
+            Self::Offload(socket, _) => borrow(socket.get_ref()),
+            #[cfg(unix)]
+            Self::Unix(socket) => borrow(socket),
         }
     }
 
@@ -67,21 +73,16 @@ impl End {
 
     /// By an arena, which sends without offload.
     pub fn send_by(&self, backend: Backend, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        MmsgBuf::with_backend(backend).send(&self.fd(), msgs)
+        MmsgBuf::with_backend(backend).send(&self.handle(), msgs)
     }
 
     pub fn recv_by(&self, backend: Backend, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        MmsgBuf::with_backend(backend).recv(&self.fd(), msgs)
+        MmsgBuf::with_backend(backend).recv(&self.handle(), msgs)
     }
 
     /// Waits until something is there to be received.
     pub fn wait_readable(&self) {
-        let fd = self.fd().as_raw_fd();
-        let mut look = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let wait = crate::common::NET.as_millis().try_into().expect("a short time");
-        // SAFETY: one `pollfd`, which outlives the call.
-        let found = unsafe { libc::poll(&mut look, 1, wait) };
-        assert_eq!(found, 1, "what was sent does not come");
+        assert!(wait_readable(self.handle()), "what was sent does not come");
     }
 }
 
@@ -107,7 +108,7 @@ impl Net {
     /// `None` where the machine lacks the family.
     pub fn new(config: Config) -> Option<Self> {
         if config.family == Family::Unix {
-            return Some(Self::unix());
+            return Self::unix();
         }
         let new = || if config.family == Family::V4 { Some(udp4()) } else { udp6() };
         let sockets = [new()?, new()?];
@@ -119,7 +120,8 @@ impl Net {
             // Half of it: the kernel frees the space of received datagrams a little later.
             let space = SockRef::from(socket).recv_buffer_size().expect("a UDP socket");
             budget = budget.min(space / 2);
-            Ancillary::DROPPED.require(socket).expect("a UDP socket");
+            // Without a count, what was sent must come.
+            let _ = Ancillary::DROPPED.enable(socket).expect("a UDP socket");
             if config.connected {
                 socket.connect(addrs[other]).expect("connecting does nothing but remember");
             }
@@ -129,7 +131,13 @@ impl Net {
         Some(Self { ends, addrs: Some(addrs), connected: config.connected, gso, budget })
     }
 
-    fn unix() -> Self {
+    #[cfg(not(unix))]
+    fn unix() -> Option<Self> {
+        None
+    }
+
+    #[cfg(unix)]
+    fn unix() -> Option<Self> {
         let (a, b) = unix_pair();
         for socket in [&a, &b] {
             socket.set_nonblocking(true).expect("a Unix socket");
@@ -137,12 +145,13 @@ impl Net {
             SockRef::from(socket).set_send_buffer_size(1).expect("a Unix socket");
         }
         let ends = [End::Unix(a), End::Unix(b)];
-        Self { ends, addrs: None, connected: true, gso: false, budget: usize::MAX }
+        Some(Self { ends, addrs: None, connected: true, gso: false, budget: usize::MAX })
     }
 
     /// Sends `data` to socket `to` through the standard library.
     pub fn send_plainly(&self, to: usize, data: &[u8]) {
         let sent = match (&self.ends[1 - to], self.addrs) {
+            #[cfg(unix)]
             (End::Unix(socket), _) => socket.send(data),
             (End::Udp(socket), Some(_)) if self.connected => socket.send(data),
             (End::Offload(socket, _), Some(_)) if self.connected => socket.get_ref().send(data),

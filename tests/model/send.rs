@@ -9,6 +9,7 @@ use super::datagram::{HEADER, Identity};
 use super::net::cost;
 use super::ops::{Batch, Op, Sending, Shape};
 use super::run::Actor;
+use crate::common::errno;
 
 /// A message: the datagrams that it is to be, or one that no system sends.
 #[derive(Clone, Debug)]
@@ -60,8 +61,8 @@ impl Message {
     fn error(&self) -> Option<i32> {
         match self.content {
             Content::Datagrams { .. } => None,
-            Content::TooLong => Some(libc::EMSGSIZE),
-            Content::Nowhere => Some(libc::EINVAL),
+            Content::TooLong => Some(errno::EMSGSIZE),
+            Content::Nowhere => Some(errno::EINVAL),
         }
     }
 
@@ -192,7 +193,8 @@ impl Actor<'_> {
         failed: &[(usize, io::Error)],
     ) -> usize {
         let mut done = 0;
-        let full = self.shared.net.addrs.is_none();
+        // Wine says so of a socket by which another thread is sending, and Windows may say so of any.
+        let full = self.shared.net.addrs.is_none() || cfg!(windows) && !self.shared.alone;
         match result {
             Ok(count) => done = *count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

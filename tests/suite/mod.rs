@@ -6,16 +6,13 @@
 mod batches;
 mod doubles;
 mod empties;
-#[cfg(unix)]
 mod errors;
 mod families;
 mod in_place;
 mod many;
 mod memory;
 mod own_sockets;
-#[cfg(unix)]
 mod panics;
-#[cfg(unix)]
 mod queue;
 mod replies;
 mod send_flags;

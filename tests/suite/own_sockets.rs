@@ -3,8 +3,6 @@
 // The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
-#[cfg(unix)]
-use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +15,7 @@ use crate::common::NET;
 use crate::common::recv::{data_of, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, connected, settle, udp4};
+use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle, udp4};
 
 /// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
@@ -48,18 +46,20 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn std_socket2_and_borrowed_ones() {
     let (a, b) = connected();
     every_method(&a, &b);
-    every_method(&a.as_fd(), &b.as_fd());
+    every_method(&borrow(&a), &borrow(&b));
     let (a, b) = (socket2::Socket::from(a), socket2::Socket::from(b));
     every_method(&a, &b);
-    let (a, b) = (OwnedFd::from(a), OwnedFd::from(b));
+    let (a, b) = (OwnedHandle::from(a), OwnedHandle::from(b));
     every_method(&a, &b);
-    let (a, b) = unix_pair();
-    every_method(&a, &b);
+    #[cfg(unix)]
+    {
+        let (a, b) = unix_pair();
+        every_method(&a, &b);
+    }
 }
 
 #[test]
@@ -75,7 +75,6 @@ fn references_and_shared_ownership() {
 /// A type that generic code and `dyn` accept: the call compiles, sends and receives.
 // The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
-#[cfg(unix)]
 #[test]
 fn generic_functions_take_every_socket_and_pointer() {
     fn by_value<S: BatchSocket>(socket: S) -> usize {
@@ -94,8 +93,8 @@ fn generic_functions_take_every_socket_and_pointer() {
     let copy = || a.try_clone().expect("there are descriptors");
     every_way(copy());
     every_way(&a);
-    every_way(a.as_fd());
-    every_way(OwnedFd::from(copy()));
+    every_way(borrow(&a));
+    every_way(OwnedHandle::from(copy()));
     every_way(socket2::Socket::from(copy()));
     every_way(Box::new(copy()));
     every_way(Box::new(copy()) as Box<dyn BatchSocket>);
@@ -106,15 +105,18 @@ fn generic_functions_take_every_socket_and_pointer() {
     every_way(&offload());
     every_way(Arc::new(offload()));
     every_way(Box::new(offload()) as Box<dyn BatchSocket>);
-    every_way(Offload::new(a.as_fd()).expect("a UDP socket"));
+    every_way(Offload::new(borrow(&a)).expect("a UDP socket"));
     every_way(Offload::new(Arc::new(copy())).expect("a UDP socket"));
-    every_way(offload().as_fd());
+    every_way(borrow(&offload()));
     #[cfg(feature = "mio")]
     every_way(mio::net::UdpSocket::from_std(copy()));
-    let (unix, _other) = unix_pair();
-    every_way(unix.try_clone().expect("there are descriptors"));
-    #[cfg(feature = "mio")]
-    every_way(mio::net::UnixDatagram::from_std(unix));
+    #[cfg(unix)]
+    {
+        let (unix, _other) = unix_pair();
+        every_way(unix.try_clone().expect("there are descriptors"));
+        #[cfg(feature = "mio")]
+        every_way(mio::net::UnixDatagram::from_std(unix));
+    }
     drop(b);
 }
 
@@ -196,7 +198,6 @@ fn pointers_forward_every_method() {
     check(Arc::new(Own));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_generic_function_takes_a_reference_to_any() {
     fn echo(socket: &(impl BatchSocket + ?Sized), batch: &mut RecvBatch) -> std::io::Result<usize> {
@@ -206,7 +207,7 @@ fn a_generic_function_takes_a_reference_to_any() {
     }
     let (client, server) = (udp4(), udp4());
     let mut batch = RecvBatch::new(8, 64);
-    for through in [&server as &dyn BatchSocket, &server.as_fd(), &&server] {
+    for through in [&server as &dyn BatchSocket, &borrow(&server), &&server] {
         client.send_to(b"hello", addr(&server)).expect("it is taken");
         assert_eq!(echo(through, &mut batch).expect("one is there"), 1);
     }
@@ -258,7 +259,6 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
     poll.registry().deregister(&mut b).expect("it was watched");
 }
 
-#[cfg(unix)]
 #[test]
 fn tokio_sockets() {
     let (a, b) = connected();
@@ -278,11 +278,11 @@ fn tokio_sockets() {
         while got.len() < data.len() {
             if !queue.is_empty() {
                 a.writable().await.expect("it can wait");
-                let _ = a.try_io(tokio::io::Interest::WRITABLE, || a.as_fd().flush(&mut queue));
+                let _ = a.try_io(tokio::io::Interest::WRITABLE, || borrow(&a).flush(&mut queue));
             }
             let readable = tokio::time::timeout(NET, b.readable()).await;
             readable.expect("something comes").expect("it can wait");
-            let receive = || b.as_fd().recv_into(&mut batch);
+            let receive = || borrow(&b).recv_into(&mut batch);
             if b.try_io(tokio::io::Interest::READABLE, receive).is_ok() {
                 got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
             }
@@ -291,14 +291,13 @@ fn tokio_sockets() {
     });
 }
 
-#[cfg(unix)]
 #[test]
 fn an_arena_takes_the_same_sockets() {
     let (a, b) = connected();
     let mut arena = MmsgBuf::new();
     let mut memory = memory(4, 16);
     let mut msgs = recv_msgs(&mut memory);
-    let (shared, borrowed) = (Arc::new(a), b.as_fd());
+    let (shared, borrowed) = (Arc::new(a), borrow(&b));
     assert_eq!(arena.send(&shared, &[SendMsg::new(b"one"); 3]).expect("they are taken"), 3);
     settle();
     assert_eq!(arena.recv(&borrowed, &mut msgs[..1]).expect("three are there"), 1);

@@ -1,21 +1,13 @@
 //! The send queue on sockets that take all, some, or none.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::unix::net::UnixDatagram;
 
 use mmsg::errors::PushError;
 use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
 
 use crate::common::recv::payloads;
-use crate::common::sockets::{addr, udp4, unix_pair};
-use crate::common::{code, numbered, payload, would_block};
-
-/// A pair whose first socket does not wait: its peer's queue is soon full.
-fn narrow() -> (UnixDatagram, UnixDatagram) {
-    let (a, b) = unix_pair();
-    a.set_nonblocking(true).expect("it can");
-    (a, b)
-}
+use crate::common::sockets::{addr, connected, narrow, udp4};
+use crate::common::{code, errno, numbered, payload, would_block};
 
 fn filled(data: &[Vec<u8>]) -> SendQueue {
     let mut queue = SendQueue::new(1 << 20);
@@ -167,7 +159,7 @@ fn a_panic_while_several_are_pushed_leaves_none_of_them() {
     let mut queue = SendQueue::new(10_000);
     queue.push(&SendMsg::new(b"before")).expect("it fits");
     let (len, bytes) = (queue.len(), queue.bytes());
-    let (a, b) = unix_pair();
+    let (a, b) = connected();
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         queue.push_all((0..3).map(|i| {
             assert!(i < 2, "the caller's iterator panics");
@@ -244,7 +236,7 @@ fn flush_each_goes_on_past_errors() {
         let socket: &dyn BatchSocket = &from;
         let handled = socket.flush_each(&mut queue, |msg, error| {
             assert_eq!((msg.len(), msg.dest()), (70_000, Some(addr(&to))));
-            assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+            assert_eq!(error.raw_os_error(), Some(errno::EMSGSIZE));
             failed += 1;
         });
         assert_eq!(handled.expect("it goes on"), plan.len());
@@ -286,7 +278,7 @@ fn d22_debug_shows_no_payload() {
 /// More bytes than a 32-bit program can count, out of the same memory again and again.
 #[test]
 fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
-    let (a, b) = unix_pair();
+    let (a, b) = connected();
     let megabyte = vec![0; 1 << 20];
     let parts = vec![IoSlice::new(&megabyte); (1 << 12) + 1];
     let msg = SendMsg::gather(&parts);
@@ -313,13 +305,13 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
     }
     assert_eq!(from.flush(&mut queue).expect("the first two are good"), 2);
     for _ in 0..2 {
-        assert_eq!(code(from.flush(&mut queue)), libc::EMSGSIZE);
+        assert_eq!(code(from.flush(&mut queue)), errno::EMSGSIZE);
         assert_eq!(queue.front().map(|msg| msg.len()), Some(70_000));
         assert_eq!(queue.len(), 3);
     }
     assert!(queue.discard_front());
     assert_eq!(from.flush(&mut queue).expect("one good one"), 1);
-    assert_eq!(code(from.flush(&mut queue)), libc::EMSGSIZE);
+    assert_eq!(code(from.flush(&mut queue)), errno::EMSGSIZE);
     assert!(queue.discard_front());
     assert!(!queue.discard_front());
     assert_eq!((queue.len(), queue.bytes()), (0, 0));
@@ -329,7 +321,7 @@ fn an_error_names_the_front_and_giving_up_on_it_goes_on() {
 
 #[test]
 fn a_gathered_message_is_queued_as_one() {
-    let (a, b) = unix_pair();
+    let (a, b) = connected();
     let data = payload(1, 600);
     let parts = [&data[..0], &data[..1], &data[1..500], &data[500..]].map(IoSlice::new);
     let mut queue = SendQueue::new(10_000);

@@ -10,7 +10,7 @@ use crate::common::recv::{collect, payloads};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, udp4};
-use crate::common::{code, numbered, would_block};
+use crate::common::{code, errno, numbered, would_block};
 
 /// The reply to a datagram from `source`.
 fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAddr>, SendMeta)> {
@@ -116,7 +116,6 @@ fn d3_every_form_of_a_socket_sends_every_form_of_an_iterator() {
     assert!(received.chunks(3).all(|three| three == [b"a", b"b", b"c"]));
 }
 
-#[cfg(unix)]
 #[test]
 fn d3_each_message_of_an_iterator_is_sent_or_reported() {
     let (from, to) = (udp4(), udp4());
@@ -131,7 +130,7 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
             .map(|(i, data)| SendMsg::to(addr(&to), if bad(i) { &too_long[..] } else { data }));
         let mut failed = Vec::new();
         let handled = socket.send_each(msgs, |index, error| {
-            assert_eq!(code::<()>(Err(error)), libc::EMSGSIZE);
+            assert_eq!(code::<()>(Err(error)), errno::EMSGSIZE);
             failed.push(index);
         });
         assert_eq!(handled.expect("the socket takes datagrams"), 200);

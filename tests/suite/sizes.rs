@@ -6,10 +6,8 @@ use std::net::UdpSocket;
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::recv::{collect, payloads, recv_msgs};
-#[cfg(unix)]
-use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, settle, udp4, udp6};
-use crate::common::{code, payload};
+use crate::common::sockets::{addr, connected, settle, udp4, udp6};
+use crate::common::{code, errno, payload};
 
 /// Nothing, one byte, a full Ethernet frame, the most that IPv4 allows.
 const SIZES: [usize; 4] = [0, 1, 1_472, 65_507];
@@ -154,24 +152,22 @@ fn a_buffer_of_no_bytes_truncates_every_datagram() {
     assert_eq!(payloads(&to, 1), [b"four"]);
 }
 
-#[cfg(unix)]
 #[test]
 fn more_buffers_than_the_kernel_takes_are_its_error() {
-    let (a, b) = unix_pair();
+    let (a, b) = connected();
     let parts = vec![IoSlice::new(b"x"); 1_025];
     assert_eq!(a.send_batch(&[SendMsg::gather(&parts[1..])]).expect("1,024 are taken"), 1);
     assert_eq!(payloads(&b, 1), [b"x".repeat(1_024)]);
-    assert_eq!(code(a.send_batch(&[SendMsg::gather(&parts)])), libc::EMSGSIZE);
+    assert_eq!(code(a.send_batch(&[SendMsg::gather(&parts)])), errno::EMSGSIZE);
 
     a.send(b"still there").expect("the queue has space");
     let mut bytes = vec![[0; 1]; 1_025];
     let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
-    assert_eq!(code(b.recv_batch(&mut msgs)), libc::EMSGSIZE);
+    assert_eq!(code(b.recv_batch(&mut msgs)), errno::EMSGSIZE);
     assert_eq!(payloads(&b, 1), [b"still there"]);
 }
 
-#[cfg(unix)]
 #[test]
 fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());
@@ -185,7 +181,7 @@ fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
         let mut buffers: Vec<_> = bytes.iter_mut().map(|byte| IoSliceMut::new(byte)).collect();
         let mut msgs = recv_msgs(&mut memory);
         msgs[place] = RecvMsg::scatter(&mut buffers);
-        assert_eq!(code(far.recv_batch(&mut msgs)), libc::EMSGSIZE);
+        assert_eq!(code(far.recv_batch(&mut msgs)), errno::EMSGSIZE);
         // No other call returns it, and nothing is lost.
         send(&far, &near, b"innocent");
         assert_eq!(payloads(&near, 1), [b"innocent"]);

@@ -99,6 +99,9 @@ pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
 /// Whether an `Offload` turns `RECV_GRO` on by itself.
 pub(crate) const GRO_BY_DEFAULT: bool = true;
+/// The longest datagram that an `Offload` with GRO on takes for one, in bytes of payload. Here the longest that there
+/// is (RFC 768): where coalesced messages say where their datagrams end, no length is suspicious.
+pub(crate) const LONGEST_DATAGRAM: usize = 65_535 - 8;
 /// The value that turns `RECV_GRO` on.
 pub(crate) const RECV_GRO_ON: i32 = 1;
 /// Bits of `RECV_TIMESTAMPING` for the device's stamps of received messages.

@@ -48,6 +48,9 @@ pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = HOP_LIMIT;
 pub(crate) const RECV_GRO: Option<OptionName> = Some((UDP, WinSock::UDP_RECV_MAX_COALESCED_SIZE));
 /// Some machines coalesce without `UDP_COALESCED_INFO` (quinn#2041, msquic#4955).
 pub(crate) const GRO_BY_DEFAULT: bool = false;
+/// What Ethernet carries in one packet: 1,500 bytes with the headers of IPv4 (RFC 791) and UDP (RFC 768). A longer
+/// datagram is a rare one, or several that were joined.
+pub(crate) const LONGEST_DATAGRAM: usize = 1_500 - 20 - 8;
 /// The longest coalesced message that is accepted: the longest UDP payload (RFC 768).
 pub(crate) const RECV_GRO_ON: i32 = 65_535 - 8;
 

@@ -19,11 +19,10 @@ use super::retry::{Tried, retry_unrelated_icmp_error};
 use super::socket::BorrowedSocket;
 #[cfg(any(mmsg_calls, msg_x_calls))]
 use crate::events;
-use crate::sys::addr::{self, NAME_LEN};
 #[cfg(any(mmsg_calls, msg_x_calls))]
 use crate::sys::backend;
 use crate::sys::headers::{RecvHeaders, WiredSends};
-use crate::sys::{Backend, CallResult, DestRef, RecvFlags, SendFlags};
+use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
 #[inline]
@@ -45,13 +44,10 @@ pub(crate) fn recv(
     #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
     if let (Backend::Mmsg, Some(calls)) = (backend, msg_x_calls()) {
         let result = msg_x::recv(&calls, socket, wired, flags);
-        return match &result.error {
-            Some(error)
-                if result.count == 0 && calls_are_missing(error, || msg_x::permitted(&calls)) =>
-            {
-                msg::recv(socket, wired, flags)
-            }
-            _ => result,
+        return if fails_without(&calls, &result) {
+            msg::recv(socket, wired, flags)
+        } else {
+            result
         };
     }
     #[cfg(mmsg_calls)]
@@ -83,13 +79,10 @@ pub(crate) fn send(
     #[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
     if let (Backend::Mmsg, 2.., Some(calls)) = (backend, wired.len(), msg_x_calls()) {
         let result = msg_x::send(&calls, socket, wired, flags);
-        return match &result.error {
-            Some(error)
-                if result.count == 0 && calls_are_missing(error, || msg_x::permitted(&calls)) =>
-            {
-                msg::send(socket, wired, flags)
-            }
-            _ => result,
+        return if fails_without(&calls, &result) {
+            msg::send(socket, wired, flags)
+        } else {
+            result
         };
     }
     #[cfg(mmsg_calls)]
@@ -115,19 +108,24 @@ pub(crate) fn send(
     msg::send(socket, wired, flags)
 }
 
-/// Sends one message of one buffer without options. It needs no header.
+/// Sends one message of one buffer without options, to the address in `name` if that is not empty.
 #[inline]
 pub(crate) fn send_plain(
     socket: BorrowedSocket<'_>,
-    dest: DestRef<'_, '_>,
+    name: &[u8],
     data: &[u8],
     flags: SendFlags,
 ) -> io::Result<()> {
-    let mut name = [0; NAME_LEN];
-    let len = addr::encode_dest(dest, &mut name);
-    let (name, flags) = (&name[..len], native_send_flags(flags));
+    let flags = native_send_flags(flags);
     let send = || msg::send_plain(socket, name, data, flags);
-    retry_unrelated_icmp_error(socket, len > 0, Tried::No, send)
+    retry_unrelated_icmp_error(socket, !name.is_empty(), Tried::No, send)
+}
+
+/// Whether a call moved nothing because Apple's multi-message calls are missing.
+#[cfg(any(msg_x_calls, all(test, target_os = "linux")))]
+fn fails_without(calls: &msg_x::Calls, result: &CallResult) -> bool {
+    let error = result.error.as_ref().filter(|_| result.count == 0);
+    error.is_some_and(|error| calls_are_missing(error, || msg_x::permitted(calls)))
 }
 
 /// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if

@@ -25,7 +25,6 @@ mod send_space;
 mod socket;
 mod tos;
 
-pub(crate) use call::send_plain;
 pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,

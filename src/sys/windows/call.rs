@@ -19,11 +19,10 @@ use super::options::extension;
 use super::overlapped::without_waiting;
 use super::retry::{is_from_network, retry_unrelated_icmp_error};
 use super::{handle, last_error};
-use crate::sys::addr::{NAME_LEN, encode_dest};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
-use crate::sys::{Backend, CallResult, DestRef, RecvFlags, SendFlags};
+use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(crate) fn recv(
@@ -210,19 +209,17 @@ fn recv_msg_function(
 
 type Routine = windows_sys::Win32::Networking::WinSock::LPWSAOVERLAPPED_COMPLETION_ROUTINE;
 
-/// Sends one message of one buffer without options.
+/// Sends one message of one buffer without options, to the address in `name` if that is not empty.
 #[inline]
 pub(crate) fn send_plain(
     socket: BorrowedSocket<'_>,
-    dest: DestRef<'_, '_>,
+    name: &[u8],
     data: &[u8],
     flags: SendFlags,
 ) -> io::Result<()> {
-    let mut name = [0; NAME_LEN];
-    let name_len = encode_dest(dest, &mut name);
     let buffer = Buffer::new(data.as_ptr(), data.len());
     let mut header = Header { msg: WSAMSG::default(), received: 0 };
-    header.set_name(name.as_ptr(), name_len);
+    header.set_name(name.as_ptr(), name.len());
     header.set_buffers(&raw const buffer, 1);
     // SAFETY: the header points at `name`, `buffer` and `data` alone, which outlive the call.
     let send = || unsafe { send_header(socket, &header.msg, flags) };

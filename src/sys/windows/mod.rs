@@ -17,7 +17,6 @@ mod tests;
 
 #[cfg(feature = "tokio")]
 pub(crate) use call::is_reported_once;
-pub(crate) use call::send_plain;
 pub(crate) use options::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, has_queued_messages, is_about_the_option, option, set_option,
     set_option_bytes,

@@ -105,6 +105,7 @@ fn the_numbers_are_those_of_the_headers() {
     assert_eq!(numbers::RECV_TCLASS, Some((41, 40)));
     assert_eq!(numbers::RECV_GRO, Some((17, 3)));
     assert_eq!(numbers::SEGMENT, Some((17, 2)));
+    assert!(!numbers::GRO_BY_DEFAULT && numbers::LONGEST_DATAGRAM == 1_472);
 }
 
 fn socket() -> UdpSocket {
