@@ -15,6 +15,7 @@
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
+//! - `send_single` sends a message of one buffer by a header on the stack.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.

@@ -1,7 +1,6 @@
 //! Sends by sockets that have space, and by stand-ins; those that wait are in `full`.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 use tokio::net::UdpSocket;
