@@ -164,47 +164,65 @@ impl RecvMeta {
 
     /// Decodes the control messages of one received message. A control message of an unexpected length
     /// is ignored.
-    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
+    #[inline]
     pub(crate) fn decode(control: &[u8]) -> Self {
-        let mut meta = Self::NONE;
-        let (mut v4, mut v6) = (None, None);
+        let mut meta = Self::default();
+        meta.add(control);
+        meta
+    }
+
+    /// Like [`decode`](Self::decode), in place of what was here.
+    #[inline]
+    pub(crate) fn set(&mut self, control: &[u8]) {
+        *self = Self::default();
+        self.add(control);
+    }
+
+    /// Sets the fields that these control messages have.
+    ///
+    /// Not inlined: the compiler would make a variable of every field, and one control message would take
+    /// 300 instructions in place of 75.
+    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
+    #[inline(never)]
+    pub(crate) fn add(&mut self, control: &[u8]) {
+        // Both are about the destination, which depends on whether both are there.
+        let (mut v4, mut v6): (&[u8], &[u8]) = (&[], &[]);
         for message in ControlMessages::new(control) {
             let data = message.data;
             match Some((message.level, message.ty)) {
-                numbers::PKTINFO_V4 => v4 = PktinfoV4::decode(data).or(v4),
-                numbers::PKTINFO_V6 => v6 = PktinfoV6::decode(data).or(v6),
+                numbers::PKTINFO_V4 if PktinfoV4::decode(data).is_some() => v4 = data,
+                numbers::PKTINFO_V6 if PktinfoV6::decode(data).is_some() => v6 = data,
                 numbers::DSTADDR_V4 => {
                     let dest = exactly(data).map(Ipv4Addr::from);
-                    meta.destination = dest.map(IpAddr::V4).or(meta.destination);
+                    self.destination = dest.map(IpAddr::V4).or(self.destination);
                 }
-                numbers::TOS | numbers::TCLASS => meta.tos = byte(data).or(meta.tos),
-                numbers::ECN_V4 | numbers::ECN_V6 => meta.tos = meta.tos.or(byte(data)),
-                numbers::TTL | numbers::HOP_LIMIT => meta.hop_limit = byte(data).or(meta.hop_limit),
-                numbers::GRO => meta.segment_size = segment_size(data).or(meta.segment_size),
+                numbers::TOS | numbers::TCLASS => self.tos = byte(data).or(self.tos),
+                numbers::ECN_V4 | numbers::ECN_V6 => self.tos = self.tos.or(byte(data)),
+                numbers::TTL | numbers::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
+                numbers::GRO => self.segment_size = segment_size(data).or(self.segment_size),
                 numbers::TIMESTAMP_NS => {
-                    meta.timestamp = clock(data, Unit::Nanos).and_then(system_time)
+                    self.timestamp = clock(data, Unit::Nanos).and_then(system_time)
                 }
                 numbers::TIMESTAMP_US => {
                     let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
-                    meta.timestamp = clock(data, unit).and_then(system_time);
+                    self.timestamp = clock(data, unit).and_then(system_time);
                 }
                 numbers::TIMESTAMPING => {
                     let (software, hardware) = timestamping(data);
-                    meta.timestamp = software.and_then(system_time).or(meta.timestamp);
-                    meta.hardware_timestamp = hardware;
+                    self.timestamp = software.and_then(system_time).or(self.timestamp);
+                    self.hardware_timestamp = hardware;
                 }
-                numbers::DROPPED => meta.dropped = exactly(data).map(u32::from_ne_bytes),
-                numbers::MARK => meta.mark = exactly(data).map(u32::from_ne_bytes),
+                numbers::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
+                numbers::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
                 numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
                     let is_whole = [16, 28].contains(&data.len());
-                    meta.original_dest = sys::socket_addr(data).filter(|_| is_whole);
+                    self.original_dest = sys::socket_addr(data).filter(|_| is_whole);
                 }
-                numbers::PATH_MTU => meta.path_mtu = path_mtu(data),
+                numbers::PATH_MTU => self.path_mtu = path_mtu(data),
                 _ => {}
             }
         }
-        meta.set_dest(v4, v6);
-        meta
+        self.set_dest(PktinfoV4::decode(v4), PktinfoV6::decode(v6));
     }
 
     /// Sets both addresses and the interface. A dual-stack socket reports an IPv4 message in both

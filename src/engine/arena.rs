@@ -7,6 +7,7 @@ use crate::engine::progress::Progress;
 use crate::engine::single;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
+use crate::recv::received::ReceivedTotals;
 use crate::send::coalesce::{Limits, Source};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::{Messages, Outgoing};
@@ -189,12 +190,13 @@ impl MmsgBuf {
         })
     }
 
-    /// Receives a message into each buffer, and gives each that came to `each`.
+    /// Receives a message into each buffer, adds each that came to `totals`, and gives it to `each`.
     pub(crate) fn recv_slices_on(
         &mut self,
         socket: BorrowedSocket<'_>,
         buffers: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
+        totals: &mut ReceivedTotals,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         self.recv_in_steps(socket, buffers.len(), flags, |arena, range, flags| {
@@ -205,6 +207,7 @@ impl MmsgBuf {
             let result = headers.recv(backend, socket, flags);
             for (i, buffer) in buffers[..result.count].iter().enumerate() {
                 Message::with_row(buffer, arena.recv.row(i), |message| {
+                    totals.add(&message.received(), message.len());
                     each(range.start + i, message)
                 });
             }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::recv::received::Received;
+use crate::recv::received::ReceivedTotals;
 use crate::sys::{Rejection, Transferred};
 
 /// What an [`Offload`](crate::Offload) has sent and received so far.
@@ -153,33 +153,6 @@ struct Totals {
 
 /// One of them.
 type Counter = fn(&Totals) -> &AtomicU64;
-
-/// What one receive call brought.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ReceivedTotals {
-    pub(super) moved: Transferred,
-    pub(super) truncated: usize,
-    /// The longest datagram, by what the kernel says.
-    pub(super) longest: usize,
-}
-
-impl ReceivedTotals {
-    /// Adds a message, of which `len` bytes are in its buffers.
-    pub(super) fn add(&mut self, received: Received, len: usize) {
-        self.moved.bytes += len;
-        self.truncated += usize::from(received.truncated());
-        self.longest = self.longest.max(received.segment_size.map_or(len, usize::from));
-        self.moved.datagrams += match received.segment_size {
-            None => 1,
-            Some(size) => {
-                let segments = len.div_ceil(size.into()).max(1);
-                self.moved.batches += 1;
-                self.moved.segments += segments;
-                segments
-            }
-        };
-    }
-}
 
 impl Running {
     pub(super) fn sent(&self, moved: Transferred, calls: usize) {

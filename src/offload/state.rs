@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::counters::{Counters, ReceivedTotals, Running};
+use super::counters::{Counters, Running};
 use super::environment::Switch;
 use super::health::{GsoStatus, Health};
 use super::partial::PartialSends;
@@ -12,7 +12,7 @@ use crate::engine::{self, pool};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
-use crate::recv::received::Received;
+use crate::recv::received::ReceivedTotals;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::BatchSocket;
@@ -286,20 +286,11 @@ impl OffloadRef<'_> {
         }
     }
 
-    fn count_received(
-        &self,
-        flags: RecvFlags,
-        received: impl Iterator<Item = (Received, usize)>,
-        calls: usize,
-    ) {
+    fn count_received(&self, flags: RecvFlags, mut totals: ReceivedTotals, calls: usize) {
         // A later receive counts what a peek shows.
-        let most = if flags.contains(RecvFlags::PEEK) { 0 } else { usize::MAX };
-        let mut totals = ReceivedTotals::default();
-        received.take(most).for_each(|(received, len)| totals.add(received, len));
-        self.note_received(totals, calls);
-    }
-
-    fn note_received(&self, totals: ReceivedTotals, calls: usize) {
+        if flags.contains(RecvFlags::PEEK) {
+            totals = ReceivedTotals::default();
+        }
         self.state.counters.received(totals, calls);
         // No boundaries of coalesced messages are right then.
         if totals.longest > self.state.longest_datagram && self.is_own && self.state.gro() {
@@ -341,9 +332,10 @@ impl BatchSocket for OffloadRef<'_> {
             let result = arena.recv_on(socket, msgs, flags);
             (result, arena.calls())
         });
+        let mut totals = ReceivedTotals::default();
         let count = result.as_ref().map_or(0, |count| *count);
-        let received = msgs[..count].iter().map(|msg| (msg.received(), msg.len()));
-        self.count_received(flags, received, calls);
+        msgs[..count].iter().for_each(|msg| totals.add(&msg.received(), msg.len()));
+        self.count_received(flags, totals, calls);
         result
     }
 
@@ -352,10 +344,12 @@ impl BatchSocket for OffloadRef<'_> {
     }
 
     fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.clear();
-        self.check_capacity(flags, || Some(batch.slot_len()))?;
+        if let Err(error) = self.check_capacity(flags, || Some(batch.slot_len())) {
+            batch.clear();
+            return Err(error);
+        }
         let result = engine::batch::recv(batch, self.socket, flags);
-        self.count_received(flags, batch.received(), batch.calls());
+        self.count_received(flags, batch.totals(), batch.calls());
         result
     }
 
@@ -369,16 +363,10 @@ impl BatchSocket for OffloadRef<'_> {
         let socket = self.socket;
         let mut totals = ReceivedTotals::default();
         let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_slices_on(socket, buffers, flags, &mut |i, message| {
-                // A later receive counts what a peek shows.
-                if !flags.contains(RecvFlags::PEEK) {
-                    totals.add(message.received(), message.len());
-                }
-                each(i, message);
-            });
+            let result = arena.recv_slices_on(socket, buffers, flags, &mut totals, each);
             (result, arena.calls())
         });
-        self.note_received(totals, calls);
+        self.count_received(flags, totals, calls);
         result
     }
 

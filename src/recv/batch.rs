@@ -12,7 +12,7 @@ use crate::recv::datagram::Datagram;
 use crate::recv::in_place::DatagramMut;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
-use crate::recv::received::Received;
+use crate::recv::received::ReceivedTotals;
 use crate::sys::{Backend, BorrowedSocket, CallResult, OwnedSocket, RecvFlags, Slots};
 use contents::Contents;
 use iter::{Iter, IterMut, Messages, MessagesMut};
@@ -325,9 +325,10 @@ impl RecvBatch {
         self.calls
     }
 
-    /// What the last receive reported about each message, and the bytes of it in its slot.
-    pub(crate) fn received(&self) -> impl Iterator<Item = (Received, usize)> {
-        self.messages().map(|message| (message.received(), message.len()))
+    /// What the last receive brought.
+    #[inline]
+    pub(crate) fn totals(&self) -> ReceivedTotals {
+        self.contents.totals()
     }
 
     /// Fills the first slots by a receive into borrowed messages.

@@ -471,9 +471,7 @@ impl<'a> RecvMsg<'a> {
         self.space.set_control_len(result.control_len);
         let has_meta = result.control_len > 0;
         if has_meta {
-            self.meta = RecvMeta::decode(
-                self.space.control().map_or(row.control(), ControlSpace::as_bytes),
-            );
+            self.meta.set(self.space.control().map_or(row.control(), ControlSpace::as_bytes));
         }
         let meta = has_meta.then_some(&self.meta);
         self.received = Received::new(&result, meta, || self.addr().is_some());

@@ -2,7 +2,7 @@
 
 use crate::ancillary::RecvMeta;
 use crate::recv::envelope::Envelope;
-use crate::sys::{RecvResult, Row, numbers};
+use crate::sys::{RecvResult, Row, Transferred, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,35 @@ impl Received {
     #[inline]
     pub(crate) fn control_truncated(&self) -> bool {
         self.truncation.control
+    }
+}
+
+/// What one receive call brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReceivedTotals {
+    pub(crate) moved: Transferred,
+    /// Messages that lack bytes or datagram boundaries.
+    pub(crate) truncated: usize,
+    /// The longest datagram, by what the kernel says.
+    pub(crate) longest: usize,
+}
+
+impl ReceivedTotals {
+    /// Adds a message, of which `len` bytes are in its buffers.
+    #[inline]
+    pub(crate) fn add(&mut self, received: &Received, len: usize) {
+        self.moved.bytes += len;
+        self.truncated += usize::from(received.truncated());
+        self.longest = self.longest.max(received.segment_size.map_or(len, usize::from));
+        self.moved.datagrams += match received.segment_size {
+            None => 1,
+            Some(size) => {
+                let segments = len.div_ceil(size.into()).max(1);
+                self.moved.batches += 1;
+                self.moved.segments += segments;
+                segments
+            }
+        };
     }
 }
 

@@ -7,6 +7,7 @@ use crate::engine::{batch, pool, single};
 use crate::recv::batch::RecvBatch;
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
+use crate::recv::received::ReceivedTotals;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::sys::{BorrowedSocket, RecvFlags, SendFlags};
@@ -53,7 +54,9 @@ impl BatchSocket for BorrowedSocket<'_> {
         flags: RecvFlags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, each))
+        // Who sums them up is an `Offload`.
+        let totals = &mut ReceivedTotals::default();
+        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, totals, each))
     }
 
     #[inline]

@@ -1,7 +1,9 @@
 //! Descriptors received over Unix sockets: closed unless asked for.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mmsg::control::{ControlBuf, ControlMessages};
 use mmsg::{
@@ -82,13 +84,24 @@ fn assert_no_numbers(mut messages: ControlMessages<'_>) {
     assert!(!rights.data.is_empty() && rights.data.iter().all(|byte| *byte == 0xff), "{rights:?}");
 }
 
-/// Connected Unix sockets of every type.
-fn pairs() -> [(OwnedFd, OwnedFd); 3] {
+/// Connected Unix sockets of every type, and datagram sockets whose messages have a source as long as an
+/// Internet address.
+fn pairs() -> [(OwnedFd, OwnedFd); 4] {
     choose_backend();
     let (a, b) = UnixDatagram::pair().expect("a pair");
     let (c, d) = UnixStream::pair().expect("a pair");
     let (e, f) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair");
-    [(a.into(), b.into()), (c.into(), d.into()), (e.into(), f.into())]
+    let (g, h) = (named(), named());
+    g.connect_addr(&h.local_addr().expect("it is bound")).expect("it is there");
+    [(a.into(), b.into()), (c.into(), d.into()), (e.into(), f.into()), (g.into(), h.into())]
+}
+
+/// A socket with a name that no other has.
+fn named() -> UnixDatagram {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let name = SocketAddr::from_abstract_name(format!("mmsg descriptors {process} {count}"));
+    UnixDatagram::bind_addr(&name.expect("it is short")).expect("nobody else has it")
 }
 
 #[test]

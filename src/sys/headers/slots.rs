@@ -122,6 +122,12 @@ impl Slots {
         self.rows.results(range)
     }
 
+    /// What the last receive left beside the payload in slot `i`.
+    #[inline]
+    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+        self.rows.row(i)
+    }
+
     /// What the last receive left in slot `i`: its whole payload memory, and the rest.
     #[inline]
     pub(crate) fn slot(&self, i: usize) -> (&[u8], Row<'_>) {
