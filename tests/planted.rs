@@ -1,5 +1,5 @@
 //! Faults planted on purpose, one for each sanitizer: `.ci/sanitizers` runs each of them first, and a
-//! sanitizer that reports nothing fails the script. Nothing else builds them.
+//! sanitizer that reports nothing fails the script. Nothing else builds them, and they run by name only.
 #![cfg(planted_fault)]
 
 use std::io::IoSliceMut;
@@ -11,6 +11,7 @@ use std::thread;
 
 /// A receive whose iovec is longer than its buffer.
 #[test]
+#[ignore = "a fault"]
 fn address() {
     let (near, far) = UnixDatagram::pair().expect("a pair");
     near.send(&[1; 64]).expect("it is taken");
@@ -29,6 +30,7 @@ fn address() {
 
 /// A decision by a byte that nobody wrote: one past what was received.
 #[test]
+#[ignore = "a fault"]
 fn memory() {
     let (near, far) = UnixDatagram::pair().expect("a pair");
     near.send(&[1; 8]).expect("it is taken");
@@ -46,6 +48,7 @@ fn memory() {
 
 /// Two threads that write to one number.
 #[test]
+#[ignore = "a fault"]
 fn thread() {
     struct Shared(*mut u32);
     // SAFETY: none, which is the point: nothing orders the two threads' writes.
@@ -68,6 +71,7 @@ fn thread() {
             }
         })
     };
-    let both = [add(), add()];
-    both.map(|thread| thread.join().expect("it adds"));
+    for thread in [add(), add()] {
+        thread.join().expect("it adds");
+    }
 }

@@ -1,4 +1,4 @@
-//! Real sandboxes: seccomp filters that answer for the multi-message calls.
+//! Real sandboxes: seccomp filters that answer for the multi-message calls, and a limit of memory.
 //!
 //! A filter cannot be removed again, and the library's choice holds for the process. So each
 //! test runs its own binary once more, as a child that lays a filter on the thread of that test.
@@ -176,6 +176,54 @@ fn p2_the_filter_is_in_force() {
         assert_eq!(seccomp::ask(&socket), [Ok(()), denied]);
         seccomp::deny(&[RECVMMSG], libc::ENOSYS)?;
         assert_eq!(seccomp::ask(&socket), [Err(libc::ENOSYS), denied]);
+        Ok(())
+    });
+}
+
+/// Lets the process have `more` bytes of address space than it has.
+fn limit_memory(more: u64) -> io::Result<()> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    // SAFETY: it takes a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let most = (pages.expect("Linux has it") * page + more) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: the limit is a struct of two numbers, which the call reads.
+    match unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn d15_a_process_at_its_memory_limit_gets_errors_and_goes_on() {
+    in_child("d15_a_process_at_its_memory_limit_gets_errors_and_goes_on", || {
+        let (near, far) = (sockets::udp4(), sockets::udp4());
+        exchange(&near, &far);
+        let to = sockets::addr(&far);
+        let msgs = [SendMsg::to(to, b"data"); BATCH];
+        let mut batch = RecvBatch::new(BATCH, 4);
+        let mut all = Vec::with_capacity(10_000);
+        limit_memory(32 << 20)?;
+        let error = RecvBatch::try_new(1_024, 65_535).expect_err("it takes 64 MiB");
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        exchange(&near, &far);
+        let error = loop {
+            match RecvBatch::try_new(64, 1_500) {
+                Ok(batch) => all.push(batch),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        // What is there already is enough for calls.
+        assert_eq!(near.send_batch(&msgs)?, BATCH);
+        let mut received = 0;
+        while received < BATCH {
+            received += far.recv_into(&mut batch)?;
+        }
+        assert_eq!(received, BATCH);
+        drop(all);
+        exchange(&near, &far);
         Ok(())
     });
 }

@@ -10,6 +10,7 @@
 //! `docs/benchmarks.md`; `benches/compare/report.sh` does all of it. `compare ratios` compares two
 //! ways of doing one thing, to judge a change.
 
+mod about;
 mod clock;
 #[path = "../../../tests/common/counting.rs"]
 mod counting;

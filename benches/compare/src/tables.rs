@@ -4,11 +4,10 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::Extent;
 use crate::load::Load;
+use crate::{Extent, about};
 
 /// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. A part
 /// of a run goes to `target/throughput-part`, and replaces nothing.
@@ -48,7 +47,7 @@ impl Tables {
             let mut table = BufWriter::new(File::create(folder.join(name))?);
             writeln!(table, "{head}").map(|()| table)
         };
-        about(&folder, extent)?;
+        about::write(&folder, extent)?;
         Ok(Self {
             times: table("times.csv", &format!("{LOAD},way,round,cpu ns,wall ns"))?,
             allocations: table("allocations.csv", &format!("{LOAD},way,datagrams,allocations"))?,
@@ -95,26 +94,4 @@ fn target() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     Ok(folder.to_path_buf())
-}
-
-/// Writes the machine, the kernel and the date of the figures.
-fn about(folder: &std::path::Path, extent: Extent) -> io::Result<()> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = thread::available_parallelism().map_or(0, usize::from);
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let load = read("/proc/loadavg");
-    let mut about = File::create(folder.join("about.csv"))?;
-    writeln!(about, "what,value")?;
-    writeln!(
-        about,
-        "cpu,{}",
-        model.map_or("unknown", |(_, model)| model.trim()).replace(',', " ")
-    )?;
-    writeln!(about, "cores,{cores}")?;
-    writeln!(about, "kernel,{}", read("/proc/sys/kernel/osrelease").trim())?;
-    writeln!(about, "seconds,{seconds}")?;
-    writeln!(about, "load before,{}", load.split(' ').next().unwrap_or("unknown"))?;
-    writeln!(about, "extent,{}", format!("{extent:?}").to_lowercase())
 }
