@@ -11,7 +11,6 @@ mod receive;
 #[cfg(target_os = "linux")]
 mod reports;
 mod send;
-#[cfg(unix)]
 mod stand_ins;
 #[cfg(target_os = "linux")]
 mod stuck;
