@@ -266,7 +266,7 @@ fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u6
         let too_long = world.too_long_for_routers() - too_long_before;
         let tally = world.link.tally(Way::ToServer);
         let passed = tally.all_passed() - u64::from(tally.passed[usize::from(LAST)]);
-        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > NET / 6 {
+        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > NET {
             return too_long;
         }
         thread::yield_now();

@@ -91,7 +91,7 @@ impl World {
             router.set("ipv4/ip_forward", "1");
             router.set("ipv6/conf/all/forwarding", "1");
             // Each datagram is answered for, not only some of them: no type of ICMP message is limited. (By the
-            // masks: the kernel's limit for all namespaces together has no settings in ours before Linux 6.13.)
+            // masks: the kernel's limit for all namespaces together has no settings in ours before Linux 6.12.)
             router.set("ipv4/icmp_ratemask", "0");
             router.set("ipv6/icmp/ratemask", UNUSED_TYPE);
         }
