@@ -27,8 +27,8 @@ use std::time::Duration;
 use mmsg::Backend;
 
 /// After this long a blocking call gives up, and the test fails: a net for what would hang. Nothing
-/// that goes well comes near it, not even in an emulated machine.
-pub const NET: Duration = Duration::from_secs(60);
+/// that goes well comes near it, not even in an emulated machine that has a tenth of a CPU.
+pub const NET: Duration = Duration::from_secs(300);
 
 /// Makes the process use the backend of this test binary; every socket of a test begins here.
 pub fn choose_backend() {

@@ -13,8 +13,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for what will come, if nothing is wrong.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for what will come, if nothing is wrong: long enough for an emulated machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
 /// `.../PROFILE/deps/TEST-HASH`. None, with a word about it, on a machine to which only test
