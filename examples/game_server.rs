@@ -14,6 +14,7 @@ use std::{io, thread};
 use mmsg::{RecvBatch, RecvFlags, SendMsg, SendQueue, prelude::*};
 
 const TICK: Duration = Duration::from_millis(20);
+const TICKS: usize = 10;
 const PLAYERS: usize = 32;
 const MOST: usize = 256;
 
@@ -46,6 +47,11 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, players: &mut HashMap<Sock
 fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
     let (mut batch, mut players) = (RecvBatch::new(64, 64), HashMap::new());
     let mut queue = SendQueue::for_batch(MOST, 1200);
+    // The game begins when all are there.
+    while players.len() < PLAYERS {
+        thread::sleep(TICK);
+        receive(socket, &mut batch, &mut players);
+    }
     let start = Instant::now();
     for tick in 1..=ticks {
         thread::sleep((start + tick * TICK).saturating_duration_since(Instant::now()));
@@ -65,22 +71,25 @@ fn main() -> io::Result<()> {
     let server = UdpSocket::bind("127.0.0.1:0")?;
     let players: Vec<UdpSocket> =
         (0..PLAYERS).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    // They are in the game from its first tick on.
     for player in &players {
         player.connect(server.local_addr()?)?;
         player.send(&[1])?;
     }
     thread::scope(|scope| {
-        let server = scope.spawn(|| serve(&server, 10));
-        let (mut batch, mut states) = (RecvBatch::new(16, 1200), 0);
-        for _ in 1..=10 {
-            for player in &players {
-                states += player.recv_into(&mut batch)?;
+        let server = scope.spawn(|| serve(&server, TICKS as u32));
+        let (mut batch, mut heard) = (RecvBatch::new(16, 1200), [0; PLAYERS]);
+        while heard != [TICKS; PLAYERS] {
+            for (player, heard) in players.iter().zip(&mut heard) {
+                // Who is late finds several states at once, and must not wait for more than there are.
+                if *heard == TICKS {
+                    continue;
+                }
+                *heard += player.recv_into(&mut batch)?;
                 assert!(batch.iter().all(|state| state.len() == 4 + 4 * PLAYERS));
                 player.send(&[1])?;
             }
         }
-        println!("{states} states for {PLAYERS} players");
+        println!("{} states for {PLAYERS} players", heard.iter().sum::<usize>());
         server.join().expect("no panic")
     })
 }

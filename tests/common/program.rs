@@ -13,8 +13,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// The longest wait for anything that a program does at once.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for anything that a program does at once, in an emulated machine as well.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where cargo has built the example of this name: `.../PROFILE/examples/NAME`, where this test is
 /// `.../PROFILE/deps/TEST-HASH`. None, with a word about it, on a machine to which only test

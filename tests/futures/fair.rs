@@ -8,19 +8,21 @@ use mmsg::{AsyncBatchSocket, BatchSocket, RecvBatch, SendMsg, SendQueue};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::{run, udp};
-use crate::common::sockets::udp4;
+use crate::common::{smaller, sockets::udp4};
 
 /// Turns that the other task is to get, and calls that a busy one may make for each of them.
-const TURNS: usize = 10;
+fn turns() -> usize {
+    smaller(10, 3)
+}
 const CALLS_A_TURN: usize = 1_000;
 
 /// Makes calls, one after the other, beside a task that only counts its turns.
 async fn beside_another(mut call: impl AsyncFnMut()) {
-    let turns = Rc::new(Cell::new(0));
+    let (turns, wanted) = (Rc::new(Cell::new(0)), self::turns());
     let counted = Rc::clone(&turns);
     let test = LocalSet::new();
     let other = async move {
-        while counted.get() < TURNS {
+        while counted.get() < wanted {
             counted.set(counted.get() + 1);
             yield_now().await;
         }
@@ -28,10 +30,10 @@ async fn beside_another(mut call: impl AsyncFnMut()) {
     test.run_until(async {
         let other = spawn_local(other);
         let mut calls = 0;
-        while turns.get() < TURNS {
+        while turns.get() < wanted {
             call().await;
             calls += 1;
-            assert!(calls <= TURNS * CALLS_A_TURN, "{} turns in {calls} calls", turns.get());
+            assert!(calls <= wanted * CALLS_A_TURN, "{} turns in {calls} calls", turns.get());
         }
         other.await.expect("it does not panic");
     })
@@ -124,7 +126,7 @@ fn r10_a_full_socket_that_met_an_error_leaves_others_their_turn() {
             let msgs = vec![SendMsg::to(to, &data); 50];
             for polled in [false, true] {
                 let mut send = std::pin::pin!(super::send_all(&socket, &msgs, polled));
-                for _ in 0..TURNS {
+                for _ in 0..turns() {
                     assert!(super::once(send.as_mut()).await.is_none(), "the socket is full");
                     yield_now().await;
                 }

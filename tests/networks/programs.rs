@@ -9,6 +9,7 @@ use crate::common::NET;
 use crate::link::{QUIET, Rules, Tally, Way};
 use crate::packet::Unreachable;
 use crate::requests::{DNS, Request};
+use crate::run::count;
 use crate::running::{Program, find};
 use crate::tun::Device;
 use crate::world::{Family, World};
@@ -77,8 +78,7 @@ pub fn conditions(family: Family) -> impl Iterator<Item = &'static (&'static str
         .map(|(_, one)| one)
 }
 
-/// Requests for each condition, and how many are sent before answers are waited for.
-const COUNT: u16 = 2_048;
+/// How many requests are sent before answers are waited for.
 const WINDOW: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,10 +131,11 @@ pub fn round(
     seed: u64,
 ) -> Outcome {
     let addr = client.peer_addr().expect("it is connected");
+    let count = count() as u16;
     client.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     world.link.begin(rules, addr.port(), seed);
     let mut answered = vec![0u8; 1 << 16];
-    for first in (0..COUNT).step_by(WINDOW) {
+    for first in (0..count).step_by(WINDOW) {
         for number in first..first + WINDOW as u16 {
             ask(client, &request(number));
         }
@@ -142,8 +143,8 @@ pub fn round(
     }
     // Answers beyond the expected ones would leave before that to a last request.
     world.link.set_rules(|rules| *rules = QUIET);
-    ask(client, &request(COUNT));
-    answers(world, client, u64::from(COUNT) + 1, &mut answered);
+    ask(client, &request(count));
+    answers(world, client, u64::from(count) + 1, &mut answered);
     let tallies = [Way::ToServer, Way::ToClient].map(|way| world.link.tally(way));
     account(&tallies, &answered)
 }
@@ -154,7 +155,7 @@ fn account([there, back]: &[Tally; 2], answered: &[u8]) -> Outcome {
         doubled_by_network: there.doubled + back.doubled,
         ..Outcome::default()
     };
-    for (number, answers) in answered[..usize::from(COUNT)].iter().enumerate() {
+    for (number, answers) in answered[..count()].iter().enumerate() {
         outcome.requests += u64::from(there.seen[number]);
         outcome.answers += u64::from(*answers);
         // Between the program and the link, and between the link and the client.
@@ -204,7 +205,7 @@ fn answers(world: &World, client: &UdpSocket, asked: u64, answered: &mut [u8]) {
             let all = there.passed.iter().zip(&back.seen).all(is_answered);
             there.datagrams >= asked && all && received >= back.all_passed()
         });
-        if is_complete || begin.elapsed() > NET / 6 {
+        if is_complete || begin.elapsed() > NET {
             return;
         }
     }

@@ -10,14 +10,17 @@ use mmsg::offload::Counters;
 use mmsg::options::path_mtu;
 use mmsg::{Ancillary, Backend};
 
-use crate::common::{NET, skip};
+use crate::common::{NET, skip, smaller};
 use crate::conditions::Condition;
 use crate::link::Way;
 use crate::ways::{self, Received, Receiving, Sending, Socket, numbered};
 use crate::world::{Family, World};
 
 /// Datagrams for each way to send. The quarters begin with a batch.
-const COUNT: usize = 2_048;
+pub fn count() -> usize {
+    smaller(2_048, 512)
+}
+
 /// The number of the datagram after all others.
 pub const LAST: u16 = u16::MAX;
 
@@ -79,7 +82,7 @@ impl Outcome {
     }
 
     pub fn quarter_reported(&self) {
-        assert_eq!((self.reported, self.received), (COUNT as u64 / 4, self.sent), "{self:?}");
+        assert_eq!((self.reported, self.received), (count() as u64 / 4, self.sent), "{self:?}");
         let Counters { rejected_unsupported, rejected_socket, .. } = self.counters;
         assert_eq!((rejected_unsupported, rejected_socket), (0, 0), "{self:?}");
     }
@@ -133,7 +136,7 @@ fn one_way(
     // No other test of this binary depends on it.
     backend.make_process_default().expect("Linux has both");
     let payloads: Vec<_> =
-        (0..COUNT).map(|number| numbered(number, (condition.len)(number))).collect();
+        (0..count()).map(|number| numbered(number, (condition.len)(number))).collect();
     let server = Socket::new(world.server_socket(), offload).expect("a UDP socket");
     let to = server.std().local_addr().expect("it is bound");
     let client = client(world, condition, to, offload);
@@ -153,10 +156,10 @@ fn one_way(
                 await_path_mtu(world, to, mtu);
             }
             let Some([begin, end]) = condition.midway else { return };
-            if at == COUNT / 2 || at == COUNT / 4 * 3 {
+            if at == count() / 2 || at == count() / 4 * 3 {
                 // What was sent so far has reached the link.
                 await_last(world, to);
-                if at == COUNT / 2 { begin(world) } else { end(world) }
+                if at == count() / 2 { begin(world) } else { end(world) }
             }
         });
         await_last(world, to);
@@ -172,7 +175,7 @@ fn one_way(
         offload,
         is_each: sending == Sending::Each,
         sent: sent.accepted(),
-        reported: COUNT as u64 - sent.accepted(),
+        reported: count() as u64 - sent.accepted(),
         errors: errors.into_iter().collect(),
         refused: sent.refused,
         reports: sent.reports,
@@ -263,7 +266,7 @@ fn await_arrival(world: &World, received: &Received, too_long_before: u64) -> u6
         let too_long = world.too_long_for_routers() - too_long_before;
         let tally = world.link.tally(Way::ToServer);
         let passed = tally.all_passed() - u64::from(tally.passed[usize::from(LAST)]);
-        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > NET / 6 {
+        if received.count.load(SeqCst) + too_long >= passed || begin.elapsed() > NET {
             return too_long;
         }
         thread::yield_now();
