@@ -53,6 +53,8 @@ impl<'m, 'a> Single<'m, 'a> {
         let meta = SendMeta { segment_size, ..options.meta() };
         let is_v4 = match dest.get() {
             Some(dest) => dest.ip().to_canonical().is_ipv4(),
+            // The segment size does not depend on the family, and to ask for the peer takes a system call.
+            None if meta == (SendMeta { segment_size, ..SendMeta::new() }) => true,
             None => sys::peer_is_v4(socket),
         };
         let mut space = Space([0; SPACE]);
