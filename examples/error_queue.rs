@@ -25,8 +25,8 @@ fn main() -> std::io::Result<()> {
     let msgs = dests.map(|to| SendMsg::to(to, b"anybody?"));
     socket.send_each(msgs, |i, error| println!("to {}: {error}", dests[i]))?;
 
-    // On loopback the errors are there when the send returns; elsewhere they come later, and a
-    // poll for errors (POLLERR) says when. Drain until nothing is left: until then poll reports it.
+    // On loopback, from Linux 6.5 on, the errors are there when the send returns. Otherwise they come later, and a poll
+    // for errors (POLLERR) says when. Drain until nothing is left: until then poll reports it.
     let mut reports = [Report::default(); 16];
     loop {
         let count = drain_errors(&socket, &mut reports)?;

@@ -42,7 +42,7 @@ fn ask(addr: SocketAddr) -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
-    // Where the system cannot spread datagrams, one member gets them all.
+    // Elsewhere one member gets them all; FreeBSD could have more.
     let cores = if cfg!(target_os = "linux") { thread::available_parallelism()?.get() } else { 1 };
     let group = ReusePortGroup::builder(SocketAddr::from(([127, 0, 0, 1], 0)))
         .members(cores)

@@ -105,7 +105,7 @@ pub(crate) use offer::Offer;
 ///
 /// Linux, Android, NetBSD and OpenBSD move many messages in a system call, and so do macOS and iOS with a feature
 /// (see the [crate's page](crate#macos-and-ios)); other Unix systems and Windows one in each. FreeBSD has the calls as
-/// functions of its C library, which loop over the others.
+/// functions of its C library, which loop over the others; so has musl on Linux for sends.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};

@@ -33,7 +33,8 @@ impl Ecn {
     /// whichever descriptor. From then on this is false: a QUIC stack should stop to count on ECN. Source
     /// address and interface are never left out.
     ///
-    /// Linux and Android remember it for 64 sockets. Elsewhere it is true, and each message is tried.
+    /// Linux and Android remember it for 64 sockets. Elsewhere it is true, and each message is tried. It says
+    /// nothing of a platform that cannot send them, where the send fails (`Unsupported`): OpenBSD and NetBSD over IPv4.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Ecn, SendMsg};

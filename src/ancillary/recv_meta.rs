@@ -80,7 +80,7 @@ pub struct RecvMeta {
     pub original_dest: Option<SocketAddr>,
     /// A new path MTU in bytes. Linux reports it in a separate message without payload, whose source
     /// is the path's destination.
-    /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, IPv6 sockets.
+    /// [`PATH_MTU`](crate::Ancillary::PATH_MTU); Linux, Android, macOS, IPv6 sockets.
     #[doc(alias = "IPV6_PATHMTU")]
     pub path_mtu: Option<u32>,
     /// The message's mark, as set by the packet filter.

@@ -44,7 +44,8 @@ impl ReusePortGroupBuilder {
         }
     }
 
-    /// Sets the number of members. By default there is one for each CPU that the process may use.
+    /// Sets the number of members. By default there is one for each CPU that the process may use. Where the system does not
+    /// spread datagrams, [`bind`](Self::bind) fails with `Unsupported` unless it is 1 (see [`ReusePortGroup`], "Platforms").
     pub fn members(mut self, count: usize) -> Self {
         self.members = Some(count);
         self
@@ -85,7 +86,8 @@ impl ReusePortGroupBuilder {
     }
 
     /// Sets a function that prepares each socket before it is bound: buffer sizes, timeouts,
-    /// [`Ancillary::enable`](crate::Ancillary::enable). What is set then holds for the first datagram.
+    /// [`Ancillary::enable`](crate::Ancillary::enable). What is set then holds for the first datagram. The function gets
+    /// a socket of the crate socket2, and runs again for each member that joins later.
     pub fn prepare(
         mut self,
         prepare: impl Fn(&Socket) -> io::Result<()> + Send + Sync + 'static,

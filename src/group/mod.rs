@@ -106,7 +106,7 @@ use crate::sys::{self, numbers};
 /// - Linux and Android: all of it. `leave` needs Linux 5.0, and `CAP_NET_RAW` before 5.7.
 /// - FreeBSD (`SO_REUSEPORT_LB`) and DragonFly: `Spread::FLOW`, and no `leave` or `exclusive` with
 ///   several members.
-/// - Elsewhere: a group has one member. macOS, NetBSD and OpenBSD let several sockets bind to an address,
+/// - Elsewhere: a group has one member, and with more `bind` fails. macOS, NetBSD and OpenBSD let several sockets bind to an address,
 ///   but one of them gets all datagrams.
 ///
 /// A call that the platform lacks returns `Unsupported`.

@@ -10,6 +10,8 @@
 #![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
+mod fates;
+#[cfg(test)]
 mod offload;
 #[cfg(test)]
 mod offload_kit;

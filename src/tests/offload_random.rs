@@ -4,8 +4,8 @@ use std::io::IoSlice;
 
 use proptest::prelude::*;
 
+use super::fates::fates;
 use super::offload_kit::{Net, Way, send_all};
-use super::random::fates;
 use super::*;
 
 /// Error numbers that say something about GSO, and some that do not.

@@ -203,7 +203,7 @@ fn xnet(page: &mut String, measured: &Measured) {
 }
 
 fn goals(page: &mut String, measured: &Measured) {
-    add(page, "\n## What it is to show, and where it does not\n");
+    add(page, "\n## Targets, and where they are missed\n");
     for goal in goals::GOALS {
         add(page, &format!("- {goal}"));
     }
