@@ -2,7 +2,7 @@
 //!
 //! The second system call of a batch may fail after the first has moved messages. The batch then
 //! returns its count. The kernel reports an asynchronous error, such as "connection refused", only
-//! once, so the error is stored here for the next call on the same socket in the same direction. The
+//! once, so the error is stored here for the next call on the same socket in the same direction, one of a kind. The
 //! kernel itself does so when a `recvmmsg` ends early (do_recvmmsg in net/socket.c: "record the error
 //! to return on the next call").
 
@@ -65,6 +65,12 @@ pub(crate) fn defer(socket: BorrowedSocket<'_>, direction: Direction, error: &io
     let (id, since) = (Id::of(socket), Instant::now());
     let mut deferred = lock();
     drop_old(&mut deferred, since);
+    // One of a kind, as in the kernel (`sk_err`): a message of many segments may meet the same error at each of them.
+    let is_same =
+        |entry: &Deferred| (entry.id, entry.direction, entry.errno) == (id, direction, errno);
+    if deferred.iter().any(is_same) {
+        return;
+    }
     if deferred.len() == MOST {
         deferred.pop_front();
     }
@@ -130,6 +136,25 @@ mod tests {
         assert_eq!(taken(&a, Direction::Send), None);
         assert_eq!(taken(&a, Direction::Receive), Some(111));
         assert_eq!(taken(&a, Direction::Receive), None);
+    }
+
+    #[test]
+    fn a_socket_has_one_error_of_a_kind() {
+        let (a, b) = (socket(), socket());
+        let defer = |socket: &UdpSocket, direction, errno| {
+            defer(sys::borrow(socket), direction, &io::Error::from_raw_os_error(errno));
+        };
+        for errno in [111, 111, 113, 111] {
+            defer(&a, Direction::Send, errno);
+            defer(&a, Direction::Receive, errno);
+            defer(&b, Direction::Send, errno);
+        }
+        for (socket, direction) in
+            [(&a, Direction::Send), (&a, Direction::Receive), (&b, Direction::Send)]
+        {
+            let all: Vec<_> = std::iter::from_fn(|| taken(socket, direction)).collect();
+            assert_eq!(all, [111, 113]);
+        }
     }
 
     #[test]

@@ -276,3 +276,27 @@ fn d35_a_tos_of_0_takes_the_place_of_the_socket_s_own() {
     }
     assert_eq!(seen, [0x48, 0x48, 0, 0, 0x48].map(Some));
 }
+
+/// Each of its datagrams may bring an ICMP error while the others leave. At most one waits here, and one in the kernel.
+#[test]
+fn a_segmented_message_to_a_closed_port_fails_no_more_than_two_later_ones() {
+    let closed = udp4();
+    let to = addr(&closed);
+    let near = udp4();
+    near.connect(to).expect("on loopback");
+    let near = Offload::new(near).expect("a UDP socket");
+    near.set_gso(false);
+    drop(closed);
+    let sent = near.send_batch(&[SendMsg::new(&[0; 6_400]).with_segment_size(100)]);
+    let name = "a_segmented_message_to_a_closed_port_fails_no_more_than_two_later_ones";
+    let Ok(_far) = UdpSocket::bind(to) else { return skip(name, "the port is another test's now") };
+    let mut failed = usize::from(sent.is_err());
+    let numbers = numbered(100, 8);
+    let msgs = numbers.iter().map(|data| SendMsg::new(data));
+    near.send_each(msgs, |_, error| {
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        failed += 1;
+    })
+    .expect("it goes on");
+    assert!(failed <= 2, "{failed} of 100");
+}
