@@ -67,16 +67,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         main.unpark();
     })
     .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
-    let threads: Vec<_> = servers.into_iter().map(thread::spawn).collect();
-    say(format_args!("listening on {addr}"));
+    // Before anything can be received: the first datagrams count, too.
     let start = Instant::now();
     let (mut before, mut then) = (totals(), start);
+    let threads: Vec<_> = servers.into_iter().map(thread::spawn).collect();
+    say(format_args!("listening on {addr}"));
     // A thread that ends before that has failed.
     while !STOP.load(Relaxed) && !threads.iter().any(thread::JoinHandle::is_finished) {
         thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
         if then.elapsed() >= Duration::from_secs(1) {
-            say_rates(before, totals(), then.elapsed());
-            (before, then) = (totals(), Instant::now());
+            let now = totals();
+            say_rates(before, now, then.elapsed());
+            (before, then) = (now, Instant::now());
         }
     }
     STOP.store(true, Relaxed);
