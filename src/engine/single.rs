@@ -51,12 +51,10 @@ impl<'m, 'a> Single<'m, 'a> {
             return Some(sys::send_single(socket, dest, data, &[], flags));
         }
         let meta = SendMeta { segment_size, ..options.meta() };
-        let is_v4 = match dest.get() {
-            Some(dest) => dest.ip().to_canonical().is_ipv4(),
+        let is_v4 = dest.is_v4().unwrap_or_else(|| {
             // The segment size does not depend on the family, and to ask for the peer takes a system call.
-            None if meta == (SendMeta { segment_size, ..SendMeta::new() }) => true,
-            None => sys::peer_is_v4(socket),
-        };
+            meta == (SendMeta { segment_size, ..SendMeta::new() }) || sys::peer_is_v4(socket)
+        });
         let mut space = Space([0; SPACE]);
         let len = meta.encode(is_v4, &[], &mut space.0).ok()?;
         Some(sys::send_single(socket, dest, data, &space.0[..len], flags))

@@ -52,13 +52,15 @@ impl OffloadRef<'_> {
             Ok(call) => Call { flags, ..call },
             Err(error) => return Some(Err(error)),
         };
-        let size = segment_size(single.data.len(), &single.options);
+        let bytes = single.data.len();
+        let size = segment_size(bytes, &single.options);
         if size.is_some() && call.looks_at_each() {
             return None;
         }
         // Less than the payload's length, and no more than a `u16` to begin with.
         let result = single.send(self.socket, size.map(|size| size as u16), flags)?;
-        Some(call.finish_single(msgs, size, result).map(|()| call.progress.count))
+        let batch = GsoBatch { messages: 1, bytes, segment: size.unwrap_or(bytes) };
+        Some(call.finish_single(msgs, &batch, result).map(|()| call.progress.count))
     }
 
     /// Sends what an iterator gives.
@@ -124,17 +126,16 @@ impl<'c> Call<'c> {
     fn finish_single(
         &mut self,
         msgs: &[SendMsg<'_>],
-        segment_size: Option<usize>,
+        batch: &GsoBatch,
         result: CallResult,
     ) -> io::Result<()> {
         let mut moved = Transferred::default();
         if result.count > 0 {
-            let bytes = msgs.iter().map(SendMsg::len).sum();
-            moved.add(&GsoBatch { messages: 1, bytes, segment: segment_size.unwrap_or(bytes) });
+            moved.add(batch);
         }
         self.offload.counters.sent(moved, result.calls);
         let rejected =
-            result.error.as_ref().filter(|error| segment_size.is_some() && may_be_the_batch(error));
+            result.error.as_ref().filter(|error| batch.is_segmented() && may_be_the_batch(error));
         let sent = rejected.and_then(|error| {
             pool::with(|arena| {
                 arena.reserve(msgs.len()).ok()?;

@@ -195,10 +195,8 @@ impl<'m> OptionsEncoder<'_, 'm> {
 
     /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
     fn is_v4(&mut self, dest: DestRef<'_, '_>) -> bool {
-        match dest.get() {
-            Some(dest) => dest.ip().to_canonical().is_ipv4(),
-            None => *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket)),
-        }
+        let peer = || *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket));
+        dest.is_v4().unwrap_or_else(peer)
     }
 }
 

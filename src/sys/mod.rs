@@ -188,6 +188,11 @@ impl DestRef<'_, '_> {
             DestRef::Unix(_) => None,
         }
     }
+
+    /// Whether the Internet address is of IPv4, or one of IPv4 mapped to IPv6.
+    pub(crate) fn is_v4(self) -> Option<bool> {
+        self.get().map(|dest| dest.ip().to_canonical().is_ipv4())
+    }
 }
 
 /// The port that the socket is bound to; 0 if there is none.

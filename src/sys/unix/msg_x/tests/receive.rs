@@ -11,13 +11,24 @@ use crate::sys::Direction::Receive;
 use crate::sys::fault::{self, Call, Fate};
 use crate::{Ancillary, Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMsg};
 
+/// A pair of sockets, the second of which has datagrams of these lengths.
+fn waiting(lens: impl IntoIterator<Item = usize>) -> (UdpSocket, UdpSocket) {
+    let (near, far) = pair();
+    send_plainly(&near, lens);
+    (near, far)
+}
+
+/// Sends datagrams of these lengths through the standard library.
+fn send_plainly(near: &UdpSocket, lens: impl IntoIterator<Item = usize>) {
+    for (i, len) in lens.into_iter().enumerate() {
+        assert_eq!(near.send(&payload(i, len)).unwrap(), len);
+    }
+}
+
 #[test]
 fn a_receive_moves_as_many_a_call_as_the_kernel_allows() {
     for (limit, first) in [(1, 1), (10, 10), (63, 63), (64, 64), (100, 64), (256, 64)] {
-        let (near, far) = pair();
-        for i in 0..200 {
-            near.send(&payload(i, i % 50)).unwrap();
-        }
+        let (near, far) = waiting((0..200).map(|i| i % 50));
         let _installed = fake::install(limit);
         let mut batch = RecvBatch::new(256, 100);
         assert_eq!(arena_recv_into(&mut batch, &far), 200, "{limit}");
@@ -33,10 +44,7 @@ fn a_receive_moves_as_many_a_call_as_the_kernel_allows() {
 
 #[test]
 fn a_limit_that_was_lowered_meanwhile_makes_shorter_batches() {
-    let (near, far) = pair();
-    for i in 0..30 {
-        near.send(&payload(i, 5)).unwrap();
-    }
+    let (_near, far) = waiting([5; 30]);
     let _installed = fake::install(64);
     fake::lower(7);
     let mut batch = RecvBatch::new(64, 100);
@@ -48,11 +56,8 @@ fn a_limit_that_was_lowered_meanwhile_makes_shorter_batches() {
 
 #[test]
 fn a_truncated_datagram_is_found_by_the_spare_byte() {
-    let (near, far) = pair();
     let lens = [9, 10, 11, 12, 1000, 0, 10];
-    for (i, len) in lens.into_iter().enumerate() {
-        near.send(&payload(i, len)).unwrap();
-    }
+    let (_near, far) = waiting(lens);
     let _installed = fake::install(256);
     let mut memory = [[0xee; 12]; 7];
     let mut msgs: Vec<_> = memory.iter_mut().map(|m| RecvMsg::new(&mut m[..10])).collect();
@@ -70,10 +75,7 @@ fn a_truncated_datagram_is_found_by_the_spare_byte() {
 
 #[test]
 fn a_call_takes_messages_with_as_many_buffers_as_the_first_has() {
-    let (near, far) = pair();
-    for i in 0..6 {
-        near.send(&payload(i, 6)).unwrap();
-    }
+    let (_near, far) = waiting([6; 6]);
     let _installed = fake::install(256);
     let mut memory = [[0; 2]; 15];
     let mut memory = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer));
@@ -88,10 +90,7 @@ fn a_call_takes_messages_with_as_many_buffers_as_the_first_has() {
 
 #[test]
 fn a_message_with_too_many_buffers_goes_by_recvmsg() {
-    let (near, far) = pair();
-    for i in 0..3 {
-        near.send(&payload(i, 300)).unwrap();
-    }
+    let (_near, far) = waiting([300; 3]);
     let _installed = fake::install(256);
     fault::script([]);
     let mut memory = vec![[0; 1]; 600];
@@ -109,7 +108,7 @@ fn control_data_that_may_be_of_another_datagram_is_dropped() {
     let _installed = fake::install(256);
     let mut batch = RecvBatch::new(8, 100);
     for (without, received) in [(0, 3), (1, 3), (2, 3), (3, 3), (0, 1)] {
-        (0..received).for_each(|i| assert_eq!(near.send(&payload(i, 4)).unwrap(), 4));
+        send_plainly(&near, vec![4; received]);
         fake::without_control(without);
         assert_eq!(arena_recv_into(&mut batch, &far), received);
         // With none at all nothing was lost.
@@ -141,9 +140,7 @@ fn errors_of_a_receive() {
     let _installed = fake::install(256);
     let mut batch = RecvBatch::new(150, 100);
     for errno in [libc::ECONNREFUSED, libc::ENOBUFS, libc::EAGAIN] {
-        for i in 0..100 {
-            near.send(&payload(i, 4)).unwrap();
-        }
+        send_plainly(&near, [4; 100]);
         fault::script([(Call::RecvMmsg, Fate::Fail(errno))]);
         Backend::Mmsg.make_process_default().unwrap();
         let error = far.recv_into(&mut batch).unwrap_err();
