@@ -1,7 +1,8 @@
 //! The metadata that a socket can report, and the socket options that enable it.
 
-use std::fmt;
-use std::ops::{BitOr, BitOrAssign, Sub};
+use std::ops::Sub;
+
+use crate::sys::flag_set;
 
 /// A set of metadata that the kernel can report for each message.
 ///
@@ -79,61 +80,16 @@ impl Ancillary {
     /// is on, an [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
-
-    pub(super) const NAMES: [(Self, &'static str); 12] = [
-        (Self::DEST, "DEST"),
-        (Self::TOS, "TOS"),
-        (Self::HOP_LIMIT, "HOP_LIMIT"),
-        (Self::TIMESTAMP, "TIMESTAMP"),
-        (Self::HARDWARE_TIMESTAMP, "HARDWARE_TIMESTAMP"),
-        (Self::GRO, "GRO"),
-        (Self::DROPPED, "DROPPED"),
-        (Self::ORIGINAL_DEST, "ORIGINAL_DEST"),
-        (Self::PATH_MTU, "PATH_MTU"),
-        (Self::MARK, "MARK"),
-        (Self::ERRORS, "ERRORS"),
-        (Self::SEND_TIMESTAMP, "SEND_TIMESTAMP"),
-    ];
-
-    /// Whether all of `other` is in `self`.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether nothing is in the set.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 }
 
-impl BitOr for Ancillary {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Ancillary {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
+flag_set!(
+    Ancillary: DEST, TOS, HOP_LIMIT, TIMESTAMP, HARDWARE_TIMESTAMP, GRO, DROPPED, ORIGINAL_DEST, PATH_MTU,
+    MARK, ERRORS, SEND_TIMESTAMP,
+);
 
 impl Sub for Ancillary {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self(self.0 & !other.0)
-    }
-}
-
-impl fmt::Debug for Ancillary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut set = f.debug_set();
-        for (_, name) in Self::NAMES.iter().filter(|(asked, _)| self.contains(*asked)) {
-            set.entry(&format_args!("{name}"));
-        }
-        set.finish()
     }
 }

@@ -235,16 +235,20 @@ impl SendMeta {
 
     fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V4.is_some()) {
-            writer.append("tos", numbers::SEND_ECN_V4, &i32::from(ecn).to_ne_bytes())?;
+            writer.append_int("tos", numbers::SEND_ECN_V4, ecn)?;
         } else if let Some(tos) = self.tos {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            writer.append_small("tos", numbers::SEND_TOS, tos)?;
+            if numbers::SEND_TOS_IS_A_BYTE {
+                writer.append("tos", numbers::SEND_TOS, &[tos])?;
+            } else {
+                writer.append_int("tos", numbers::SEND_TOS, tos)?;
+            }
         }
         if let Some(ttl) = self.hop_limit {
             if ttl == 0 {
                 return Err(Unencodable::NoHops);
             }
-            writer.append("hop_limit", numbers::SEND_TTL, &i32::from(ttl).to_ne_bytes())?;
+            writer.append_int("hop_limit", numbers::SEND_TTL, ttl)?;
         }
         let source = match self.source.map(|ip| ip.to_canonical()) {
             Some(source @ IpAddr::V6(_)) => {
@@ -279,12 +283,12 @@ impl SendMeta {
 
     fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
         if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V6.is_some()) {
-            writer.append("tos", numbers::SEND_ECN_V6, &i32::from(ecn).to_ne_bytes())?;
+            writer.append_int("tos", numbers::SEND_ECN_V6, ecn)?;
         } else if let Some(tos) = self.tos {
-            writer.append("tos", numbers::SEND_TCLASS, &i32::from(tos).to_ne_bytes())?;
+            writer.append_int("tos", numbers::SEND_TCLASS, tos)?;
         }
         if let Some(hops) = self.hop_limit {
-            writer.append("hop_limit", numbers::SEND_HOP_LIMIT, &i32::from(hops).to_ne_bytes())?;
+            writer.append_int("hop_limit", numbers::SEND_HOP_LIMIT, hops)?;
         }
         let ip = match self.source {
             Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
@@ -324,17 +328,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn append_small(
+    fn append_int(
         &mut self,
         option: &'static str,
         ty: Option<CmsgType>,
         value: u8,
     ) -> Result<(), Unencodable> {
-        if numbers::SEND_TOS_IS_A_BYTE {
-            self.append(option, ty, &[value])
-        } else {
-            self.append(option, ty, &i32::from(value).to_ne_bytes())
-        }
+        self.append(option, ty, &i32::from(value).to_ne_bytes())
     }
 
     /// Appends encoded messages after the last one's padding.

@@ -106,7 +106,7 @@ impl Ancillary {
             Family::Any => true,
         };
         let mut taken = Self::NONE;
-        for (member, _) in Self::NAMES.into_iter().filter(|(member, _)| self.contains(*member)) {
+        for &(member, _) in Self::NAMES.iter().filter(|(member, _)| self.contains(*member)) {
             let of_it =
                 OPTIONS.iter().filter(|option| option.member == member && option.name.is_some());
             let mut options = of_it.filter(applies).peekable();

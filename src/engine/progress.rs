@@ -4,8 +4,7 @@ use std::io;
 
 use crate::engine::deferred_error;
 use crate::send::msg::SendMsg;
-use crate::sys::RecvFlags;
-use crate::sys::{BorrowedSocket, CallResult, Direction};
+use crate::sys::{BorrowedSocket, CallResult, Direction, RecvFlags};
 
 /// Adds up the system calls of one batch, and decides when it ends and what becomes of an error.
 pub(crate) struct Progress<'s> {

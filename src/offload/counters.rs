@@ -80,42 +80,7 @@ impl Counters {
     /// }
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        // Every field by name, so that a new one cannot be forgotten.
-        let Self {
-            sent,
-            sent_bytes,
-            send_calls,
-            sent_batches,
-            sent_segments,
-            rejected_unsupported,
-            rejected_socket,
-            rejected_size,
-            not_offered,
-            received,
-            received_bytes,
-            receive_calls,
-            received_coalesced,
-            received_segments,
-            truncated,
-        } = *self;
-        [
-            ("sent", sent),
-            ("sent_bytes", sent_bytes),
-            ("send_calls", send_calls),
-            ("sent_batches", sent_batches),
-            ("sent_segments", sent_segments),
-            ("rejected_unsupported", rejected_unsupported),
-            ("rejected_socket", rejected_socket),
-            ("rejected_size", rejected_size),
-            ("not_offered", not_offered),
-            ("received", received),
-            ("received_bytes", received_bytes),
-            ("receive_calls", receive_calls),
-            ("received_coalesced", received_coalesced),
-            ("received_segments", received_segments),
-            ("truncated", truncated),
-        ]
-        .into_iter()
+        self.named().into_iter()
     }
 }
 
@@ -131,24 +96,44 @@ pub(super) struct Running {
     contended: Totals,
 }
 
-/// [`Counters`] documents each.
-#[derive(Debug, Default)]
-struct Totals {
-    sent: AtomicU64,
-    sent_bytes: AtomicU64,
-    send_calls: AtomicU64,
-    sent_batches: AtomicU64,
-    sent_segments: AtomicU64,
-    rejected_unsupported: AtomicU64,
-    rejected_socket: AtomicU64,
-    rejected_size: AtomicU64,
-    not_offered: AtomicU64,
-    received: AtomicU64,
-    received_bytes: AtomicU64,
-    receive_calls: AtomicU64,
-    received_coalesced: AtomicU64,
-    received_segments: AtomicU64,
-    truncated: AtomicU64,
+/// Makes the running form of [`Counters`] out of the names of its fields: the compiler reports one that is missing.
+macro_rules! totals {
+    ($($name:ident),* $(,)?) => {
+        #[derive(Debug, Default)]
+        struct Totals {
+            $($name: AtomicU64,)*
+        }
+
+        impl Counters {
+            fn named(self) -> [(&'static str, u64); [$(stringify!($name)),*].len()] {
+                let Self { $($name),* } = self;
+                [$((stringify!($name), $name)),*]
+            }
+
+            /// Each counter is what `get` returns for it.
+            fn collect(get: impl Fn(Counter) -> u64) -> Self {
+                Self { $($name: get(|totals| &totals.$name)),* }
+            }
+        }
+    };
+}
+
+totals! {
+    sent,
+    sent_bytes,
+    send_calls,
+    sent_batches,
+    sent_segments,
+    rejected_unsupported,
+    rejected_socket,
+    rejected_size,
+    not_offered,
+    received,
+    received_bytes,
+    receive_calls,
+    received_coalesced,
+    received_segments,
+    truncated,
 }
 
 /// One of them.
@@ -212,29 +197,11 @@ impl Running {
     }
 
     pub(super) fn snapshot(&self) -> Counters {
-        let get = |counter: Counter| {
-            [&self.usual, &self.contended]
-                .map(|set| counter(set).load(Ordering::Relaxed))
-                .iter()
-                .sum()
-        };
-        Counters {
-            sent: get(|totals| &totals.sent),
-            sent_bytes: get(|totals| &totals.sent_bytes),
-            send_calls: get(|totals| &totals.send_calls),
-            sent_batches: get(|totals| &totals.sent_batches),
-            sent_segments: get(|totals| &totals.sent_segments),
-            rejected_unsupported: get(|totals| &totals.rejected_unsupported),
-            rejected_socket: get(|totals| &totals.rejected_socket),
-            rejected_size: get(|totals| &totals.rejected_size),
-            not_offered: get(|totals| &totals.not_offered),
-            received: get(|totals| &totals.received),
-            received_bytes: get(|totals| &totals.received_bytes),
-            receive_calls: get(|totals| &totals.receive_calls),
-            received_coalesced: get(|totals| &totals.received_coalesced),
-            received_segments: get(|totals| &totals.received_segments),
-            truncated: get(|totals| &totals.truncated),
-        }
+        Counters::collect(|counter| {
+            let [usual, contended] =
+                [&self.usual, &self.contended].map(|set| counter(set).load(Ordering::Relaxed));
+            usual + contended
+        })
     }
 }
 

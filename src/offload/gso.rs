@@ -1,26 +1,25 @@
-//! Sending with GSO, and what becomes of a batch that the kernel rejects.
+//! Sending with GSO.
+
+mod rejected;
 
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use super::routes::Scope;
 use super::state::{OffloadRef, OffloadState};
 use crate::ancillary;
 use crate::engine::arena::MmsgBuf;
-use crate::engine::deferred_error;
 use crate::engine::pool;
 use crate::engine::progress::Progress;
 use crate::engine::single::Single;
-use crate::events;
 use crate::send::coalesce::{Limits, Source, segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
 use crate::send::wire::{WiredBatches, wire};
 use crate::sys::{
-    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, Rejection, SendFlags,
-    SendHeaders, Transferred,
+    self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, SendFlags, SendHeaders,
+    Transferred,
 };
 
 /// Messages to reserve memory for at first, if the iterator does not say how many it has.
@@ -135,7 +134,7 @@ impl<'c> Call<'c> {
         }
         self.offload.counters.sent(moved, result.calls);
         let rejected =
-            result.error.as_ref().filter(|error| batch.is_segmented() && may_be_the_batch(error));
+            result.error.as_ref().filter(|error| batch.is_segmented() && may_be_its_own(error));
         let sent = rejected.and_then(|error| {
             pool::with(|arena| {
                 arena.reserve(msgs.len()).ok()?;
@@ -247,7 +246,7 @@ impl<'c> Call<'c> {
         let at = range.start + step.count;
         let segmented = wired.batch(at).is_segmented();
         match step.error {
-            Some(error) if segmented && may_be_the_batch(&error) => {
+            Some(error) if segmented && may_be_its_own(&error) => {
                 self.send_rejected(wired, at, &error, step.reported_once)?;
                 Ok(step.count + 1)
             }
@@ -257,147 +256,11 @@ impl<'c> Call<'c> {
             }
         }
     }
-
-    /// Sends the datagrams of a batch that met an error. If the first of them goes, the error was not
-    /// about what is in the batch.
-    fn send_rejected(
-        &mut self,
-        wired: &mut SendHeaders<'_>,
-        at: usize,
-        error: &io::Error,
-        reported_once: bool,
-    ) -> io::Result<()> {
-        let Sent { datagrams, errno, result } = self.send_segments(wired, at, 0);
-        let theirs = datagrams == 0 && errno == error.raw_os_error();
-        match sys::segmentation_rejected(error) {
-            Some(rejection) if datagrams > 0 => {
-                self.note_rejection(rejection, error, wired, at);
-            }
-            None if reported_once && !theirs => {
-                deferred_error::defer(self.socket, Direction::Send, error);
-            }
-            _ => {}
-        }
-        result
-    }
-
-    fn note_rejection(
-        &mut self,
-        rejection: Rejection,
-        error: &io::Error,
-        wired: &SendHeaders<'_>,
-        at: usize,
-    ) {
-        let segment = wired.batch(at).segment;
-        self.offload.counters.rejected(rejection);
-        match rejection {
-            Rejection::Unsupported => {
-                let scope = self.offload.health.reject(dest(wired, at));
-                let off_for = if scope == Scope::Socket { "socket" } else { "destination" };
-                events::gso_rejected(error, segment, Some(off_for));
-                if scope == Scope::Socket {
-                    self.offload.counters.socket_rejected();
-                    self.limits = Limits::NO_GSO;
-                }
-            }
-            // One flow's segments may be too long for its route, and others' not. What it costs to
-            // find out is paid once a call.
-            Rejection::Size => {
-                events::gso_rejected(error, segment, None);
-                self.limits.rejected_len = self.limits.rejected_len.min(segment);
-            }
-        }
-    }
-
-    /// Sends the datagrams of a batch one by one, from number `first` on.
-    fn send_segments(&mut self, wired: &mut SendHeaders<'_>, at: usize, first: usize) -> Sent {
-        let batch = *wired.batch(at);
-        if let Err(error) = self.reserve_for_segments(wired, &batch) {
-            if first > 0 {
-                self.keep_partial(wired, at, first);
-            }
-            return Sent { datagrams: 0, errno: None, result: self.progress.stop(error) };
-        }
-        let mut sent = first;
-        let step = loop {
-            let backend = Backend::current();
-            let (offered, step) = wired.send_segments(backend, self.socket, at, sent, self.flags);
-            let bytes = batch.offset(sent + step.count) - batch.offset(sent);
-            let moved = Transferred { datagrams: step.count, bytes, ..Transferred::default() };
-            self.offload.counters.sent(moved, step.calls);
-            sent += step.count;
-            if !batch.is_callers() {
-                // Each is a message.
-                let errno = errno(&step);
-                return Sent { datagrams: sent, errno, result: self.progress.add(offered, step) };
-            }
-            if sent == batch.datagrams() || step.count == 0 {
-                break step;
-            }
-            match &step.error {
-                // About a datagram sent before: it waits for the next call, and the message goes on.
-                Some(error) if is_connection_refused(error) => {
-                    deferred_error::defer(self.socket, Direction::Send, error);
-                }
-                // A signal may have ended the wait of a blocking socket.
-                Some(error) if is_would_block(error) => {}
-                Some(_) => break step,
-                // There may be more of them than headers.
-                None => {}
-            }
-        };
-        let count = usize::from(sent == batch.datagrams());
-        if count == 0 && sent > 0 && self.leaves_to_caller(&step) {
-            self.keep_partial(wired, at, sent);
-        }
-        let errno = errno(&step);
-        let result = self.progress.add(1, CallResult { count, ..step });
-        Sent { datagrams: sent - first, errno, result }
-    }
-
-    /// Reserves the memory for sending a batch's datagrams, before the first of them leaves.
-    fn reserve_for_segments(
-        &self,
-        wired: &mut SendHeaders<'_>,
-        batch: &GsoBatch,
-    ) -> io::Result<()> {
-        if batch.is_callers() {
-            self.offload.partial.reserve()?;
-        }
-        wired.reserve_segments()
-    }
-
-    /// Notes that `sent` datagrams of a message with a segment size have left.
-    fn keep_partial(&self, wired: &SendHeaders<'_>, at: usize, sent: usize) {
-        let segment = wired.batch(at).segment;
-        self.offload.partial.keep(self.socket, segment, &wired.memory(at), sent);
-    }
-
-    /// Whether a message that was not completed is still the caller's to send. Otherwise the error is
-    /// returned for it: that is its outcome, and a message like it is another one.
-    fn leaves_to_caller(&self, step: &CallResult) -> bool {
-        let fails = |error: &io::Error| !is_would_block(error) && !is_connection_refused(error);
-        self.progress.count > 0 || !step.error.as_ref().is_some_and(fails)
-    }
-}
-
-/// What became of a batch whose datagrams were sent one by one.
-struct Sent {
-    /// Datagrams that have left.
-    datagrams: usize,
-    /// The number of the error that stopped them.
-    errno: Option<i32>,
-    /// Of the whole call.
-    result: io::Result<()>,
 }
 
 /// Where a batch goes, unless to the peer of a connected socket.
 fn dest(wired: &SendHeaders<'_>, at: usize) -> Option<SocketAddr> {
     sys::socket_addr(wired.memory(at).name)
-}
-
-fn errno(step: &CallResult) -> Option<i32> {
-    step.error.as_ref().and_then(io::Error::raw_os_error)
 }
 
 fn is_would_block(error: &io::Error) -> bool {
@@ -409,8 +272,8 @@ fn is_connection_refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Whether a batch that met this error is sent as its datagrams. Not if the socket takes nothing now,
-/// nor for the error of a datagram sent before, which the first of them would have.
-fn may_be_the_batch(error: &io::Error) -> bool {
+/// Whether an error may be about the message or batch that met it. Not if the socket takes nothing now, nor if
+/// the error is about a datagram sent before.
+fn may_be_its_own(error: &io::Error) -> bool {
     !is_would_block(error) && !is_connection_refused(error)
 }

@@ -327,9 +327,8 @@ impl BatchSocket for OffloadRef<'_> {
 
     fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
         self.check_capacity(flags, || msgs.iter().map(RecvMsg::capacity).min())?;
-        let socket = self.socket;
         let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_on(socket, msgs, flags);
+            let result = arena.recv_on(self.socket, msgs, flags);
             (result, arena.calls())
         });
         let mut totals = ReceivedTotals::default();
@@ -360,10 +359,9 @@ impl BatchSocket for OffloadRef<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
-        let socket = self.socket;
         let mut totals = ReceivedTotals::default();
         let (result, calls) = pool::with(|arena| {
-            let result = arena.recv_slices_on(socket, buffers, flags, &mut totals, each);
+            let result = arena.recv_slices_on(self.socket, buffers, flags, &mut totals, each);
             (result, arena.calls())
         });
         self.count_received(flags, totals, calls);

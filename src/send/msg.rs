@@ -167,9 +167,8 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn with_ecn(self, ecn: Ecn) -> Self {
-        let MsgOptions { lent, inline } = self.content.options();
-        let inline = InlineOptions { ecn: Some(ecn), ..inline };
-        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+        let inline = InlineOptions { ecn: Some(ecn), ..self.inline() };
+        self.with_options(MsgOptions { inline, ..self.options() })
     }
 
     /// Sets the segment size in bytes (see [`SendMeta::segment_size`]) over that of the options from
@@ -184,9 +183,8 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn with_segment_size(self, segment_size: u16) -> Self {
-        let MsgOptions { lent, inline } = self.content.options();
-        let inline = InlineOptions { segment_size: Some(segment_size), ..inline };
-        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+        let inline = InlineOptions { segment_size: Some(segment_size), ..self.inline() };
+        self.with_options(MsgOptions { inline, ..self.options() })
     }
 
     /// Sets the raw control messages, and the options that [the buffer has](ControlBuf::with_meta), in
@@ -281,8 +279,12 @@ impl<'a> SendMsg<'a> {
 
     #[inline]
     const fn with_lent(self, lent: LentOptions<'a>) -> Self {
-        let inline = self.content.options().inline;
-        Self::with_parts(self.dest, self.content.buffers(), MsgOptions { lent, inline })
+        self.with_options(MsgOptions { lent, ..self.options() })
+    }
+
+    #[inline]
+    const fn with_options(self, options: MsgOptions<'a>) -> Self {
+        Self::with_parts(self.dest, self.buffers(), options)
     }
 
     /// The same datagram with the options of a reply to a received one.

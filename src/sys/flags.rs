@@ -1,7 +1,53 @@
 //! Flags of one call.
 
-use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+/// What every set of flags has. `Debug` shows the flags named here.
+macro_rules! flag_set {
+    ($set:ident: $($name:ident),* $(,)?) => {
+        impl $set {
+            pub(crate) const NAMES: &[(Self, &str)] = &[$((Self::$name, stringify!($name))),*];
+
+            /// Whether all of `other` is in `self`.
+            #[must_use]
+            #[inline]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether nothing is in the set.
+            #[must_use]
+            #[inline]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+        }
+
+        impl std::ops::BitOr for $set {
+            type Output = Self;
+
+            #[inline]
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl std::ops::BitOrAssign for $set {
+            fn bitor_assign(&mut self, other: Self) {
+                self.0 |= other.0;
+            }
+        }
+
+        impl std::fmt::Debug for $set {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut set = f.debug_set();
+                for (_, name) in Self::NAMES.iter().filter(|(flag, _)| self.contains(*flag)) {
+                    set.entry(&format_args!("{name}"));
+                }
+                set.finish()
+            }
+        }
+    };
+}
+pub(crate) use flag_set;
 
 /// Flags of one receive call, in addition to the socket's own settings.
 ///
@@ -40,52 +86,14 @@ impl RecvFlags {
     /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.
     pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
 
-    /// Whether all flags of `other` are in `self`.
-    #[must_use]
-    #[inline]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
     /// How many of `messages` a receive may fill: a peek fills one.
     #[inline]
     pub(crate) fn most(self, messages: usize) -> usize {
         if self.contains(Self::PEEK) { messages.min(1) } else { messages }
     }
-
-    /// Whether no flag is set.
-    #[must_use]
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 }
 
-impl BitOr for RecvFlags {
-    type Output = Self;
-    #[inline]
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for RecvFlags {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-impl fmt::Debug for RecvFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names =
-            [(Self::PEEK, "PEEK"), (Self::DONT_WAIT, "DONT_WAIT"), (Self::FULL_LEN, "FULL_LEN")];
-        let mut set = f.debug_set();
-        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
-            set.entry(&format_args!("{name}"));
-        }
-        set.finish()
-    }
-}
+flag_set!(RecvFlags: PEEK, DONT_WAIT, FULL_LEN);
 
 /// Flags of one send call, in addition to the socket's own settings.
 ///
@@ -121,47 +129,6 @@ impl SendFlags {
     /// Linux and Android; elsewhere the flag has no effect.
     #[doc(alias = "MSG_CONFIRM")]
     pub const CONFIRM: Self = Self(1 << 2);
-
-    /// Whether all flags of `other` are in `self`.
-    #[must_use]
-    #[inline]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether no flag is set.
-    #[must_use]
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 }
 
-impl BitOr for SendFlags {
-    type Output = Self;
-    #[inline]
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for SendFlags {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-impl fmt::Debug for SendFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::DONT_WAIT, "DONT_WAIT"),
-            (Self::DONT_ROUTE, "DONT_ROUTE"),
-            (Self::CONFIRM, "CONFIRM"),
-        ];
-        let mut set = f.debug_set();
-        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
-            set.entry(&format_args!("{name}"));
-        }
-        set.finish()
-    }
-}
+flag_set!(SendFlags: DONT_WAIT, DONT_ROUTE, CONFIRM);

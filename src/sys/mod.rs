@@ -72,6 +72,7 @@ mod zeroed;
 
 pub use backend::Backend;
 pub use control_message::{ControlMessage, ControlMessages};
+pub(crate) use flags::flag_set;
 pub use flags::{RecvFlags, SendFlags};
 pub use layout::CONTROL_SPACE;
 pub(crate) use layout::Layout;

@@ -38,10 +38,7 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for system in without_calls() {
-        for way in
-            Sending::all(Backend::Mmsg).into_iter().filter(|way| !matches!(way, Sending::Arena(_)))
-        {
-            way.choose(Backend::Mmsg);
+        for way in Sending::each(Backend::Mmsg).filter(|way| !matches!(way, Sending::Arena(_))) {
             fault::script(without(&system, Call::SendMmsg));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), N, "{way:?}");
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), N);
@@ -64,11 +61,8 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
 fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
     let wire = Wire::new();
     for system in without_calls() {
-        for way in Receiving::all(Backend::Mmsg)
-            .into_iter()
-            .filter(|way| !matches!(way, Receiving::Arena(_)))
+        for way in Receiving::each(Backend::Mmsg).filter(|way| !matches!(way, Receiving::Arena(_)))
         {
-            way.choose(Backend::Mmsg);
             wire.fill(0..5);
             fault::script(without(&system, Call::RecvMmsg));
             assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1], "{way:?}");
@@ -194,8 +188,7 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             let chosen = Backend::current();
             for bad in 0..N {
                 let call = send_call(backend, N - bad);
@@ -273,15 +266,13 @@ fn the_selected_backend_makes_the_calls() {
             Backend::Mmsg => (vec![(Call::SendMmsg, 2)], vec![(Call::RecvMmsg, 2)]),
             Backend::Msg => (vec![(Call::SendMsg, 1); 2], vec![(Call::RecvMsg, 1); 2]),
         };
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             fault::script([]);
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), 2);
             assert_eq!(calls(), sends, "{way:?}");
         }
         wire.delivered();
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             wire.fill(0..2);
             fault::script([]);
             assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);

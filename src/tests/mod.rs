@@ -165,6 +165,11 @@ impl Sending {
         [Self::Batch, Self::Dyn, Self::Iter, Self::Flush, Self::Arena(backend)]
     }
 
+    /// All ways by `backend`, each chosen for the thread in its turn.
+    fn each(backend: Backend) -> impl Iterator<Item = Self> {
+        Self::all(backend).into_iter().map(move |way| way.choose(backend))
+    }
+
     /// Makes the thread use `backend`, or the other one beside an arena.
     fn choose(self, backend: Backend) -> Self {
         choose(backend, matches!(self, Self::Arena(_)));
@@ -214,6 +219,11 @@ enum Receiving {
 impl Receiving {
     fn all(backend: Backend) -> [Self; 5] {
         [Self::Batch, Self::Dyn, Self::Into, Self::Slices, Self::Arena(backend)]
+    }
+
+    /// As [`Sending::each`].
+    fn each(backend: Backend) -> impl Iterator<Item = Self> {
+        Self::all(backend).into_iter().map(move |way| way.choose(backend))
     }
 
     /// As [`Sending::choose`].

@@ -21,8 +21,7 @@ const UNREACHABLE: Fate = Fate::Fail(errno::EHOSTUNREACH);
 fn any_count_leaves_the_rest_in_order() {
     let wire = Wire::new();
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             for k in 1..=5 {
                 wire.fill(0..5);
                 match recv_call(backend, 5) {
@@ -49,8 +48,7 @@ fn any_count_leaves_the_rest_in_order() {
 fn an_interrupted_call_is_made_again_however_often() {
     let wire = Wire::new();
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             let call = recv_call(backend, 3);
             wire.fill(0..3);
             fault::script([(call, Fate::Fail(errno::EINTR)); 3]);
@@ -75,8 +73,7 @@ fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
     let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
     let codes = PLAIN.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             wire.fill(0..3);
             fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
             assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
@@ -119,8 +116,7 @@ fn r11_the_next_receive_returns_an_error_of_the_second_step() {
     let codes = PLAIN.into_iter().chain([errno::ECONNREFUSED, errno::EPERM]);
     for code in codes {
         // A receive into a `RecvBatch` has all its headers in place and does not grow.
-        for way in Receiving::all(Backend::Mmsg).into_iter().filter(|way| *way != Receiving::Into) {
-            way.choose(Backend::Mmsg);
+        for way in Receiving::each(Backend::Mmsg).filter(|way| *way != Receiving::Into) {
             // A fresh arena begins with the least step.
             crate::clear_pool();
             let wire = Wire::new();
@@ -135,8 +131,7 @@ fn r11_the_next_receive_returns_an_error_of_the_second_step() {
 
 #[test]
 fn r11_the_next_receive_returns_an_error_after_k_single_receives() {
-    for way in Receiving::all(Backend::Msg) {
-        way.choose(Backend::Msg);
+    for way in Receiving::each(Backend::Msg) {
         for k in 1..4 {
             let wire = Wire::new();
             wire.fill(0..4);
@@ -194,8 +189,7 @@ fn r11_any_receive_on_any_thread_returns_the_deferred_error() {
 #[test]
 fn would_block_after_messages_is_not_a_deferred_error() {
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             crate::clear_pool();
             let wire = Wire::new();
             wire.fill(0..FIRST_STEP + 1);
@@ -222,8 +216,7 @@ fn would_block_after_messages_is_not_a_deferred_error() {
 fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
     for backend in BACKENDS {
         for count in [1, FIRST_STEP, FIRST_STEP + 1] {
-            for way in Receiving::all(backend) {
-                way.choose(backend);
+            for way in Receiving::each(backend) {
                 let wire = Wire::new();
                 wire.far.set_read_timeout(None).unwrap();
                 wire.fill(0..count);
@@ -261,8 +254,7 @@ fn r1_a_receive_does_not_wait_for_the_second_thousand() {
 #[test]
 fn d24_no_system_call_is_made_for_no_messages() {
     for backend in BACKENDS {
-        for way in Receiving::all(backend).into_iter().filter(|way| *way != Receiving::Into) {
-            way.choose(backend);
+        for way in Receiving::each(backend).filter(|way| *way != Receiving::Into) {
             let wire = Wire::new();
             wire.fill(0..2);
             fault::script([]);
@@ -283,8 +275,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
 #[test]
 fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             let wire = Wire::new();
             wire.far.set_nonblocking(true).unwrap();
             let errors = crate::Ancillary::ERRORS;
@@ -309,8 +300,7 @@ fn d34_a_receive_that_meets_only_unrelated_errors_ends() {
 #[test]
 fn d9_an_interrupted_call_on_a_nonblocking_socket_does_not_wait() {
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             let wire = Wire::new();
             wire.far.set_read_timeout(Some(Duration::MAX / 4)).unwrap_or_default();
             wire.far.set_nonblocking(true).unwrap();
@@ -327,8 +317,7 @@ fn d9_an_interrupted_call_on_a_nonblocking_socket_does_not_wait() {
 fn d9_an_interrupted_call_waits_for_its_timeout_and_no_longer() {
     let timeout = Duration::from_millis(100);
     for backend in BACKENDS {
-        for way in Receiving::all(backend) {
-            way.choose(backend);
+        for way in Receiving::each(backend) {
             let wire = Wire::new();
             wire.far.set_read_timeout(Some(timeout)).unwrap();
             let call = recv_call(backend, 3);

@@ -22,8 +22,7 @@ fn any_count_leaves_the_rest_in_order() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             for k in 1..=N {
                 fault::script(stopped_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
@@ -44,8 +43,7 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     let wire = Wire::new();
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
-    for way in Sending::all(Backend::Mmsg) {
-        way.choose(Backend::Mmsg);
+    for way in Sending::each(Backend::Mmsg) {
         fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
         assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
         let one = (Call::SendMsg, 1);
@@ -79,8 +77,7 @@ fn d31_the_message_that_stopped_sendmmsg_is_offered_again() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
-    for way in Sending::all(Backend::Mmsg) {
-        way.choose(Backend::Mmsg);
+    for way in Sending::each(Backend::Mmsg) {
         for k in 1..N {
             fault::script([(Call::SendMmsg, Fate::AtMost(k))]);
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), N, "{way:?}");
@@ -104,8 +101,7 @@ fn d5_only_the_next_send_returns_an_icmp_error_met_after_k_messages() {
         [errno::ECONNREFUSED, errno::EHOSTUNREACH, errno::ENETUNREACH, errno::EPROTO]
             .map(|c| (b, c))
     }) {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             for k in 1..N {
                 fault::script(stopped_send(backend, N, k, code));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k, "{backend:?} {way:?} {code}");
@@ -125,8 +121,7 @@ fn any_error_at_any_position_is_reported_for_its_message() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             for (bad, code) in (0..N).flat_map(|bad| PLAIN.map(|code| (bad, code))) {
                 if bad > 0 {
                     fault::script(stopped_send(backend, N, bad, code));
@@ -154,8 +149,7 @@ fn an_interrupted_call_is_made_again_however_often() {
     let msgs = wire.msgs(&data);
     let interrupted = |call| [(call, Fate::Fail(errno::EINTR)); 3];
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             let call = send_call(backend, 3);
             fault::script(interrupted(call));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), 3);
@@ -185,8 +179,7 @@ fn a_socket_that_fills_up_gives_a_count_and_no_error() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             for k in 1..N {
                 fault::script(stopped_send(backend, N, k, errno::EAGAIN));
                 assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
@@ -232,8 +225,7 @@ fn s8_the_error_that_sendmmsg_hides_comes_with_its_own_number() {
     let wire = Wire::new();
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
-    for way in Sending::all(Backend::Mmsg) {
-        way.choose(Backend::Mmsg);
+    for way in Sending::each(Backend::Mmsg) {
         fault::script([
             (Call::SendMmsg, Fate::AtMost(1)),
             (Call::SendMsg, Fate::Fail(errno::EMSGSIZE)),
@@ -317,8 +309,7 @@ fn s8_only_the_next_send_returns_an_error_met_after_k_single_sends() {
     let wire = Wire::new();
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
-    for way in Sending::all(Backend::Msg) {
-        way.choose(Backend::Msg);
+    for way in Sending::each(Backend::Msg) {
         for k in 1..N {
             fault::script(stopped_send(Backend::Msg, N, k, errno::ECONNREFUSED));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), k);
@@ -348,8 +339,7 @@ fn is_returned_unchanged(code: i32) {
     let data = numbers(0..3);
     let msgs = wire.msgs(&data);
     for backend in BACKENDS {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             let call = send_call(backend, 3);
             fault::script([(call, Fate::Fail(code))]);
             let error = way.send(&wire.near, &msgs).unwrap_err();
@@ -380,8 +370,7 @@ fn s8_a_batch_is_split_at_1024_and_an_error_in_the_second_part_loses_nothing() {
     const ALL: usize = 1030;
     let data = numbers(0..ALL as u32);
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
-    for way in Sending::all(Backend::Mmsg) {
-        way.choose(Backend::Mmsg);
+    for way in Sending::each(Backend::Mmsg) {
         // A flush goes in smaller steps, unless the pool has an arena with capacity for more.
         crate::clear_pool();
         let step = if way == Sending::Flush { 256 } else { MOST };

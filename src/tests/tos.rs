@@ -59,8 +59,7 @@ fn all(range: Range<u32>, ecn: Ecn) -> Vec<(u32, Ecn)> {
 fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
     let numbers = numbers(0..6);
     for (backend, error) in BACKENDS.into_iter().flat_map(|b| ERRORS.map(|error| (b, error))) {
-        for way in Sending::all(backend) {
-            way.choose(backend);
+        for way in Sending::each(backend) {
             let Some(pair) = Pair::new() else { return };
             let msgs = pair.msgs(&numbers);
             fault::script([]);

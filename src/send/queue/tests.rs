@@ -34,7 +34,7 @@ fn dests() -> [Option<SocketAddr>; 5] {
 }
 
 fn pushed() -> impl Strategy<Value = Pushed> {
-    // Mostly what joins the run before it.
+    // Mostly what joins the entry before it.
     let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
     let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
     let lent = prop_oneof![3 => Just(0usize), 1 => 0..5usize];

@@ -95,10 +95,10 @@ pub(crate) fn send(
         return match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
             Ok(count) if count < wired.len() => msg::send_rest(socket, wired, count, flags),
             Ok(count) => CallResult::moved(count),
-            Err(error) if calls_are_missing(&error, mmsg::permitted) => {
-                msg::send(socket, wired, flags)
-            }
-            Err(error) if msg::may_go_without_tos(&error, wired, 0) => {
+            Err(error)
+                if calls_are_missing(&error, mmsg::permitted)
+                    || msg::may_go_without_tos(&error, wired, 0) =>
+            {
                 msg::send(socket, wired, flags)
             }
             Err(error) => send_stopped(socket, has_dest, 0, error),

@@ -139,15 +139,8 @@ fn send_one(
         return send_without_tos(socket, wired, i, flags);
     }
     let hdr = &wired.get(i).header().0.msg_hdr;
-    let send = || {
-        retry(socket, Direction::Send, flags, |flags| {
-            #[cfg(any(test, fuzzing))]
-            fault::next(Call::SendMsg, 1)?;
-            // SAFETY: the invariant of WiredSends.
-            let len = unsafe { send_header(socket.as_raw_fd(), hdr, flags) };
-            if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-        })
-    };
+    // SAFETY: the invariant of WiredSends.
+    let send = || unsafe { send_header(socket, hdr, flags) };
     let len = || wired.get(i).payload().map(<[u8]>::len).sum();
     match send_if_it_fits(socket, hdr.msg_controllen as usize, len, send) {
         Err(error) if may_go_without_tos(&error, wired, i) => {
@@ -188,14 +181,9 @@ fn send_without_tos(
     // Some systems check the pointer alone.
     hdr.msg_control = if len == 0 { ptr::null_mut() } else { ptr::from_mut(&mut space).cast() };
     hdr.msg_controllen = len as _;
-    retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(any(test, fuzzing))]
-        fault::next(Call::SendMsg, 1)?;
-        // SAFETY: the invariant of WiredSends for the address and the buffers; the control data is
-        // `len` bytes of `space`, which outlives the call.
-        let len = unsafe { send_header(socket.as_raw_fd(), &hdr, flags) };
-        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    })
+    // SAFETY: the invariant of WiredSends for the address and the buffers; the control data is `len`
+    // bytes of `space`, which outlives the call.
+    unsafe { send_header(socket, &hdr, flags) }
 }
 
 /// Sends one message: if it is one buffer and nothing else by `sendto`, for which the kernel has
@@ -205,15 +193,22 @@ fn send_without_tos(
 ///
 /// The invariant of [`WiredSends`].
 #[inline]
-unsafe fn send_header(fd: c_int, hdr: &libc::msghdr, flags: c_int) -> isize {
-    if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
-        // SAFETY: the caller's.
-        return unsafe { libc::sendmsg(fd, hdr, flags) };
-    }
-    let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
-    // SAFETY: the caller's; the header points at one iovec.
-    unsafe {
-        let buffer = &*hdr.msg_iov;
-        libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
-    }
+unsafe fn send_header(socket: BorrowedFd<'_>, hdr: &libc::msghdr, flags: c_int) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    retry(socket, Direction::Send, flags, |flags| {
+        #[cfg(any(test, fuzzing))]
+        fault::next(Call::SendMsg, 1)?;
+        let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
+            // SAFETY: the caller's.
+            unsafe { libc::sendmsg(fd, hdr, flags) }
+        } else {
+            let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
+            // SAFETY: the caller's; the header points at one iovec.
+            unsafe {
+                let buffer = &*hdr.msg_iov;
+                libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
+            }
+        };
+        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
 }

@@ -1,0 +1,131 @@
+//! The datagrams of a stage in the order of sending.
+
+use super::entry::Stored;
+use super::stage::Stage;
+use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
+use crate::send::msg::SendMsg;
+use crate::send::outgoing::{Messages, Outgoing};
+use crate::sys::{self, DestRef};
+
+impl Stage {
+    #[inline]
+    pub(super) fn iter(&self) -> StageIter<'_> {
+        StageIter {
+            stage: self,
+            next: self.first,
+            gone: self.gone,
+            left: 0,
+            rest: &[],
+            segment: 0,
+            dest: DestRef::Addr(None),
+            options: MsgOptions::NONE,
+        }
+    }
+}
+
+/// Iterates over a stage in the order of sending. A type of its own, so that `next` is inlined: what it returns is
+/// read at once.
+pub(super) struct StageIter<'a> {
+    stage: &'a Stage,
+    /// The entry after the present one, and how many of its datagrams to leave out.
+    next: usize,
+    gone: usize,
+    /// Of the present entry: the datagrams left, their bytes, and what each has.
+    left: usize,
+    rest: &'a [u8],
+    segment: usize,
+    dest: DestRef<'a, 'a>,
+    options: MsgOptions<'a>,
+}
+
+impl<'a> StageIter<'a> {
+    /// Goes on to the next entry.
+    #[inline]
+    fn begin_entry(&mut self) -> Option<()> {
+        let Stage { payload, metas, controls, .. } = self.stage;
+        let entry = self.stage.entry(self.next)?;
+        let lent = match entry.stored {
+            Stored::None => LentOptions::None,
+            Stored::Meta => LentOptions::Meta(&metas[entry.option as usize - 1]),
+            Stored::Control => LentOptions::Control(&controls[entry.option as usize - 1]),
+        };
+        let data = &payload[entry.start..][..entry.len];
+        self.dest = match entry.name_len {
+            0 => DestRef::Raw(entry.dest.lend()),
+            len => stored_name(&payload[entry.start + entry.len..][..len.into()]),
+        };
+        self.options = MsgOptions { lent, inline: entry.inline };
+        (self.left, self.rest) =
+            (entry.count as usize - self.gone, &data[entry.offset(self.gone)..]);
+        (self.segment, self.gone) = (entry.segment as usize, 0);
+        self.next += 1;
+        Some(())
+    }
+}
+
+#[cold]
+fn stored_name<'s>(name: &'s [u8]) -> DestRef<'s, 's> {
+    sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
+}
+
+impl<'a> Iterator for StageIter<'a> {
+    type Item = Queued<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Queued<'a>> {
+        if self.left == 0 {
+            self.begin_entry()?;
+        }
+        self.left -= 1;
+        let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
+        self.rest = rest;
+        Some(Queued { dest: self.dest, data, options: self.options })
+    }
+}
+
+impl<'a> Messages<'a> for StageIter<'a> {
+    #[inline]
+    fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
+        // The last one may be shorter; an empty one is alone.
+        let whole = self.rest.len().checked_div(self.segment)?;
+        let count = whole.min(self.left).min(most);
+        let (data, rest) = self.rest.split_at(count * self.segment);
+        (self.left, self.rest) = (self.left - count, rest);
+        (count > 0).then_some(data)
+    }
+}
+
+/// A datagram in a stage, borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct Queued<'a> {
+    dest: DestRef<'a, 'a>,
+    data: &'a [u8],
+    options: MsgOptions<'a>,
+}
+
+impl<'a> Outgoing<'a> for Queued<'a> {
+    #[inline]
+    fn dest(&self) -> DestRef<'_, 'a> {
+        self.dest
+    }
+
+    #[inline]
+    fn buffers(&self) -> SendBuffers<'a> {
+        SendBuffers::One(self.data)
+    }
+
+    #[inline]
+    fn options(&self) -> MsgOptions<'a> {
+        self.options
+    }
+
+    #[inline]
+    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
+        (self.options.unlent() == Some(options)).then_some(self.data)
+    }
+
+    #[inline(always)]
+    fn to_msg(&self) -> SendMsg<'a> {
+        SendMsg::from_parts(self.dest, self.data, self.options)
+    }
+}
