@@ -148,12 +148,11 @@ pub(crate) fn describe<'a>(row: Row<'a>, meta: Option<&'a RecvMeta>) -> (Receive
     (received, Envelope::new(row.source(), meta, row.control()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, linux_like))]
 mod tests {
     use super::*;
 
     /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
-    #[cfg(linux_like)]
     #[test]
     fn r4_datagram_boundaries_are_unknown_only_without_the_segment_size() {
         let size = |segment_size| RecvMeta { segment_size, ..RecvMeta::default() };
