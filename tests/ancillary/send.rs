@@ -156,7 +156,9 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
 #[test]
 fn a2_equal_options_for_both_families_are_encoded_for_each() {
     let (from, v4, v6) = (dual_stack(), udp4(), udp6());
-    [&v4, &v6].map(|to| ask(to, Ancillary::TOS | Ancillary::HOP_LIMIT));
+    for to in [&v4, &v6] {
+        ask(to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    }
     let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
     let dests = [at("::ffff:127.0.0.1", &v4), addr(&v6)];
     for first in [0, 1] {
