@@ -197,3 +197,31 @@ fn d15_a_message_for_whose_segmentation_there_is_no_memory_is_still_to_be_sent()
         check_arrived(&far, &[&once[..], &once].concat());
     }
 }
+
+/// It goes on from where it was as soon as there is memory.
+#[cfg(unix)]
+#[test]
+fn d15_a_half_sent_message_for_which_there_is_no_memory_is_not_begun_anew() {
+    let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    near.set_nonblocking(true).expect("a socket");
+    let near = Offload::new(near).expect("a socket without offload is a plain one");
+    clear_pool();
+    let (plain, own) = (SendMsg::new(b"data"), SendMsg::new(b"abcde").with_segment_size(2));
+    let mut buffer = [0; 8];
+    let mut next = || far.recv(&mut buffer).map(|len| buffer[..len].to_vec()).expect("it was sent");
+    let mut early = 0;
+    while near.send_batch(&[plain]).is_ok() {
+        early += 1;
+    }
+    assert_eq!(next(), b"data");
+    let kind = |result: std::io::Result<usize>| result.expect_err("it cannot go").kind();
+    assert_eq!(kind(near.send_batch(&[own])), ErrorKind::WouldBlock);
+    // Another arena, with space for all but the segmentation.
+    clear_pool();
+    assert_eq!(kind(near.send_batch(&[plain; 3])), ErrorKind::WouldBlock);
+    assert_eq!(kind(limited(10_000, || near.send_batch(&[own]))), ErrorKind::OutOfMemory);
+    (1..early).for_each(|_| assert_eq!(next(), b"data"));
+    assert_eq!(next(), b"ab");
+    assert_eq!(near.send_batch(&[own, plain]).expect("there is memory and space again"), 2);
+    assert_eq!([next(), next(), next()], [&b"cd"[..], b"e", b"data"]);
+}

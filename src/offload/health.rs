@@ -192,6 +192,8 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -199,6 +201,19 @@ mod tests {
         for (i, status) in GsoStatus::ALL.into_iter().enumerate() {
             assert_eq!(status as usize, i);
         }
+    }
+
+    #[test]
+    fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
+        let now = Instant::now();
+        // A machine that has just started has no minute behind it.
+        let Some(past) = now.checked_sub(Duration::from_secs(61)) else { return };
+        let health = Health::new(false);
+        health.status.store(GsoStatus::On as u8, Ordering::Relaxed);
+        assert_eq!(health.reject(None), Scope::Socket);
+        assert_eq!((health.permits(), health.status()), (false, GsoStatus::Rejected));
+        health.lock().reject(None, past);
+        assert_eq!((health.permits(), health.status()), (true, GsoStatus::On));
     }
 
     #[test]

@@ -147,3 +147,37 @@ pub(crate) fn describe<'a>(row: Row<'a>, meta: Option<&'a RecvMeta>) -> (Receive
     let received = Received::new(&row.result(), meta, || row.source().get().is_some());
     (received, Envelope::new(row.source(), meta, row.control()))
 }
+
+#[cfg(all(test, linux_like))]
+mod tests {
+    use super::*;
+
+    /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
+    #[test]
+    fn r4_datagram_boundaries_are_unknown_only_without_the_segment_size() {
+        let size = |segment_size| RecvMeta { segment_size, ..RecvMeta::default() };
+        for (control_truncated, meta, from_inet, lost) in [
+            (true, Some(size(None)), true, true),
+            (true, None, true, true),
+            (true, Some(size(Some(7))), true, false),
+            (true, Some(size(None)), false, false),
+            (false, Some(size(None)), true, false),
+            (false, None, true, false),
+        ] {
+            let result = RecvResult {
+                len: 20,
+                truncated: false,
+                control_truncated,
+                source_len: 16,
+                control_len: 0,
+            };
+            let received = Received::new(&result, meta.as_ref(), || from_inet);
+            assert_eq!(received.truncation.segment_size, lost, "{meta:?} {from_inet}");
+            assert_eq!(
+                (received.truncated(), received.control_truncated()),
+                (lost, control_truncated)
+            );
+            assert_eq!(received.segment_size, meta.and_then(|meta| meta.segment_size));
+        }
+    }
+}

@@ -311,6 +311,20 @@ fn d9_an_interrupted_call_on_a_nonblocking_socket_does_not_wait() {
     }
 }
 
+#[cfg(linux_like)]
+#[test]
+fn a_read_of_the_error_queue_returns_its_own_error() {
+    let socket = socket();
+    for (backend, len) in BACKENDS.into_iter().flat_map(|backend| [(backend, 1), (backend, 8)]) {
+        backend.make_process_default().unwrap();
+        fault::script([(recv_call(backend, len), Fate::Fail(errno::ENOMEM))]);
+        let mut reports = [crate::error_queue::Report::EMPTY; 8];
+        let drained = crate::error_queue::drain_errors(&socket, &mut reports[..len]);
+        assert_eq!(errno(drained), errno::ENOMEM, "{backend:?} {len}");
+        fault::finish();
+    }
+}
+
 /// Where `poll` takes the socket for ready and the call does not, the call waits by naps.
 #[cfg(mmsg_calls)]
 #[test]

@@ -152,6 +152,30 @@ fn a2_a_mapped_destination_takes_the_messages_of_ipv4() {
     }
 }
 
+/// Equal options of messages in a row are encoded once, unless the families of their destinations differ.
+#[test]
+fn a2_equal_options_for_both_families_are_encoded_for_each() {
+    let (from, v4, v6) = (dual_stack(), udp4(), udp6());
+    for to in [&v4, &v6] {
+        ask(to, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    }
+    let meta = SendMeta::new().with_tos(0x2e).with_hop_limit(33);
+    let dests = [at("::ffff:127.0.0.1", &v4), addr(&v6)];
+    for first in [0, 1] {
+        let order = [first, 1 - first, 1 - first, first];
+        let msgs = order.map(|i| SendMsg::to(dests[i], b"data").with_meta(&meta));
+        for backend in BACKENDS {
+            let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
+            assert_eq!(sent.expect("they are taken"), 4);
+            for to in [&v4, &v6] {
+                for got in Way::Batch(backend).receive(to, 2) {
+                    assert_eq!((got.meta.tos, got.meta.hop_limit), (Some(0x2e), Some(33)));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn without_a_destination_the_peer_says_which_family_it_is() {
     let options = SendMeta::new().with_tos(0x49).with_hop_limit(21);

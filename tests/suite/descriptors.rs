@@ -1,5 +1,6 @@
 //! Descriptors received over Unix sockets: closed unless asked for.
 
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
@@ -148,12 +149,21 @@ fn d10_a_peers_pidfd_is_closed() {
     if let Err(error) = set_option(&b, libc::SOL_SOCKET, SO_PASSPIDFD, 1) {
         return crate::common::skip("d10_a_peers_pidfd_is_closed", error);
     }
+    // Also where descriptors are asked for: those are other ones.
+    for accepts in [false, true] {
+        a.send(b"data").expect("there is space");
+        let mut batch = RecvBatch::new(2, 16);
+        batch.accept_fds(accepts);
+        assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
+        let message = batch.messages().next().expect("one");
+        let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is received");
+        assert_eq!(pidfd.data, [0xff; 4]);
+        assert_eq!(batch.take_fds(0).count(), 0);
+    }
     a.send(b"data").expect("there is space");
-    let mut batch = RecvBatch::new(2, 16);
-    assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
-    let message = batch.messages().next().expect("one");
-    let pidfd = message.control_messages().find(|m| m.ty == SCM_PIDFD).expect("it is received");
-    assert_eq!(pidfd.data, [0xff; 4]);
+    let (mut buffer, mut fds) = ([0; 16], Vec::new());
+    b.recv_batch(&mut [RecvMsg::new(&mut buffer).with_fds(&mut fds)]).expect("it is there");
+    assert!(fds.is_empty());
 }
 
 /// Whether these are `count` copies of the watched descriptor, with close-on-exec.
@@ -255,6 +265,23 @@ fn d10_a_batch_owns_the_descriptors_it_asked_for() {
         }
         assert!(watched.all_closed());
     }
+}
+
+/// A receive of more messages than one system call carries numbers them on.
+#[test]
+fn d10_descriptors_beyond_the_first_thousand_messages_are_those_of_their_message() {
+    const AT: usize = 1_500;
+    let (mut a, b) = UnixStream::pair().expect("a pair");
+    let watched = Watched::new();
+    let mut batch = RecvBatch::new(AT + 100, 1);
+    batch.accept_fds(true);
+    // Of a stream: one byte is one message.
+    a.write_all(&[1; AT]).expect("there is space for all");
+    pass(&a, b"2", &watched, 2);
+    assert_eq!(b.as_fd().recv_into(&mut batch).expect("they are there"), AT + 1);
+    assert_eq!((0..AT).map(|i| batch.take_fds(i).count()).sum::<usize>(), 0);
+    assert_copies(&batch.take_fds(AT).collect::<Vec<_>>(), &watched, 2);
+    assert!(watched.all_closed());
 }
 
 #[test]

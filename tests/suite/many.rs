@@ -124,3 +124,20 @@ fn d1_a_hundred_thousand_messages_are_sent_with_offload_by_one_call() {
     assert_eq!(near.send_iter(&msgs).expect("loopback takes them"), many());
     assert_eq!(near.counters().sent, 2 * many() as u64);
 }
+
+/// Short payloads that do not lie side by side are copied together, as many as there is memory for; longer ones
+/// take a buffer each, of which there are so many.
+#[test]
+fn d1_an_iterator_of_scattered_payloads_has_more_than_fits_one_step() {
+    let (near, far) = (udp4(), udp4());
+    let near = Offload::new(near).expect("a UDP socket");
+    for len in [700, 900] {
+        let memory = vec![7; 2 * len * 3_000];
+        let msgs = memory.chunks(2 * len).map(|pair| SendMsg::to(addr(&far), &pair[..len]));
+        // Of unknown length, so that the first step has the least memory. The receiver drops most of them silently.
+        let msgs = msgs.filter(|msg| !msg.is_empty());
+        let before = near.counters().sent_bytes;
+        assert_eq!(near.send_iter(msgs).expect("loopback takes them"), 3_000);
+        assert_eq!(near.counters().sent_bytes - before, (3_000 * len) as u64);
+    }
+}

@@ -104,6 +104,28 @@ fn d9_a_read_timeout_holds_while_signals_come() {
     }
 }
 
+/// It waits for the rest of its timeout. A machine that is late gets more tries.
+#[test]
+fn d9_a_late_signal_does_not_begin_the_timeout_anew() {
+    const LONG: Duration = Duration::from_secs(2);
+    handle_signals();
+    let is_in_time = |_| {
+        let socket = udp4();
+        socket.set_read_timeout(Some(LONG)).expect("a timeout");
+        let receiver = Call::blocked(move || {
+            let start = Instant::now();
+            (by_batch::<64>(&socket), start.elapsed())
+        });
+        std::thread::sleep(LONG * 3 / 4);
+        interrupt(&receiver);
+        let (result, waited) = receiver.result();
+        assert!(would_block(result));
+        assert!(waited >= LONG - tick(), "gave up after {waited:?}");
+        waited < LONG * 3 / 2
+    };
+    assert!((0..5).any(is_in_time), "it waits the whole timeout again");
+}
+
 /// Fills the socket, and returns how many datagrams it accepted.
 fn fill(socket: &UnixDatagram, msg: &SendMsg<'_>) -> usize {
     socket.set_nonblocking(true).expect("it can");

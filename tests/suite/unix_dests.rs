@@ -196,3 +196,29 @@ fn a_queue_keeps_options_and_unix_destinations() {
     assert!(queue.discard_front());
     assert_eq!(queue.bytes(), SendQueue::cost(&SendMsg::new(b"no destination")));
 }
+
+/// A Unix socket has no ICMP errors: "connection refused" is about the message at hand, which meets it again.
+#[test]
+fn a_peer_that_is_gone_fails_its_own_message_and_no_other() {
+    let net = Net::new("gone");
+    let live = net.peers[0].local_addr().expect("it is bound");
+    let folder = Folder::new("gone-peer");
+    let path = folder.path("gone", 0);
+    // The name stays, the socket does not.
+    drop(UnixDatagram::bind(&path).expect("a path of our own"));
+    let live = UnixAddr::Path(live.as_pathname().expect("it has a path"));
+    let [live, gone] =
+        [live, UnixAddr::Path(&path)].map(|dest| SendMsg::to_unix(dest, b"question"));
+    let plain = net.server.try_clone().expect("a second descriptor");
+    let offload = Offload::new(plain.try_clone().expect("a third")).expect("a socket");
+    let sockets: [&dyn BatchSocket; 2] = [&plain, &offload];
+    for socket in sockets {
+        assert_eq!(socket.send_batch(&[live, gone, live]).expect("the first is taken"), 1);
+        assert_eq!(socket.send_batch(&[live]).expect("nothing is left over"), 1);
+        let error = socket.send_batch(&[gone, live]).expect_err("nobody is there");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(socket.send_batch(&[live]).expect("nothing is left over"), 1);
+        let mut buffer = [0; 16];
+        (0..3).for_each(|_| assert_eq!(net.peers[0].recv(&mut buffer).expect("it was sent"), 8));
+    }
+}

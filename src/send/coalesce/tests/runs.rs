@@ -95,3 +95,11 @@ fn s5_a_run_has_at_most_so_many_segments_and_the_size_of_a_datagram() {
     let half = vec![SendMsg::to(dest, &memory[..32_754]); 2];
     assert_eq!(runs(&half, Limits::NONE), [1, 1]);
 }
+
+/// An IPv4 header counts in its own length field, and an IPv4-mapped destination has one.
+#[test]
+fn s5_the_longest_batch_is_that_of_the_protocol_that_carries_it() {
+    let most = |dest: &str| max_bytes(Some(dest.parse().expect("an address")));
+    assert_eq!((most("192.0.2.1:9"), most("[::ffff:192.0.2.1]:9")), (65_507, 65_507));
+    assert_eq!((most("[2001:db8::1]:9"), max_bytes(None)), (65_527, 65_507));
+}
