@@ -134,9 +134,10 @@ impl World {
     ) -> Option<Owed> {
         let served = &mut self.sockets[socket];
         let heard = said.returned().first().copied();
+        let is_owed = served.owed_sends.front().map(|owed| owed.errno) == heard;
         let earlier = heard
             .is_some_and(|errno| served.tolerated_sends.contains(&errno) && !context.said(errno));
-        if msgs.is_empty() || earlier { None } else { served.owed_sends.pop_front() }
+        if msgs.is_empty() || (earlier && !is_owed) { None } else { served.owed_sends.pop_front() }
     }
 
     /// Every error that the caller got is the kernel's, or the message's own.
