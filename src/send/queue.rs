@@ -8,11 +8,11 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::mem;
+use std::borrow::Borrow;
 use std::net::SocketAddr;
+use std::{fmt, mem};
 
-use self::entry::Size;
+use self::entry::{QueueEntry, Size};
 use self::iter::Queued;
 use self::stage::Stage;
 use crate::ancillary::{SendMeta, has_fds};
@@ -30,10 +30,10 @@ pub use self::error::PushError;
 /// the front is empty. Nothing moves in memory when datagrams leave, and nothing is allocated once the
 /// stages have grown.
 ///
-/// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound
-/// fails, so the caller can apply back-pressure.
-/// Both stages keep the memory of what they held, payload and options apart: two to three times the bound for
-/// datagrams of one kind, and up to some eight times it where each kind in turn has filled the queue.
+/// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound fails, so the
+/// caller can apply back-pressure. Both stages keep the memory of what they held, payload and options apart: two to
+/// three times the bound for datagrams of one kind, and up to some eight times it where each kind in turn has filled
+/// the queue.
 /// [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
@@ -59,7 +59,7 @@ pub struct SendQueue {
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options: the memory that
     /// describes it, if it has nothing in common with the one before it. It bounds empty datagrams, too.
-    pub const OVERHEAD: usize = entry::OVERHEAD;
+    pub const OVERHEAD: usize = size_of::<QueueEntry>();
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]
@@ -170,6 +170,66 @@ impl SendQueue {
         self.back.push(msg, &size);
         self.bytes += size.counted;
         Ok(())
+    }
+
+    /// Copies several datagrams into the queue in order, or none of them: the fragments of one frame, for
+    /// example, which are of no use without each other.
+    ///
+    /// Nothing else is sent between them, in a [grouped](Self::grouped_by_dest) queue between those to one
+    /// destination. They are not otherwise one unit: a flush may send some of them and leave the others in
+    /// the queue.
+    ///
+    /// ```
+    /// use mmsg::errors::PushError;
+    /// use mmsg::{SendMsg, SendQueue};
+    ///
+    /// let mut queue = SendQueue::for_batch(2, 100);
+    /// let fragments = [SendMsg::new(b"one"), SendMsg::new(b"two")];
+    /// queue.push_all(&fragments)?;
+    /// assert_eq!(queue.push_all([SendMsg::new(&[0; 300]); 2]), Err(PushError::TooLong));
+    /// assert_eq!(queue.len(), 2);
+    /// # Ok::<(), PushError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
+    /// never be in the queue at the same time. The queue is unchanged.
+    pub fn push_all<'m, M>(&mut self, msgs: impl IntoIterator<Item = M>) -> Result<(), PushError>
+    where
+        M: Borrow<SendMsg<'m>>,
+    {
+        self.push_all_or_none(msgs)
+    }
+
+    /// Copies one message into the queue once for each of several destinations, or for none of them. Its
+    /// payload, control data and options are stored once; its own destination is not used. So all leave from
+    /// one source address: where the members of a group asked different addresses of this host, call this
+    /// once for each address, with the [source](SendMeta::with_source) and the members that asked it.
+    ///
+    /// The first of these datagrams counts as much as in a [`push`](Self::push), the others
+    /// [`OVERHEAD`](Self::OVERHEAD) each. Without destinations nothing is queued.
+    ///
+    /// ```
+    /// use mmsg::{SendMsg, SendQueue};
+    /// use std::net::SocketAddr;
+    ///
+    /// let listeners: [SocketAddr; 3] = [([127, 0, 0, 1], 5004).into(); 3];
+    /// let mut queue = SendQueue::new(1 << 16);
+    /// queue.push_to_all(&SendMsg::new(&[0; 1200]), listeners)?;
+    /// assert_eq!((queue.len(), queue.bytes()), (3, 1200 + 3 * SendQueue::OVERHEAD));
+    /// # Ok::<(), mmsg::errors::PushError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`push_all`](Self::push_all). The queue is unchanged.
+    pub fn push_to_all(
+        &mut self,
+        msg: &SendMsg<'_>,
+        dests: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<(), PushError> {
+        self.push_to_all_or_none(msg, dests)
     }
 
     /// Whether a [`push`](Self::push) of this datagram would succeed now.

@@ -154,7 +154,7 @@ impl RecvMsg<'_> {
         self.received.control_truncated()
     }
 
-    /// All control messages, if the message has a [`ControlBuf`].
+    /// All control messages, if the message has a [`ControlBuf`](crate::control::ControlBuf).
     #[must_use]
     pub fn control_messages(&self) -> ControlMessages<'_> {
         self.space.control().map_or(ControlMessages::new(&[]), ControlSpace::messages)

@@ -8,30 +8,10 @@ use super::{PushError, SendQueue};
 use crate::send::msg::SendMsg;
 
 impl SendQueue {
-    /// Copies several datagrams into the queue in order, or none of them: the fragments of one frame, for
-    /// example, which are of no use without each other.
-    ///
-    /// Nothing else is sent between them, in a [grouped](Self::grouped_by_dest) queue between those to one
-    /// destination. They are not otherwise one unit: a flush may send some of them and leave the others in
-    /// the queue.
-    ///
-    /// ```
-    /// use mmsg::errors::PushError;
-    /// use mmsg::{SendMsg, SendQueue};
-    ///
-    /// let mut queue = SendQueue::for_batch(2, 100);
-    /// let fragments = [SendMsg::new(b"one"), SendMsg::new(b"two")];
-    /// queue.push_all(&fragments)?;
-    /// assert_eq!(queue.push_all([SendMsg::new(&[0; 300]); 2]), Err(PushError::TooLong));
-    /// assert_eq!(queue.len(), 2);
-    /// # Ok::<(), PushError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
-    /// never be in the queue at the same time. The queue is unchanged.
-    pub fn push_all<'m, M>(&mut self, msgs: impl IntoIterator<Item = M>) -> Result<(), PushError>
+    pub(super) fn push_all_or_none<'m, M>(
+        &mut self,
+        msgs: impl IntoIterator<Item = M>,
+    ) -> Result<(), PushError>
     where
         M: Borrow<SendMsg<'m>>,
     {
@@ -53,29 +33,7 @@ impl SendQueue {
         push.end(full)
     }
 
-    /// Copies one message into the queue once for each of several destinations, or for none of them. Its
-    /// payload, control data and options are stored once; its own destination is not used. So all leave from
-    /// one source address: where the members of a group asked different addresses of this host, call this
-    /// once for each address, with the [source](SendMeta::with_source) and the members that asked it.
-    ///
-    /// The first of these datagrams counts as much as in a [`push`](Self::push), the others
-    /// [`OVERHEAD`](Self::OVERHEAD) each. Without destinations nothing is queued.
-    ///
-    /// ```
-    /// use mmsg::{SendMsg, SendQueue};
-    /// use std::net::SocketAddr;
-    ///
-    /// let listeners: [SocketAddr; 3] = [([127, 0, 0, 1], 5004).into(); 3];
-    /// let mut queue = SendQueue::new(1 << 16);
-    /// queue.push_to_all(&SendMsg::new(&[0; 1200]), listeners)?;
-    /// assert_eq!((queue.len(), queue.bytes()), (3, 1200 + 3 * SendQueue::OVERHEAD));
-    /// # Ok::<(), mmsg::errors::PushError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`push_all`](Self::push_all). The queue is unchanged.
-    pub fn push_to_all(
+    pub(super) fn push_to_all_or_none(
         &mut self,
         msg: &SendMsg<'_>,
         dests: impl IntoIterator<Item = SocketAddr>,
