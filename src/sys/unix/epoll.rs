@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
@@ -88,14 +88,12 @@ impl AsRawFd for Events {
 /// The inode that a descriptor stands for: of sockets each has its own. `None` if nothing is open
 /// under this number.
 fn inode(number: RawFd) -> Option<u64> {
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: memory for one `stat`, which is read only if the call has filled it.
-    let stat = unsafe {
-        match libc::fstat(number, stat.as_mut_ptr()) {
-            0 => stat.assume_init(),
-            _ => return None,
-        }
-    };
+    // SAFETY: a `stat` is numbers, for which all zeros is a value.
+    let mut stat: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: memory for one `stat`.
+    if unsafe { libc::fstat(number, &mut stat) } != 0 {
+        return None;
+    }
     // Some platforms have 32 bits of it.
     #[allow(clippy::unnecessary_cast)]
     Some(stat.st_ino as u64)
