@@ -219,7 +219,7 @@ fn d15_a_half_sent_message_for_which_there_is_no_memory_is_not_begun_anew() {
     // Another arena, with space for all but the segmentation.
     clear_pool();
     assert_eq!(kind(near.send_batch(&[plain; 3])), ErrorKind::WouldBlock);
-    assert_eq!(kind(limited(10_000, || near.send_batch(&[own]))), ErrorKind::OutOfMemory);
+    assert_eq!(kind(limited(1_000, || near.send_batch(&[own]))), ErrorKind::OutOfMemory);
     (1..early).for_each(|_| assert_eq!(next(), b"data"));
     assert_eq!(next(), b"ab");
     assert_eq!(near.send_batch(&[own, plain]).expect("there is memory and space again"), 2);
