@@ -329,12 +329,15 @@ impl MmsgBuf {
     ) -> io::Result<()> {
         while progress.goes_on() && !msgs.is_empty() {
             let backend = self.backend();
-            match wire(&mut self.send, socket, msgs, Limits::PLAIN) {
-                Ok(mut wired) => {
-                    let (offered, result) = wired.send_all(backend, socket, flags);
-                    progress.add(offered, result)?;
-                }
-                Err(error) => return progress.stop(error),
+            let mut headers = self.send.begin();
+            let unsendable = wire(&mut headers, socket, msgs, Limits::PLAIN);
+            let wired = headers.len();
+            if wired > 0 {
+                let result = headers.send(backend, socket, 0..wired, flags);
+                progress.add(wired, result)?;
+            }
+            if let Some(error) = unsendable.filter(|_| progress.goes_on()) {
+                progress.stop(error.after(progress.count))?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::send::coalesce::{Limits, Source, segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
-use crate::send::wire::{WiredBatches, wire};
+use crate::send::wire::wire;
 use crate::sys::{
     self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, SendFlags, SendHeaders,
     Transferred,
@@ -138,9 +138,10 @@ impl<'c> Call<'c> {
         let sent = rejected.and_then(|error| {
             pool::with(|arena| {
                 arena.reserve(msgs.len()).ok()?;
+                let mut headers = self.begin_headers(arena).ok()?;
                 let mut msgs = Source::new(msgs.iter());
-                let wired = wire(arena.send_storage(), self.socket, &mut msgs, self.limits);
-                let mut headers = wired.ok()?.headers;
+                // It could be encoded before.
+                let _ = wire(&mut headers, self.socket, &mut msgs, self.limits);
                 Some(self.send_rejected(&mut headers, 0, error, result.reported_once))
             })
         });
@@ -161,42 +162,54 @@ impl<'c> Call<'c> {
         msgs: &mut Source<impl Messages<'m, Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            match wire(arena.send_storage(), self.socket, msgs, self.limits) {
-                Ok(wired) => self.send_wired(wired)?,
+            let mut headers = match self.begin_headers(arena) {
+                Ok(headers) => headers,
                 Err(error) => return self.progress.stop(error),
+            };
+            let unsendable = wire(&mut headers, self.socket, msgs, self.limits);
+            self.send_wired(&mut headers)?;
+            if let Some(error) = unsendable.filter(|_| self.progress.goes_on()) {
+                return self.progress.stop(error.after(self.progress.count));
             }
         }
         Ok(())
     }
 
-    /// Sends what is wired, and meets the error of the message after it, if that cannot be sent.
-    fn send_wired(&mut self, mut wired: WiredBatches<'_>) -> io::Result<()> {
-        let WiredBatches { headers: wired, unsendable } = &mut wired;
+    fn begin_headers<'a>(&self, arena: &'a mut MmsgBuf) -> io::Result<SendHeaders<'a>> {
+        // Without GSO no buffers are joined.
+        match self.limits.rejected_len {
+            0 => Ok(arena.send_storage().begin()),
+            _ => arena.send_storage().begin_with_copies(),
+        }
+    }
+
+    /// Sends what is wired.
+    #[inline]
+    fn send_wired(&mut self, wired: &mut SendHeaders<'_>) -> io::Result<()> {
         let mut at = 0;
-        while at < wired.len() {
-            let sent = self.take_partial(wired, at);
-            let is_rejected = self.is_rejected(wired, at);
-            if sent > 0 || is_rejected {
-                if is_rejected {
-                    self.offload.counters.not_offered();
-                }
-                self.send_segments(wired, at, sent).result?;
-                at += 1;
-            } else {
-                let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired, *i));
-                at += self.send_whole(wired, at..end.unwrap_or(wired.len()))?;
-            }
-            if !self.progress.goes_on() {
-                return Ok(());
-            }
+        while at < wired.len() && self.progress.goes_on() {
+            at += match self.looks_at_each() {
+                false => self.send_whole(wired, at..wired.len())?,
+                true => self.send_next(wired, at)?,
+            };
         }
-        match unsendable {
-            Some(error) => {
-                let error = error.after(self.progress.count);
-                self.progress.add(1, CallResult::stopped(0, error).after(0))
+        Ok(())
+    }
+
+    /// Sends the next header, or as many as can go together, if some are not to be offered to the kernel as they are.
+    /// Returns the number of headers that it has done with.
+    #[cold]
+    fn send_next(&mut self, wired: &mut SendHeaders<'_>, at: usize) -> io::Result<usize> {
+        let sent = self.take_partial(wired, at);
+        let is_rejected = self.is_rejected(wired, at);
+        if sent > 0 || is_rejected {
+            if is_rejected {
+                self.offload.counters.not_offered();
             }
-            None => Ok(()),
+            return self.send_segments(wired, at, sent).result.map(|()| 1);
         }
+        let end = (at + 1..wired.len()).find(|i| self.stands_alone(wired, *i));
+        self.send_whole(wired, at..end.unwrap_or(wired.len()))
     }
 
     /// Whether a batch is not to be offered to the kernel.
@@ -223,6 +236,7 @@ impl<'c> Call<'c> {
 
     /// Sends headers as they are, and the datagrams of one that is rejected. Returns the number of
     /// headers that it has done with.
+    #[inline]
     fn send_whole(
         &mut self,
         wired: &mut SendHeaders<'_>,
@@ -240,10 +254,20 @@ impl<'c> Call<'c> {
             self.offload.health.accept();
         }
         self.progress.add(messages, CallResult::moved(messages).after(step.calls))?;
-        if step.count == offered {
-            return Ok(offered);
+        match step.count == offered {
+            true => Ok(offered),
+            false => self.send_stopped(wired, range.start + step.count, step),
         }
-        let at = range.start + step.count;
+    }
+
+    /// Goes on after a call that stopped at a header.
+    #[cold]
+    fn send_stopped(
+        &mut self,
+        wired: &mut SendHeaders<'_>,
+        at: usize,
+        step: CallResult,
+    ) -> io::Result<usize> {
         let segmented = wired.batch(at).is_segmented();
         match step.error {
             Some(error) if segmented && may_be_its_own(&error) => {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::content::{MsgOptions, SendBuffers};
 use super::outgoing::{Messages, Outgoing};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS, RawAddrRef};
+use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS};
 
 /// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the
 /// UDP header (RFC 791, RFC 768).
@@ -89,8 +89,8 @@ impl<I: Iterator> Source<I> {
 /// options and control messages, each as long as the first but the last, which may be shorter, and
 /// none of them empty.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'m> {
-    dest: Dest<'m>,
+pub(crate) struct Run<'r, 'm> {
+    dest: DestRef<'r, 'm>,
     /// Those of each message.
     options: MsgOptions<'m>,
     /// Length of each message but the last.
@@ -103,80 +103,52 @@ pub(crate) struct Run<'m> {
     buffers_left: usize,
 }
 
-/// The destination of a run.
-#[derive(Clone, Copy, Debug)]
-enum Dest<'m> {
-    Addr(Option<SocketAddr>),
-    Raw(RawAddrRef<'m>),
-    /// That of a Unix socket, to which nothing is joined.
-    Unix,
-}
-
-impl<'m> Dest<'m> {
-    #[inline]
-    fn new(dest: DestRef<'_, 'm>) -> Self {
-        match dest {
-            DestRef::Addr(dest) => Self::Addr(dest.copied()),
-            DestRef::Raw(dest) => Self::Raw(dest),
-            DestRef::Unix(_) => Self::Unix,
-        }
-    }
-
-    /// Internet destinations of one send all have the same form.
-    #[inline]
-    fn is(&self, other: DestRef<'_, '_>) -> bool {
-        match (self, other) {
-            (Self::Addr(one), DestRef::Addr(other)) => one.as_ref() == other,
-            (Self::Raw(one), DestRef::Raw(other)) => one.same(other),
-            _ => false,
-        }
-    }
-
-    fn get(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Addr(dest) => *dest,
-            Self::Raw(dest) => dest.get(),
-            Self::Unix => None,
-        }
-    }
-}
-
-impl<'m> Run<'m> {
-    /// Starts a run with any message. If the message can be joined, others with up to `buffers` buffers
+impl<'r, 'm> Run<'r, 'm> {
+    /// Starts a run with a message of `bytes` bytes. If the message can be joined, others with up to `buffers` buffers
     /// together may follow.
     #[inline(always)]
-    pub(crate) fn start(msg: &impl Outgoing<'m>, limits: Limits, buffers: usize) -> Self {
-        let (bytes, options) = (msg.buffers().len(), msg.options());
-        let dest = Dest::new(msg.dest());
+    pub(crate) fn start(
+        dest: DestRef<'r, 'm>,
+        bytes: usize,
+        options: MsgOptions<'m>,
+        limits: Limits,
+        buffers: usize,
+    ) -> Self {
         let joins = bytes > 0
-            && !matches!(dest, Dest::Unix)
+            && !matches!(dest, DestRef::Unix(_))
             && !limits.reject(bytes)
             && (options.is_none() || !are_for_one_datagram(&options));
         // No segment is longer than the first, so that the bytes limit their number, too.
         let segments_left = limits.max_segments.saturating_sub(1);
-        let most = max_bytes(dest.get()).saturating_sub(bytes).min(segments_left * bytes);
+        let most = max_bytes(dest).saturating_sub(bytes).min(segments_left * bytes);
         let bytes_left = if joins { most } else { 0 };
         Self { dest, options, segment: bytes, bytes, count: 1, bytes_left, buffers_left: buffers }
     }
 
-    /// Joins as many of the next messages as fit the batch, and passes their buffers to `each`. Returns
+    /// Joins as many of the next messages as fit the batch, and passes their buffers to `joined`. Returns
     /// the message after them.
     #[inline]
     pub(crate) fn join<M: Outgoing<'m>>(
         &mut self,
         msgs: &mut impl Messages<'m, Item = M>,
-        mut each: impl FnMut(&'m [u8]),
+        joined: &mut impl Joined<'m>,
     ) -> Option<M> {
         let options = self.options;
         let next = match options.unlent() {
-            Some(own) => self.join_alike(msgs, &mut each, |msg| msg.with_only(own)),
-            None => self.join_alike(msgs, &mut each, |msg| match with_options(msg, &options)? {
+            Some(own) => self.join_alike(msgs, joined, |msg| {
+                match msg.unlent() {
+                    // No message of a run has a segment size of its own.
+                    Some((data, inline)) if inline.is_ecn(own.ecn) => Some(data),
+                    _ => None,
+                }
+            }),
+            None => self.join_alike(msgs, joined, |msg| match with_options(msg, &options)? {
                 SendBuffers::One(data) => Some(data),
                 SendBuffers::Many(_) => None,
             }),
         };
         match next.as_ref().and_then(|msg| self.take(msg)) {
-            Some(buffers) => self.join_others(buffers, msgs, &mut each),
+            Some(buffers) => self.join_others(buffers, msgs, joined),
             None => next,
         }
     }
@@ -187,12 +159,12 @@ impl<'m> Run<'m> {
         &mut self,
         mut buffers: SendBuffers<'m>,
         msgs: &mut impl Messages<'m, Item = M>,
-        each: &mut dyn FnMut(&'m [u8]),
+        joined: &mut impl Joined<'m>,
     ) -> Option<M> {
         loop {
             match buffers {
-                SendBuffers::One(data) => each(data),
-                SendBuffers::Many(many) => many.iter().for_each(|data| each(data)),
+                SendBuffers::One(data) => joined.join(data),
+                SendBuffers::Many(many) => many.iter().for_each(|data| joined.join(data)),
             }
             let next = msgs.next();
             match next.as_ref().and_then(|msg| self.take(msg)) {
@@ -207,31 +179,31 @@ impl<'m> Run<'m> {
     fn join_alike<M: Outgoing<'m>>(
         &mut self,
         msgs: &mut impl Messages<'m, Item = M>,
-        each: &mut impl FnMut(&'m [u8]),
+        joined: &mut impl Joined<'m>,
         data_of: impl Fn(&M) -> Option<&'m [u8]>,
     ) -> Option<M> {
         // One loop for each form of destination, so that no loop branches on it.
         match self.dest {
-            Dest::Addr(Some(SocketAddr::V4(to))) => self.join_equal(
+            DestRef::Addr(Some(&SocketAddr::V4(to))) => self.join_equal(
                 msgs,
-                each,
+                joined,
                 data_of,
                 |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V4(dest))) if *dest == to),
             ),
-            Dest::Addr(Some(SocketAddr::V6(to))) => self.join_equal(
+            DestRef::Addr(Some(&SocketAddr::V6(to))) => self.join_equal(
                 msgs,
-                each,
+                joined,
                 data_of,
                 |dest| matches!(dest, DestRef::Addr(Some(SocketAddr::V6(dest))) if *dest == to),
             ),
-            Dest::Raw(to) => self.join_equal(
+            DestRef::Raw(to) => self.join_equal(
                 msgs,
-                each,
+                joined,
                 data_of,
                 |dest| matches!(dest, DestRef::Raw(dest) if dest.same(to)),
             ),
-            to @ (Dest::Addr(None) | Dest::Unix) => {
-                self.join_equal(msgs, each, data_of, |dest| to.is(dest))
+            to @ (DestRef::Addr(None) | DestRef::Unix(_)) => {
+                self.join_equal(msgs, joined, data_of, |dest| is_same(to, dest))
             }
         }
     }
@@ -241,7 +213,7 @@ impl<'m> Run<'m> {
     fn join_equal<M: Outgoing<'m>>(
         &mut self,
         msgs: &mut impl Messages<'m, Item = M>,
-        each: &mut impl FnMut(&'m [u8]),
+        joined: &mut impl Joined<'m>,
         data_of: impl Fn(&M) -> Option<&'m [u8]>,
         is_dest: impl Fn(DestRef<'_, '_>) -> bool,
     ) -> Option<M> {
@@ -250,26 +222,34 @@ impl<'m> Run<'m> {
         let most = most.min(MAX_SEGMENTS - 1).min(self.buffers_left);
         let mut left = most;
         if let Some(data) = msgs.take_alike(most) {
-            each(data);
+            joined.join(data);
             left -= data.len() / segment;
         }
+        let payload_of = |msg: &M| match data_of(msg) {
+            Some(data) if data.len() == segment && is_dest(msg.dest()) => Some(data),
+            _ => None,
+        };
         let next = loop {
             // Not moved until the end: to read what was just written in wider pieces takes 8 ns.
             let next = msgs.next();
             let Some(msg) = &next else { break next };
-            match data_of(msg) {
-                Some(data) if data.len() == segment && left > 0 && is_dest(msg.dest()) => {
-                    each(data);
-                    left -= 1;
-                }
+            match payload_of(msg) {
+                Some(data) if left > 0 => joined.join(data),
                 _ => break next,
             }
+            left -= 1;
+            if let Some(space) = joined.copy_space(segment, left) {
+                let (next, copied) = copy_equal(msgs, space, payload_of);
+                joined.join_copied(copied);
+                left -= copied / segment;
+                break next;
+            }
         };
-        let joined = most - left;
-        self.count += joined;
-        self.bytes += joined * segment;
-        self.bytes_left -= joined * segment;
-        self.buffers_left -= joined;
+        let count = most - left;
+        self.count += count;
+        self.bytes += count * segment;
+        self.bytes_left -= count * segment;
+        self.buffers_left -= count;
         if self.count == MAX_SEGMENTS {
             self.bytes_left = 0;
         }
@@ -287,7 +267,7 @@ impl<'m> Run<'m> {
             SendBuffers::Many(many) => (buffers.len(), many.len()),
         };
         let fits = len <= self.segment && len <= self.bytes_left && used <= self.buffers_left;
-        if len == 0 || !fits || !self.dest.is(msg.dest()) {
+        if len == 0 || !fits || !is_same(self.dest, msg.dest()) {
             return None;
         }
         self.count += 1;
@@ -317,6 +297,43 @@ impl<'m> Run<'m> {
     /// Length of all together.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+/// Takes the buffers of the messages that join a run.
+pub(crate) trait Joined<'m> {
+    /// Adds a buffer.
+    fn join(&mut self, data: &'m [u8]);
+
+    /// Memory for `count` buffers of `len` bytes that come next, if these are to be copied.
+    fn copy_space(&mut self, len: usize, count: usize) -> Option<&mut [u8]>;
+
+    /// Adds what was copied into the first `len` bytes of the [space](Self::copy_space).
+    fn join_copied(&mut self, len: usize);
+}
+
+/// Copies the payloads of messages one after another, as long as there is space and `payload_of` returns one. Returns
+/// the message after them, and how many bytes were copied. It does not look at where a payload lies, and so takes half the time of
+/// the loop that does.
+#[inline(always)]
+fn copy_equal<'m, M>(
+    msgs: &mut impl Iterator<Item = M>,
+    space: &mut [u8],
+    payload_of: impl Fn(&M) -> Option<&'m [u8]>,
+) -> (Option<M>, usize) {
+    let len = space.len();
+    let mut free = space;
+    loop {
+        let next = msgs.next();
+        let Some(msg) = &next else { return (next, len - free.len()) };
+        match payload_of(msg) {
+            Some(data) if data.len() <= free.len() => {
+                let (copy, rest) = free.split_at_mut(data.len());
+                copy.copy_from_slice(data);
+                free = rest;
+            }
+            _ => return (next, len - free.len()),
+        }
     }
 }
 
@@ -352,11 +369,21 @@ fn has(control: &[u8], any: &[Option<CmsgType>]) -> bool {
             .any(|message| any.contains(&Some((message.level, message.ty))))
 }
 
+/// Whether both are one Internet destination, or none. Those of one send all have the same form.
+#[inline]
+fn is_same(one: DestRef<'_, '_>, other: DestRef<'_, '_>) -> bool {
+    match (one, other) {
+        (DestRef::Addr(one), DestRef::Addr(other)) => one == other,
+        (DestRef::Raw(one), DestRef::Raw(other)) => one.same(other),
+        _ => false,
+    }
+}
+
 /// The most bytes of a GSO batch to `dest`. The family of a connected socket's peer is unknown here, so
 /// the lower limit applies.
 #[inline]
-fn max_bytes(dest: Option<SocketAddr>) -> usize {
-    match dest.map(|dest| dest.ip()) {
+fn max_bytes(dest: DestRef<'_, '_>) -> usize {
+    match dest.get().map(|dest| dest.ip()) {
         Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => MAX_BYTES_V6,
         _ => MAX_BYTES_V4,
     }

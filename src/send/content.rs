@@ -59,6 +59,12 @@ impl InlineOptions {
     pub(super) const fn is_none(&self) -> bool {
         self.ecn.is_none() && self.segment_size.is_none()
     }
+
+    /// Whether these ECN bits are the only option, if there are any.
+    #[inline(always)]
+    pub(super) fn is_ecn(&self, ecn: Option<Ecn>) -> bool {
+        self.segment_size.is_none() && self.ecn == ecn
+    }
 }
 
 impl<'a> LentOptions<'a> {
@@ -74,6 +80,13 @@ impl<'a> LentOptions<'a> {
             }
             _ => false,
         }
+    }
+}
+
+impl From<InlineOptions> for MsgOptions<'_> {
+    #[inline(always)]
+    fn from(inline: InlineOptions) -> Self {
+        Self { lent: LentOptions::None, inline }
     }
 }
 
@@ -233,11 +246,11 @@ impl<'a> Content<'a> {
         MsgOptions { lent, inline }
     }
 
-    /// The payload, if it is one buffer and these are all of its options.
-    #[inline]
-    pub(super) fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
+    /// The payload and the options, if the payload is one buffer and no options are behind a reference.
+    #[inline(always)]
+    pub(super) const fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
         match *self {
-            Self::One { inline, data } if inline == options => Some(data),
+            Self::One { inline, data } => Some((data, inline)),
             _ => None,
         }
     }

@@ -327,8 +327,8 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
-        self.content.with_only(options)
+    pub(crate) const fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+        self.content.unlent()
     }
 
     #[inline]

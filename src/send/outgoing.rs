@@ -14,8 +14,8 @@ pub(crate) trait Outgoing<'a> {
     fn buffers(&self) -> SendBuffers<'a>;
     /// Options and control messages.
     fn options(&self) -> MsgOptions<'a>;
-    /// The payload, if it is one buffer and these are all of its options.
-    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]>;
+    /// The payload and the options, if the payload is one buffer and no options are behind a reference.
+    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)>;
     /// Converts to a `SendMsg`.
     fn to_msg(&self) -> SendMsg<'a>;
 }
@@ -37,8 +37,8 @@ impl<'a> Outgoing<'a> for SendMsg<'a> {
     }
 
     #[inline]
-    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
-        self.with_only(options)
+    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+        self.unlent()
     }
 
     fn to_msg(&self) -> SendMsg<'a> {
@@ -63,8 +63,8 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     }
 
     #[inline]
-    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
-        (**self).with_only(options)
+    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+        (**self).unlent()
     }
 
     fn to_msg(&self) -> SendMsg<'a> {

@@ -142,9 +142,8 @@ impl SendQueue {
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
         // The common case, one buffer with no options but ECN bits, has its own function: by that it takes 0.73
         // of the time.
-        let inline = msg.inline();
-        match (msg.with_only(inline), msg.dest_ref()) {
-            (Some(data), DestRef::Addr(dest)) => self.push_unlent(dest, data, inline),
+        match (msg.unlent(), msg.dest_ref()) {
+            (Some((data, inline)), DestRef::Addr(dest)) => self.push_unlent(dest, data, inline),
             _ => self.push_any(msg),
         }
     }

@@ -120,8 +120,8 @@ impl<'a> Outgoing<'a> for Queued<'a> {
     }
 
     #[inline]
-    fn with_only(&self, options: InlineOptions) -> Option<&'a [u8]> {
-        (self.options.unlent() == Some(options)).then_some(self.data)
+    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+        self.options.unlent().map(|inline| (self.data, inline))
     }
 
     #[inline(always)]

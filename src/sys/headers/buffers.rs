@@ -1,17 +1,17 @@
 //! The buffers of all headers of a send, in one row of iovecs.
 //!
-//! Adjacent buffers become one iovec, and other small ones are copied together, since an iovec costs
-//! the kernel more than the copy.
+//! Adjacent buffers of a GSO batch become one iovec, and other short ones are copied together.
 
 use std::io;
 use std::mem;
 use std::ops::Range;
 
+use super::WiredBuffers;
 use crate::sys::MAX_BUFFERS;
 use crate::sys::native::header::Buffer;
 use crate::sys::zeroed::Zeroed;
 
-/// Buffers of up to this length are copied together: ARCHITECTURE.md has what was measured.
+/// Buffers of up to this length on average are copied together: ARCHITECTURE.md has what was measured.
 const COPY_MAX: usize = 768;
 /// Iovecs for each header of the capacity.
 const IOVECS: usize = 4;
@@ -55,42 +55,27 @@ impl BufferStorage {
             first: self.iovecs.as_mut_ptr(),
             row: &mut self.iovecs,
             used: 0,
-            copies: Copies { start: self.copies.as_mut_ptr(), free: &mut self.copies },
+            copies_start: self.copies.as_mut_ptr(),
+            copies: &mut self.copies,
+            copying: false,
         }
     }
 }
 
 /// A row of iovecs that grows at its end.
+///
+/// Invariant: those in use are readable for `'a`.
 pub(super) struct BufferRow<'a> {
     /// The address of the row, and not of a borrow of it: headers keep it while the row is
     /// written to.
     first: *mut Buffer,
     row: &'a mut [Buffer],
     used: usize,
-    copies: Copies<'a>,
-}
-
-/// Memory for copies that is not in use yet.
-struct Copies<'a> {
-    /// Its address, and not that of a borrow of it, as in [`BufferRow`].
-    start: *const u8,
-    free: &'a mut [u8],
-}
-
-impl Copies<'_> {
-    #[inline(always)]
-    fn fits(&self, data: &[u8]) -> bool {
-        data.len() <= COPY_MAX.min(self.free.len())
-    }
-
-    /// Copies what [fits](Self::fits), right after the copy before it.
-    #[inline(always)]
-    fn push(&mut self, data: &[u8]) {
-        let (to, free) = mem::take(&mut self.free).split_at_mut(data.len());
-        to.copy_from_slice(data);
-        self.start = self.start.wrapping_add(data.len());
-        self.free = free;
-    }
+    /// Memory for copies that is not in use yet, and its address as above.
+    copies: &'a mut [u8],
+    copies_start: *const u8,
+    /// Whether the last buffer is a copy, right before that memory.
+    copying: bool,
 }
 
 impl<'a> BufferRow<'a> {
@@ -118,82 +103,83 @@ impl<'a> BufferRow<'a> {
 
     /// Adds a buffer.
     #[inline(always)]
-    pub(super) fn add(&mut self, data: &[u8]) {
+    pub(super) fn add(&mut self, data: &'a [u8]) {
         self.row[self.used] = Buffer::new(data.as_ptr(), data.len());
         self.used += 1;
+        self.copying = false;
     }
 
-    /// The last buffer, for further ones to go on from: `data`, if that is all of it. Nothing may follow in
-    /// an empty row. [`close`](Self::close) puts it back.
+    /// Adds a buffer to the last one, if it follows that in memory or can be copied behind a copy, else after it. The
+    /// row has at least one.
     #[inline(always)]
-    pub(super) fn tail<'d>(&mut self, data: Option<&'d [u8]>) -> Tail<'a, 'd> {
-        let last = &self.row[self.used - 1];
-        let start = last.start();
-        let copies = Copies { start: self.copies.start, free: mem::take(&mut self.copies.free) };
-        Tail { used: self.used, start, end: start.wrapping_add(last.len()), data, copies }
-    }
-
-    /// Adds a buffer after the last one, or to it.
-    #[inline(always)]
-    pub(super) fn push(&mut self, tail: &mut Tail<'a, '_>, data: &[u8]) {
-        let start = data.as_ptr();
-        if start == tail.end {
-            tail.end = start.wrapping_add(data.len());
-        } else if tail.copies.fits(data) {
-            if tail.end != tail.copies.start {
-                self.begin_copies(tail, data.len());
+    pub(super) fn join(&mut self, data: &'a [u8]) {
+        let last = &mut self.row[self.used - 1];
+        if self.copying {
+            if data.len() <= COPY_MAX.min(self.copies.len()) {
+                self.copies[..data.len()].copy_from_slice(data);
+                return self.join_copied(data.len());
             }
-            tail.copies.push(data);
-            tail.end = tail.copies.start;
-        } else {
-            self.next(tail, start);
-            tail.end = start.wrapping_add(data.len());
+        } else if data.as_ptr() == last.start().wrapping_add(last.len()) {
+            *last = Buffer::new(last.start(), last.len() + data.len());
+            return;
+        }
+        self.add(data);
+    }
+
+    /// Memory for copies of `count` buffers of `len` bytes that join the last one. `None` if those from `start` on
+    /// are not to be copied.
+    #[inline(always)]
+    pub(super) fn copy_space(
+        &mut self,
+        start: usize,
+        len: usize,
+        count: usize,
+    ) -> Option<&mut [u8]> {
+        if len > COPY_MAX {
+            return None;
+        }
+        self.copy_together(start);
+        if self.copying { self.copies.get_mut(..len * count) } else { None }
+    }
+
+    /// Joins what was copied into the first `len` bytes of the [space](Self::copy_space).
+    #[inline(always)]
+    pub(super) fn join_copied(&mut self, len: usize) {
+        let last = &mut self.row[self.used - 1];
+        *last = Buffer::new(last.start(), last.len() + len);
+        self.skip_copies(len);
+    }
+
+    #[inline(always)]
+    fn skip_copies(&mut self, len: usize) {
+        self.copies = &mut mem::take(&mut self.copies)[len..];
+        self.copies_start = self.copies_start.wrapping_add(len);
+    }
+
+    /// Makes one buffer of those from `start` on by copying, if they are short: each costs the kernel more than its copy, and
+    /// for a single one it has a shorter way.
+    #[inline(always)]
+    pub(super) fn copy_together(&mut self, start: usize) {
+        if self.used - start > 1 {
+            self.copy_from(start);
         }
     }
 
-    /// Makes the copy that comes next the last buffer or a part of it. The one before it is copied as well,
-    /// if it is small: for a single buffer the kernel has a shorter way.
-    fn begin_copies(&mut self, tail: &mut Tail<'a, '_>, len: usize) {
-        // Another may have been added to it, of which nothing is known here but the end.
-        let alone = tail.data.take().filter(|data| data.as_ptr_range().end == tail.end);
-        match alone {
-            Some(data) if data.len() <= COPY_MAX && data.len() + len <= tail.copies.free.len() => {
-                tail.start = tail.copies.start;
-                tail.copies.push(data);
-            }
-            _ => self.next(tail, tail.copies.start),
+    #[inline(never)]
+    fn copy_from(&mut self, start: usize) {
+        let from = WiredBuffers { buffers: &self.row[start..self.used] };
+        let bytes = from.buffers.iter().map(Buffer::len).sum();
+        if bytes > (from.buffers.len() * COPY_MAX).min(self.copies.len()) {
+            return;
         }
+        let mut rest = &mut *self.copies;
+        for data in from.iter() {
+            let to;
+            (to, rest) = rest.split_at_mut(data.len());
+            to.copy_from_slice(data);
+        }
+        self.row[start] = Buffer::new(self.copies_start, bytes);
+        (self.used, self.copying) = (start + 1, true);
+        self.skip_copies(bytes);
     }
-
-    /// Begins the next buffer.
-    #[inline(always)]
-    fn next(&mut self, tail: &mut Tail<'a, '_>, start: *const u8) {
-        self.write(tail);
-        tail.used += 1;
-        (tail.start, tail.data) = (start, None);
-    }
-
-    /// Writes the last buffer into the row.
-    #[inline(always)]
-    fn write(&mut self, tail: &Tail<'a, '_>) {
-        self.row[tail.used - 1] = Buffer::new(tail.start, tail.end as usize - tail.start as usize);
-    }
-
-    /// Ends what [`tail`](Self::tail) began.
-    #[inline(always)]
-    pub(super) fn close(&mut self, tail: Tail<'a, '_>) {
-        self.write(&tail);
-        (self.used, self.copies) = (tail.used, tail.copies);
-    }
-}
-
-/// The last buffer of a row that grows: apart from it, so that a loop has it in registers.
-pub(super) struct Tail<'a, 'd> {
-    /// Buffers in the row, this one included.
-    used: usize,
-    start: *const u8,
-    end: *const u8,
-    /// The buffer that it began with, which is all of it as long as both have one end.
-    data: Option<&'d [u8]>,
-    copies: Copies<'a>,
 }

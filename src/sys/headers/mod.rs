@@ -19,12 +19,12 @@ mod split;
 mod tests;
 
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
-pub(crate) use send::{OpenHeader, SendHeaders, SendStorage};
+pub(crate) use send::{Extension, OpenHeader, SendHeaders, SendStorage};
 pub(crate) use single::send_single;
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
 use super::MAX_BATCH;
-use super::native::header::Header;
+use super::native::header::{Buffer, Header};
 
 /// Storage for the headers of a batch, which grows with the batches that it serves.
 pub(crate) trait Storage {
@@ -120,8 +120,22 @@ impl<'h> WiredSend<'h> {
         let (first, count) = self.header.buffers();
         // SAFETY: the invariant: every header has a row of buffers, an empty one included.
         let buffers = unsafe { slice::from_raw_parts(first, count) };
+        WiredBuffers { buffers }.iter()
+    }
+}
+
+/// Buffers to be sent.
+///
+/// Invariant: each is readable for `'h`.
+struct WiredBuffers<'h> {
+    buffers: &'h [Buffer],
+}
+
+impl<'h> WiredBuffers<'h> {
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &'h [u8]> + Clone + use<'h> {
         // SAFETY: the invariant.
-        buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) })
+        self.buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) })
     }
 }
 

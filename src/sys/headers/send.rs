@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
 
-use super::buffers::{BufferRow, BufferStorage, Tail};
+use super::buffers::{BufferRow, BufferStorage};
 use super::split::Split;
 use super::{Storage, WiredSend, WiredSends};
 use crate::sys::addr::{self, Name, UnixName};
@@ -64,18 +64,11 @@ impl SendStorage {
         }
     }
 
-    /// Begins to fill headers; `copies` says whether small buffers of one header are copied together.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
+    /// Begins to fill headers.
     #[inline]
-    pub(crate) fn begin(&mut self, copies: bool) -> io::Result<SendHeaders<'_>> {
-        if copies {
-            self.buffers.reserve_copies(self.capacity())?;
-        }
+    pub(crate) fn begin(&mut self) -> SendHeaders<'_> {
         self.complete.clear();
-        Ok(SendHeaders {
+        SendHeaders {
             headers: &mut self.headers,
             names: &mut self.names,
             unix_names: &mut self.unix_names,
@@ -84,7 +77,18 @@ impl SendStorage {
             complete: &mut self.complete,
             split: &mut self.split,
             data: PhantomData,
-        })
+        }
+    }
+
+    /// Like [`begin`](Self::begin), for headers whose small buffers are copied together.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    #[inline]
+    pub(crate) fn begin_with_copies(&mut self) -> io::Result<SendHeaders<'_>> {
+        self.buffers.reserve_copies(self.capacity())?;
+        Ok(self.begin())
     }
 }
 
@@ -144,7 +148,7 @@ impl<'a> SendHeaders<'a> {
     pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
         let start = self.buffers.used();
         self.buffers.add(data);
-        OpenHeader { data: Some(data), ..self.open(dest, start) }
+        self.open(dest, start)
     }
 
     /// Begins a header for several buffers, if there is capacity.
@@ -176,7 +180,7 @@ impl<'a> SendHeaders<'a> {
         header.set_buffers(self.buffers.pointer(start), self.buffers.used() - start);
         header.set_control(ptr::null(), 0);
         header.clear_flags();
-        OpenHeader { headers: self, i, start, data: None }
+        OpenHeader { headers: self, i, start }
     }
 
     /// What header `i` carries.
@@ -259,8 +263,6 @@ pub(crate) struct OpenHeader<'h, 'a> {
     i: usize,
     /// Where its buffers begin in the row.
     start: usize,
-    /// Its payload, if that is one buffer.
-    data: Option<&'a [u8]>,
 }
 
 impl<'a> OpenHeader<'_, 'a> {
@@ -292,16 +294,11 @@ impl<'a> OpenHeader<'_, 'a> {
     /// Adds the buffers that `fill` passes on, at most [`capacity_left`](Self::capacity_left).
     #[inline(always)]
     pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
-        debug_assert!(self.capacity_left() > 0, "no buffer to go on from");
-        let row = &mut self.headers.buffers;
-        let tail = row.tail(self.data);
-        let mut extension = Extension { row, tail };
-        let result = fill(&mut extension);
-        let Extension { row, tail } = extension;
-        row.close(tail);
-        let used = self.headers.buffers.used() - self.start;
-        let (first, _) = self.header().buffers();
-        self.header().set_buffers(first, used);
+        let SendHeaders { headers, buffers, .. } = &mut *self.headers;
+        let start = self.start;
+        let result = fill(&mut Extension { row: &mut *buffers, start });
+        buffers.copy_together(start);
+        headers[self.i].set_buffers(buffers.pointer(start), buffers.used() - start);
         result
     }
 
@@ -367,13 +364,26 @@ impl<'a> OpenHeader<'_, 'a> {
 /// Adds buffers to an open header.
 pub(crate) struct Extension<'e, 'a> {
     row: &'e mut BufferRow<'a>,
-    tail: Tail<'a, 'a>,
+    start: usize,
 }
 
 impl<'a> Extension<'_, 'a> {
+    /// Adds a buffer.
     #[inline(always)]
-    pub(crate) fn push(&mut self, data: &'a [u8]) {
-        self.row.push(&mut self.tail, data);
+    pub(crate) fn join(&mut self, data: &'a [u8]) {
+        self.row.join(data);
+    }
+
+    /// Memory for `count` buffers of `len` bytes that come next, if these are to be copied.
+    #[inline(always)]
+    pub(crate) fn copy_space(&mut self, len: usize, count: usize) -> Option<&mut [u8]> {
+        self.row.copy_space(self.start, len, count)
+    }
+
+    /// Adds what was copied into the first `len` bytes of the [space](Self::copy_space).
+    #[inline(always)]
+    pub(crate) fn join_copied(&mut self, len: usize) {
+        self.row.join_copied(len);
     }
 }
 

@@ -1,10 +1,13 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
 
 use std::io::IoSliceMut;
+use std::ops::Range;
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::sys::addr::{NAME_LEN, RawAddr};
-use crate::sys::{CONTROL_SPACE, RecvResult};
+use crate::sys::{CONTROL_SPACE, DestRef, GsoBatch, RecvResult};
 
 #[test]
 fn r2_fields_that_a_call_overwrites_are_set_anew() {
@@ -31,6 +34,59 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
                 control_truncated: true,
                 ..result
             });
+        }
+    }
+}
+
+/// Buffers of one header, and the memory that they are read from.
+fn joined(pieces: &[(usize, bool)]) -> (Vec<u8>, Vec<Range<usize>>) {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (len, is_adjacent) in pieces {
+        let end = ranges.last().map_or(0, |last| last.end);
+        let start = if *is_adjacent { end } else { end + 1 };
+        ranges.push(start..start + len);
+    }
+    let memory = (0..ranges.last().map_or(0, |last| last.end)).map(|i| i as u8).collect();
+    (memory, ranges)
+}
+
+proptest! {
+    /// Adjacent, apart, long, short and empty ones, in a storage whose memory for copies comes to an end.
+    #[test]
+    fn a_header_has_the_bytes_of_its_buffers_however_they_are_joined(
+        headers in prop::collection::vec(
+            prop::collection::vec(
+                (prop_oneof![0usize..40, 700usize..800, Just(2_000)], any::<bool>()),
+                1..30,
+            ),
+            1..4,
+        ),
+        all_by_space in any::<bool>(),
+    ) {
+        let mut storage = SendStorage::new();
+        storage.reserve(4).expect("there is memory");
+        let memories: Vec<_> = headers.iter().map(|pieces| joined(pieces)).collect();
+        let mut wired = storage.begin_with_copies().expect("there is memory");
+        for (memory, ranges) in &memories {
+            let mut header = wired.push(DestRef::Addr(None), &memory[ranges[0].clone()]);
+            header.extend(|buffers| {
+                for range in &ranges[1..] {
+                    let data = &memory[range.clone()];
+                    match buffers.copy_space(data.len(), 1).filter(|_| all_by_space) {
+                        Some(space) => {
+                            space.copy_from_slice(data);
+                            buffers.join_copied(data.len());
+                        }
+                        None => buffers.join(data),
+                    }
+                }
+            });
+            header.complete(GsoBatch { messages: 1, bytes: 0, segment: 0 }, false);
+        }
+        for (i, (memory, ranges)) in memories.iter().enumerate() {
+            let expected: Vec<u8> =
+                ranges.iter().flat_map(|range| memory[range.clone()].to_vec()).collect();
+            prop_assert_eq!(wired.memory(i).payload.collect::<Vec<_>>().concat(), expected);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs as the naive twin finds them, and at their bounds.
 
 use super::super::*;
-use super::twin::{Place, Spec, check, runs};
+use super::twin::{Counted, Place, Spec, check, runs, start};
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::msg::SendMsg;
 use proptest::prelude::*;
@@ -62,10 +62,13 @@ fn d20_a_run_takes_as_many_buffers_as_fit() {
     let msgs = [SendMsg::gather(&parts); 9];
     for (capacity, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
         let mut msgs = msgs.iter();
-        let mut run = Run::start(msgs.next().expect("nine"), Limits::NONE, capacity);
-        let mut buffers = 0;
-        let next = run.join(&mut msgs, |_| buffers += 1);
-        assert_eq!((run.count(), buffers, next.is_none()), (first, (first - 1) * 4, first == 9));
+        let mut run = start(msgs.next().expect("nine"), Limits::NONE, capacity);
+        let mut joined = Counted::default();
+        let next = run.join(&mut msgs, &mut joined);
+        assert_eq!(
+            (run.count(), joined.buffers, next.is_none()),
+            (first, (first - 1) * 4, first == 9)
+        );
     }
 }
 
@@ -99,7 +102,7 @@ fn s5_a_run_has_at_most_so_many_segments_and_the_size_of_a_datagram() {
 /// An IPv4 header counts in its own length field, and an IPv4-mapped destination has one.
 #[test]
 fn s5_the_longest_batch_is_that_of_the_protocol_that_carries_it() {
-    let most = |dest: &str| max_bytes(Some(dest.parse().expect("an address")));
+    let most = |dest: &str| max_bytes(DestRef::Addr(Some(&dest.parse().expect("an address"))));
     assert_eq!((most("192.0.2.1:9"), most("[::ffff:192.0.2.1]:9")), (65_507, 65_507));
-    assert_eq!((most("[2001:db8::1]:9"), max_bytes(None)), (65_527, 65_507));
+    assert_eq!((most("[2001:db8::1]:9"), max_bytes(DestRef::Addr(None))), (65_527, 65_507));
 }

@@ -14,12 +14,39 @@ use crate::sys::{SendStorage, Storage, borrow};
 /// More than any run here has.
 const BUFFERS: usize = 1024;
 
+/// Starts a run with a message.
+pub(super) fn start<'r, 'm>(msg: &'r SendMsg<'m>, limits: Limits, buffers: usize) -> Run<'r, 'm> {
+    Run::start(msg.dest_ref(), msg.len(), msg.options(), limits, buffers)
+}
+
+/// Counts what joins a run, and copies nothing.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) buffers: usize,
+    pub(super) bytes: usize,
+}
+
+impl<'m> Joined<'m> for Counted {
+    fn join(&mut self, data: &'m [u8]) {
+        self.buffers += 1;
+        self.bytes += data.len();
+    }
+
+    fn copy_space(&mut self, _: usize, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn join_copied(&mut self, _: usize) {
+        unreachable!("there is no space");
+    }
+}
+
 /// The lengths of the runs that a slice of messages falls into.
 pub(super) fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
-    let mut runs: Vec<Run<'_>> = Vec::new();
+    let mut runs: Vec<Run<'_, '_>> = Vec::new();
     for msg in msgs {
         if runs.last_mut().is_none_or(|run| run.take(msg).is_none()) {
-            runs.push(Run::start(msg, limits, BUFFERS));
+            runs.push(start(msg, limits, BUFFERS));
         }
     }
     assert_eq!(joined(msgs, limits), runs.iter().map(Run::count).collect::<Vec<_>>());
@@ -31,10 +58,10 @@ fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
     let mut next = msgs.next();
     while let Some(msg) = next {
-        let mut run = Run::start(msg, limits, BUFFERS);
-        let mut bytes = msg.len();
-        next = run.join(&mut msgs, |data| bytes += data.len());
-        assert_eq!(run.bytes(), bytes);
+        let mut run = start(msg, limits, BUFFERS);
+        let mut joined = Counted::default();
+        next = run.join(&mut msgs, &mut joined);
+        assert_eq!(run.bytes(), msg.len() + joined.bytes);
         counts.push(run.count());
     }
     counts
@@ -168,15 +195,19 @@ fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize]) {
         // Headers and buffers for all, so that no run ends for want of them.
         storage.reserve(msgs.len().max(256)).expect("there is memory");
         let mut source = Source::new(msgs.iter());
-        let wired = SOCKET.with(|socket| wire(storage, borrow(socket), &mut source, limits));
-        let wired = wired.expect("there is memory");
+        let mut headers = match limits.rejected_len {
+            0 => storage.begin(),
+            _ => storage.begin_with_copies().expect("there is memory"),
+        };
+        let unsendable =
+            SOCKET.with(|socket| wire(&mut headers, borrow(socket), &mut source, limits));
         // Not every system has a control message for each of the options.
-        assert!(wired.headers.len() == runs.len() || wired.unsendable.is_some());
+        assert!(headers.len() == runs.len() || unsendable.is_some());
         let mut rest = msgs;
-        for (i, count) in runs.iter().enumerate().take(wired.headers.len()) {
+        for (i, count) in runs.iter().enumerate().take(headers.len()) {
             let run;
             (run, rest) = rest.split_at(*count);
-            let (batch, memory) = (wired.headers.batch(i), wired.headers.memory(i));
+            let (batch, memory) = (headers.batch(i), headers.memory(i));
             let bytes = run.iter().map(SendMsg::len).sum();
             assert_eq!((batch.messages, batch.bytes), (*count, bytes));
             let is_same = same_bytes(memory.payload, run.iter().flat_map(SendMsg::slices));
