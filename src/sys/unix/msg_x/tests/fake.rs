@@ -80,7 +80,8 @@ fn fail(errno: c_int) -> isize {
 }
 
 fn returned(direction: Direction, offered: c_uint, result: isize) -> isize {
-    let call = FakeCall { direction, offered: offered as usize, moved: usize::try_from(result).ok() };
+    let call =
+        FakeCall { direction, offered: offered as usize, moved: usize::try_from(result).ok() };
     CALLS.with_borrow_mut(|log| log.push(call));
     result
 }
