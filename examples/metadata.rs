@@ -42,7 +42,7 @@ fn main() -> std::io::Result<()> {
                 println!("{text}: {} us ago", age.as_micros());
             }
             let Some(reply) = datagram.reply(b"seen") else { continue };
-            // `reply` asks for the source address; more can be asked for.
+            // `reply` sets the source address; other options can be added.
             if let Err(error) = server.send_batch(&[reply.with_ecn(Ecn::Ect1)]) {
                 eprintln!("reply to {text}: {error}");
             }

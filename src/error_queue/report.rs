@@ -232,7 +232,7 @@ impl ExtendedError {
             origin::LOCAL => (Origin::Local, self.errno),
             origin::ICMP => (Origin::Icmp { ty, code }, self.errno),
             origin::ICMP6 => (Origin::Icmp6 { ty, code }, self.errno),
-            // It has the error number ENOMSG.
+            // A send timestamp has the error number ENOMSG.
             origin::TIMESTAMPING => (Origin::Timestamping, 0),
             _ => (Origin::Other, self.errno),
         };

@@ -64,7 +64,7 @@ pub(super) async fn send_each<M: AsSendMsg>(
             if let Ok(sent) = sent {
                 reject_nothing(sent)?;
             }
-            done += offer.answered(offered, sent, |error| on_error(total + done, error));
+            done += offer.record(offered, sent, |error| on_error(total + done, error));
         }
         total += done;
     }
@@ -86,7 +86,7 @@ pub(super) fn poll_send_each(
         if let Ok(sent) = sent {
             reject_nothing(sent)?;
         }
-        *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
+        *done += offer.record(offered.len(), sent, |error| on_error(*done, error));
     }
     Poll::Ready(Ok(*done))
 }

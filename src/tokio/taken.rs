@@ -1,4 +1,4 @@
-//! Messages on their way from an iterator to a socket that may have to be waited for.
+//! Messages from an iterator, stored while their socket is waited for.
 
 use std::array;
 use std::io;

@@ -26,9 +26,8 @@ use crate::sys::{self, BorrowedSocket, Direction};
 /// The result of a call, within tokio's own result (an error if its runtime shuts down).
 type Outcome = io::Result<io::Result<usize>>;
 
-/// Limits the count of `transfer` to `most` messages, and does nothing if that is none.
-///
-/// An implementation of `BatchSocket` may return more than there can be.
+/// Runs `transfer`, unless `most` is 0, and limits its count to `most`: an implementation of `BatchSocket` may return
+/// any count.
 pub(super) async fn at_most(
     most: usize,
     transfer: impl Future<Output = Outcome>,
@@ -104,6 +103,7 @@ pub(super) fn poll_receive(
     }
     let is_stuck = || is_shut_down(socket);
     let outcome = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
+    // Only a shut-down socket is stuck here: its receive ends with no message.
     Poll::Ready(Ok(outcome.unwrap_or(Ok(0))))
 }
 
@@ -166,8 +166,8 @@ fn attempt(
     }
 }
 
-/// Waits for an event of the socket by a second registration, which is made if there is none yet.
-/// Outside of a runtime, lets the other tasks go first.
+/// Waits for an event of the socket by a second registration, and makes one if there is none yet. Outside of a
+/// runtime, lets the other tasks go first.
 async fn event(
     socket: BorrowedSocket<'_>,
     direction: Direction,
