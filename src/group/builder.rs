@@ -137,7 +137,7 @@ impl ReusePortGroupBuilder {
         }
         // The kernel makes a socket that was bound alone into a group when a second one joins.
         if count > 1 || share == Share::Early {
-            group.attach()?;
+            group.attach_spread()?;
         }
         Ok(group)
     }

@@ -217,7 +217,7 @@ impl ReusePortGroup {
         }
         let member = self.open(Share::Early)?;
         self.members.push(member);
-        if let Err(error) = self.attach() {
+        if let Err(error) = self.attach_spread() {
             self.members.pop();
             return Err(error);
         }
@@ -259,7 +259,7 @@ impl ReusePortGroup {
         let socket = self.members.swap_remove(index);
         sys::wait_for_deliveries();
         // If this fails, the last index has no member, and the kernel spreads that share by flow.
-        let _ = self.attach();
+        let _ = self.attach_spread();
         Ok(socket)
     }
 
@@ -295,7 +295,7 @@ impl ReusePortGroup {
     }
 
     /// Makes the kernel spread the datagrams over the present number of members.
-    fn attach(&self) -> io::Result<()> {
+    fn attach_spread(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
         match self.spread.program(self.members.len())? {
             Some(program) => sys::spread_by(sys::borrow(member), &program),

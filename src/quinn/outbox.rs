@@ -139,7 +139,7 @@ impl Outbox {
             match seen {
                 0 if closed => return false,
                 0 => self.filled.notified().await,
-                _ => others_turn().await,
+                _ => yield_to_others().await,
             }
         }
     }
@@ -151,7 +151,7 @@ impl Outbox {
 
 /// Lets the tasks that are ready have their turn. tokio's `yield_now` would look for events of sockets in between,
 /// which is a system call.
-async fn others_turn() {
+async fn yield_to_others() {
     let mut given = false;
     poll_fn(|cx| {
         if mem::replace(&mut given, true) {
