@@ -189,7 +189,7 @@ impl<'a> RawAddrRef<'a> {
     #[inline]
     pub(super) fn new<const N: usize>(name: &'a [u8; N], len: usize) -> Self {
         const { assert!(N == NAME_LEN || N == UNIX_NAME_LEN) }
-        // As above.
+        // It fits, as in `set_len`.
         Self { name, len: len as u32 }
     }
 
