@@ -117,7 +117,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 /// (`IP_MTU`, `IPV6_MTU`). A UDP payload that is not to be fragmented has up to 28 bytes less over IPv4 and
 /// 48 less over IPv6.
 ///
-/// It is the link's MTU until a router reports a smaller one, which counts for some minutes. With
+/// The path MTU is the link's MTU until a router reports a smaller one, which counts for some minutes. With
 /// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an
 /// unconnected socket, read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
 ///

@@ -212,7 +212,7 @@ impl<'a> RawAddrRef<'a> {
             && (self.name.as_ptr() == other.name.as_ptr() || self.start() == other.start())
     }
 
-    /// The same for equal Internet addresses, and different for most others: for IPv4 the whole address.
+    /// A key that is equal for equal Internet addresses, and different for most others: for IPv4 the whole address.
     #[inline]
     pub(crate) fn key(self) -> u64 {
         u64::from_ne_bytes(*self.start().first_chunk().expect("a name is longer"))
