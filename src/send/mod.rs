@@ -3,6 +3,7 @@
 
 pub(crate) mod coalesce;
 pub(crate) mod content;
+mod joined;
 pub(crate) mod msg;
 pub(crate) mod outgoing;
 pub(crate) mod queue;

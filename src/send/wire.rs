@@ -1,11 +1,14 @@
 //! Turns messages into headers: the one way for slices, iterators and queues, through plain sockets and
 //! with GSO.
 
-use super::coalesce::{Joined, Limits, Run, Source, segment_size};
+use super::coalesce::{Limits, Run, Source, segment_size};
 use super::content::{MsgOptions, SendBuffers};
+use super::joined::Joined;
 use super::outgoing::{Messages, Outgoing};
 use crate::ancillary::{SendMeta, Unencodable};
-use crate::sys::{self, BorrowedSocket, DestRef, Extension, GsoBatch, OpenHeader, SendHeaders};
+use crate::sys::{
+    self, BorrowedSocket, DestRef, Extension, GsoBatch, OpenHeader, Others, SendHeaders,
+};
 
 /// Wires messages in order, as many as there is capacity for, and joins those that can go as a
 /// GSO batch within the limits. Returns why the message after these is not among them, if there is one that
@@ -129,8 +132,8 @@ impl<'a, 'm: 'a> Joined<'m> for Extension<'_, 'a> {
     }
 
     #[inline(always)]
-    fn copy_space(&mut self, len: usize, count: usize) -> Option<&mut [u8]> {
-        self.copy_space(len, count)
+    fn others(&mut self, len: usize, count: usize) -> Others<'_, 'm> {
+        self.others(len, count)
     }
 
     #[inline(always)]

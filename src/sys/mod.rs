@@ -94,8 +94,8 @@ compile_error!("mmsg is for Unix and Windows: this target has no sockets that it
 pub use self::addr::UnixAddrBuf;
 pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
-    Extension, OpenHeader, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, SlotIter,
-    SlotIterMut, Slots, Storage, send_single,
+    Extension, OpenHeader, Others, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage,
+    SlotIter, SlotIterMut, Slots, Storage, send_single,
 };
 pub use self::native::AsSocket;
 pub(crate) use self::native::{

@@ -3,6 +3,7 @@
 //! Adjacent buffers of a GSO batch become one iovec, and other short ones are copied together.
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem;
 use std::ops::Range;
 
@@ -126,23 +127,25 @@ impl<'a> BufferRow<'a> {
         self.add(data);
     }
 
-    /// Memory for copies of `count` buffers of `len` bytes that join the last one. `None` if those from `start` on
-    /// are not to be copied.
+    /// How to add the next buffers, up to `count` of `len` bytes, to those from `start` on.
     #[inline(always)]
-    pub(super) fn copy_space(
-        &mut self,
-        start: usize,
-        len: usize,
-        count: usize,
-    ) -> Option<&mut [u8]> {
-        if len > COPY_MAX {
-            return None;
+    pub(super) fn others(&mut self, start: usize, len: usize, count: usize) -> Others<'_, 'a> {
+        if len <= COPY_MAX {
+            self.copy_together(start);
         }
-        self.copy_together(start);
-        if self.copying { self.copies.get_mut(..len * count) } else { None }
+        let space = len * count;
+        if self.copying && len <= COPY_MAX && space <= self.copies.len() {
+            return Others::Copied(&mut self.copies[..space]);
+        }
+        let last = &mut self.row[self.used - 1];
+        if self.copying || last.len() <= len {
+            return Others::Apart;
+        }
+        let end = last.start().wrapping_add(last.len());
+        Others::Adjacent(Adjacent { last, end, data: PhantomData })
     }
 
-    /// Joins what was copied into the first `len` bytes of the [space](Self::copy_space).
+    /// Joins what was copied into the first `len` bytes of the space for [`Others::Copied`].
     #[inline(always)]
     pub(super) fn join_copied(&mut self, len: usize) {
         let last = &mut self.row[self.used - 1];
@@ -181,5 +184,35 @@ impl<'a> BufferRow<'a> {
         self.row[start] = Buffer::new(self.copies_start, bytes);
         (self.used, self.copying) = (start + 1, true);
         self.skip_copies(bytes);
+    }
+}
+
+/// How buffers are added that are like the last one.
+pub(crate) enum Others<'r, 'a> {
+    /// By copies into this memory: [`join_copied`](BufferRow::join_copied) adds them.
+    Copied(&'r mut [u8]),
+    /// By making the last one longer, as long as they follow it in memory.
+    Adjacent(Adjacent<'r, 'a>),
+    /// One by one.
+    Apart,
+}
+
+/// The last buffer of a row, for adjacent ones to be joined: apart from the row, so that a loop has it in registers.
+pub(crate) struct Adjacent<'r, 'a> {
+    last: &'r mut Buffer,
+    end: *const u8,
+    data: PhantomData<fn(&'a [u8])>,
+}
+
+impl<'a> Adjacent<'_, 'a> {
+    /// Adds a buffer if it follows the last one in memory. Returns whether it does.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, data: &'a [u8]) -> bool {
+        let is_next = data.as_ptr() == self.end;
+        if is_next {
+            *self.last = Buffer::new(self.last.start(), self.last.len() + data.len());
+            self.end = data.as_ptr_range().end;
+        }
+        is_next
     }
 }

@@ -18,6 +18,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use buffers::Others;
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
 pub(crate) use send::{Extension, OpenHeader, SendHeaders, SendStorage};
 pub(crate) use single::send_single;

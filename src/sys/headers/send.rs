@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
 
-use super::buffers::{BufferRow, BufferStorage};
+use super::buffers::{BufferRow, BufferStorage, Others};
 use super::split::Split;
 use super::{Storage, WiredSend, WiredSends};
 use crate::sys::addr::{self, Name, UnixName};
@@ -374,13 +374,13 @@ impl<'a> Extension<'_, 'a> {
         self.row.join(data);
     }
 
-    /// Memory for `count` buffers of `len` bytes that come next, if these are to be copied.
+    /// How to add the next buffers, up to `count` of `len` bytes.
     #[inline(always)]
-    pub(crate) fn copy_space(&mut self, len: usize, count: usize) -> Option<&mut [u8]> {
-        self.row.copy_space(self.start, len, count)
+    pub(crate) fn others(&mut self, len: usize, count: usize) -> Others<'_, 'a> {
+        self.row.others(self.start, len, count)
     }
 
-    /// Adds what was copied into the first `len` bytes of the [space](Self::copy_space).
+    /// Adds what was copied into the first `len` bytes of the space for [`Others::Copied`].
     #[inline(always)]
     pub(crate) fn join_copied(&mut self, len: usize) {
         self.row.join_copied(len);

@@ -61,7 +61,7 @@ proptest! {
             ),
             1..4,
         ),
-        all_by_space in any::<bool>(),
+        as_others in any::<bool>(),
     ) {
         let mut storage = SendStorage::new();
         storage.reserve(4).expect("there is memory");
@@ -72,12 +72,21 @@ proptest! {
             header.extend(|buffers| {
                 for range in &ranges[1..] {
                     let data = &memory[range.clone()];
-                    match buffers.copy_space(data.len(), 1).filter(|_| all_by_space) {
-                        Some(space) => {
+                    if !as_others {
+                        buffers.join(data);
+                        continue;
+                    }
+                    let is_joined = match buffers.others(data.len(), 1) {
+                        Others::Copied(space) => {
                             space.copy_from_slice(data);
                             buffers.join_copied(data.len());
+                            true
                         }
-                        None => buffers.join(data),
+                        Others::Adjacent(mut last) => last.join(data),
+                        Others::Apart => false,
+                    };
+                    if !is_joined {
+                        buffers.join(data);
                     }
                 }
             });

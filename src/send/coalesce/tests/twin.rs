@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use super::super::*;
 use crate::ancillary::{ControlBuf, SendMeta};
+use crate::send::joined::Joined;
 use crate::send::msg::SendMsg;
 use crate::send::wire::wire;
 use crate::sys::{SendStorage, Storage, borrow};
@@ -32,8 +33,8 @@ impl<'m> Joined<'m> for Counted {
         self.bytes += data.len();
     }
 
-    fn copy_space(&mut self, _: usize, _: usize) -> Option<&mut [u8]> {
-        None
+    fn others(&mut self, _: usize, _: usize) -> Others<'_, 'm> {
+        Others::Apart
     }
 
     fn join_copied(&mut self, _: usize) {
