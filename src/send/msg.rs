@@ -335,6 +335,16 @@ impl<'a> SendMsg<'a> {
     pub(super) const fn inline(&self) -> InlineOptions {
         self.content.options().inline
     }
+
+    /// Its payload and options, if that is one buffer and it has no options but those in the message. The options
+    /// by reference: by value they are read in wider pieces than they were written in, which takes 5 ns.
+    #[inline(always)]
+    pub(super) fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
+        match &self.content {
+            Content::One { inline, data } => Some((data, inline)),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Debug for SendMsg<'_> {

@@ -14,7 +14,6 @@ impl Stage {
             stage: self,
             next: self.first,
             gone: self.gone,
-            left: 0,
             rest: &[],
             segment: 0,
             dest: DestRef::Addr(None),
@@ -27,11 +26,10 @@ impl Stage {
 /// read at once.
 pub(super) struct StageIter<'a> {
     stage: &'a Stage,
-    /// The entry after the present one, and how many of its datagrams to leave out.
+    /// The entry after the present one, and how many of its bytes to leave out.
     next: usize,
     gone: usize,
-    /// Of the present entry: the datagrams left, their bytes, and what each has.
-    left: usize,
+    /// Of the present entry: the bytes left, and what each datagram has.
     rest: &'a [u8],
     segment: usize,
     dest: DestRef<'a, 'a>,
@@ -49,14 +47,12 @@ impl<'a> StageIter<'a> {
             Stored::Meta => LentOptions::Meta(&metas[entry.option as usize - 1]),
             Stored::Control => LentOptions::Control(&controls[entry.option as usize - 1]),
         };
-        let data = &payload[entry.start..][..entry.len];
         self.dest = match entry.name_len {
             0 => DestRef::Raw(entry.dest.lend()),
             len => stored_name(&payload[entry.start + entry.len..][..len.into()]),
         };
         self.options = MsgOptions { lent, inline: entry.inline };
-        (self.left, self.rest) =
-            (entry.count as usize - self.gone, &data[entry.offset(self.gone)..]);
+        self.rest = &payload[entry.start..][self.gone..entry.len];
         (self.segment, self.gone) = (entry.segment as usize, 0);
         self.next += 1;
         Some(())
@@ -73,10 +69,9 @@ impl<'a> Iterator for StageIter<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Queued<'a>> {
-        if self.left == 0 {
+        if self.rest.is_empty() {
             self.begin_entry()?;
         }
-        self.left -= 1;
         let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
         Some(Queued { dest: self.dest, data, options: self.options })
@@ -88,9 +83,9 @@ impl<'a> Messages<'a> for StageIter<'a> {
     fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
         // The last one may be shorter; an empty one is alone.
         let whole = self.rest.len().checked_div(self.segment)?;
-        let count = whole.min(self.left).min(most);
+        let count = whole.min(most);
         let (data, rest) = self.rest.split_at(count * self.segment);
-        (self.left, self.rest) = (self.left - count, rest);
+        self.rest = rest;
         (count > 0).then_some(data)
     }
 }
