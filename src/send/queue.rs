@@ -309,14 +309,14 @@ impl SendQueue {
     /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
     /// begun to send are in the order of their pushes.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
-        self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
+        self.front.iter().msgs().chain(self.back.iter().msgs())
     }
 
     /// The next datagram to be sent: the one that an error of
     /// [`flush`](crate::BatchSocket::flush) is about.
     #[must_use]
     pub fn front(&self) -> Option<SendMsg<'_>> {
-        self.iter().next()
+        self.first().iter().next().map(|queued| queued.to_msg())
     }
 
     /// Drops the next datagram to be sent. Returns whether there was one.
@@ -363,11 +363,29 @@ impl SendQueue {
     /// The datagrams of the stage to be sent first.
     #[inline]
     pub(crate) fn stage(&mut self) -> impl Messages<'_, Item = Queued<'_>> {
+        self.begin().iter()
+    }
+
+    /// The same as `SendMsg`s.
+    #[inline]
+    pub(crate) fn stage_msgs(&mut self) -> impl Iterator<Item = SendMsg<'_>> {
+        self.begin().iter().msgs()
+    }
+
+    /// The stage to be sent first, in the order of sending.
+    #[inline]
+    fn begin(&mut self) -> &Stage {
         if self.grouped {
             self.turn();
             self.front.group();
         }
-        if self.front.len() > 0 { self.front.iter() } else { self.back.iter() }
+        self.first()
+    }
+
+    /// The stage to be sent first.
+    #[inline]
+    fn first(&self) -> &Stage {
+        if self.front.len() > 0 { &self.front } else { &self.back }
     }
 
     /// Drops the first `n` datagrams of that stage by moving its cursor.

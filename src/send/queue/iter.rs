@@ -78,6 +78,35 @@ impl<'a> Iterator for StageIter<'a> {
     }
 }
 
+impl<'a> StageIter<'a> {
+    /// The same as `SendMsg`s.
+    #[inline]
+    pub(super) fn msgs(self) -> StageMsgs<'a> {
+        StageMsgs { datagrams: self, like: SendMsg::new(&[]), entry: 0 }
+    }
+}
+
+/// Iterates over a stage by `SendMsg`s. What the datagrams of an entry have in common is decoded once.
+pub(super) struct StageMsgs<'a> {
+    datagrams: StageIter<'a>,
+    /// One of the datagrams of the entry before this one.
+    like: SendMsg<'a>,
+    entry: usize,
+}
+
+impl<'a> Iterator for StageMsgs<'a> {
+    type Item = SendMsg<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<SendMsg<'a>> {
+        let queued = self.datagrams.next()?;
+        if self.entry != self.datagrams.next {
+            (self.like, self.entry) = (queued.to_msg(), self.datagrams.next);
+        }
+        Some(self.like.with_data(queued.data))
+    }
+}
+
 impl<'a> Messages<'a> for StageIter<'a> {
     #[inline]
     fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {

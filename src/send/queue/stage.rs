@@ -279,16 +279,16 @@ impl Stage {
     #[inline]
     pub(super) fn advance(&mut self, n: usize) -> usize {
         let (mut counted, mut left) = (0, n);
-        while let (Some(entry), 1..) = (self.entry(self.first), left) {
+        while let (1.., Some(entry)) = (left, self.entry(self.first)) {
             let (bytes, some) = (entry.len - self.gone, left.saturating_mul(entry.segment as usize));
             if some < bytes {
                 counted += entry.counted(left, some);
                 (self.gone, left) = (self.gone + some, 0);
-            } else {
-                let count = entry.count(bytes);
-                counted += entry.counted(count, bytes);
-                (self.first, self.gone, left) = (self.first + 1, 0, left - count);
+                break;
             }
+            let count = entry.count(bytes);
+            counted += entry.counted(count, bytes);
+            (self.first, self.gone, left) = (self.first + 1, 0, left - count);
         }
         self.len -= n - left;
         if self.len == 0 {
