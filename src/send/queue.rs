@@ -26,9 +26,9 @@ pub use self::error::PushError;
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
 /// It has two stages, as Okasaki's queue has: pushes go to the back stage, a
-/// [`flush`](crate::BatchSocket::flush) drains the front stage by a cursor, and the stages swap when
-/// the front is empty. Nothing moves in memory when datagrams leave, and nothing is allocated once the
-/// stages have grown.
+/// [`flush`](crate::BatchSocket::flush) drains the front stage by a cursor, then the back stage, and the stages
+/// swap if it leaves datagrams there. Nothing moves in memory when datagrams leave, and nothing is allocated once the
+/// stages have grown. Where each flush sends all, the next pushes use the same memory again.
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound fails, so the
 /// caller can apply back-pressure. Both stages keep the memory of what they held, payload and options apart: two to
@@ -391,6 +391,7 @@ impl SendQueue {
     /// Drops the first `n` datagrams of that stage by moving its cursor.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
+        // The stages do not swap: the next pushes find the memory of these datagrams in the cache.
         if n == self.len() {
             return self.clear();
         }

@@ -9,8 +9,8 @@ use crate::send::msg::SendMsg;
 use crate::sys::{DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 
 /// Datagrams that were pushed one after another: to one destination, with the same options, each as long as the
-/// first but the last, which may be shorter. Only the first can be empty. So a push compares and adds bytes, and most
-/// of a GSO batch is found.
+/// first but the last, which may be shorter. An empty datagram is alone. So a push compares and adds bytes, and most of
+/// a GSO batch is found.
 #[derive(Clone, Copy)]
 pub(super) struct QueueEntry {
     /// The Internet destination.
@@ -93,14 +93,14 @@ impl QueueEntry {
         self.open = len == self.segment as usize;
     }
 
-    /// How many datagrams have the last `bytes` bytes.
+    /// How many datagrams are in its last `bytes` bytes.
     #[inline]
     pub(super) fn count(&self, bytes: usize) -> usize {
         let segment = self.segment as usize;
         if bytes <= segment { 1 } else { bytes.div_ceil(segment) }
     }
 
-    /// What `count` datagrams with so many bytes count against the bound.
+    /// What `count` of its datagrams, of `bytes` bytes together, count against the bound.
     #[inline]
     pub(super) fn counted(&self, count: usize, bytes: usize) -> usize {
         if self.repeats {

@@ -1,6 +1,6 @@
 //! The datagrams of a stage in the order of sending.
 
-use super::entry::Stored;
+use super::entry::{QueueEntry, Stored};
 use super::stage::Stage;
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
@@ -37,11 +37,16 @@ pub(super) struct StageIter<'a> {
 }
 
 impl<'a> StageIter<'a> {
+    /// The same as `SendMsg`s.
+    #[inline]
+    pub(super) fn msgs(self) -> StageMsgs<'a> {
+        StageMsgs { datagrams: self, like: SendMsg::new(&[]), entry: 0 }
+    }
+
     /// Goes on to the next entry.
     #[inline]
-    fn begin_entry(&mut self) -> Option<()> {
+    fn begin(&mut self, entry: &'a QueueEntry) {
         let Stage { payload, metas, controls, .. } = self.stage;
-        let entry = self.stage.entry(self.next)?;
         let lent = match entry.stored {
             Stored::None => LentOptions::None,
             Stored::Meta => LentOptions::Meta(&metas[entry.option as usize - 1]),
@@ -55,7 +60,6 @@ impl<'a> StageIter<'a> {
         self.rest = &payload[entry.start..][self.gone..entry.len];
         (self.segment, self.gone) = (entry.segment as usize, 0);
         self.next += 1;
-        Some(())
     }
 }
 
@@ -70,7 +74,7 @@ impl<'a> Iterator for StageIter<'a> {
     #[inline(always)]
     fn next(&mut self) -> Option<Queued<'a>> {
         if self.rest.is_empty() {
-            self.begin_entry()?;
+            self.begin(self.stage.entry(self.next)?);
         }
         let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
@@ -78,18 +82,21 @@ impl<'a> Iterator for StageIter<'a> {
     }
 }
 
-impl<'a> StageIter<'a> {
-    /// The same as `SendMsg`s.
+impl<'a> Messages<'a> for StageIter<'a> {
     #[inline]
-    pub(super) fn msgs(self) -> StageMsgs<'a> {
-        StageMsgs { datagrams: self, like: SendMsg::new(&[]), entry: 0 }
+    fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
+        // The last one may be shorter; an empty one is alone.
+        let count = self.rest.len().checked_div(self.segment)?.min(most);
+        let (data, rest) = self.rest.split_at(count * self.segment);
+        self.rest = rest;
+        (count > 0).then_some(data)
     }
 }
 
 /// Iterates over a stage by `SendMsg`s. What the datagrams of an entry have in common is decoded once.
 pub(super) struct StageMsgs<'a> {
     datagrams: StageIter<'a>,
-    /// One of the datagrams of the entry before this one.
+    /// A datagram of the present entry, and the entry after that.
     like: SendMsg<'a>,
     entry: usize,
 }
@@ -104,18 +111,6 @@ impl<'a> Iterator for StageMsgs<'a> {
             (self.like, self.entry) = (queued.to_msg(), self.datagrams.next);
         }
         Some(self.like.with_data(queued.data))
-    }
-}
-
-impl<'a> Messages<'a> for StageIter<'a> {
-    #[inline]
-    fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
-        // The last one may be shorter; an empty one is alone.
-        let whole = self.rest.len().checked_div(self.segment)?;
-        let count = whole.min(most);
-        let (data, rest) = self.rest.split_at(count * self.segment);
-        self.rest = rest;
-        (count > 0).then_some(data)
     }
 }
 

@@ -15,8 +15,8 @@ use crate::sys::{DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 /// 1. `payload[entry.start..][..entry.len]` is the payload of each entry's datagrams, one after another, and a Unix
 ///    destination follows it, if the entry has one. `entry.option - 1` is the place of its options in `metas` or
 ///    `controls`, as `entry.stored` says.
-/// 2. An entry has `len` bytes in datagrams of `segment` bytes, but the last, which may have fewer. An entry without
-///    bytes has one datagram.
+/// 2. An entry's `len` bytes are datagrams of `segment` bytes each, but the last, which may have fewer. An entry
+///    without bytes is one datagram.
 /// 3. In the back stage, and in a stage without datagrams, nothing has left: `first` and `gone` are 0, and `order` is
 ///    empty.
 pub(super) struct Stage {
@@ -280,10 +280,11 @@ impl Stage {
     pub(super) fn advance(&mut self, n: usize) -> usize {
         let (mut counted, mut left) = (0, n);
         while let (1.., Some(entry)) = (left, self.entry(self.first)) {
-            let (bytes, some) = (entry.len - self.gone, left.saturating_mul(entry.segment as usize));
-            if some < bytes {
-                counted += entry.counted(left, some);
-                (self.gone, left) = (self.gone + some, 0);
+            let bytes = entry.len - self.gone;
+            let sent = left.saturating_mul(entry.segment as usize);
+            if sent < bytes {
+                counted += entry.counted(left, sent);
+                (self.gone, left) = (self.gone + sent, 0);
                 break;
             }
             let count = entry.count(bytes);
