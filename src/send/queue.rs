@@ -3,22 +3,22 @@
 mod all_or_nothing;
 mod entry;
 mod error;
+mod flush;
 mod iter;
 mod stage;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Borrow;
+use std::fmt;
 use std::net::SocketAddr;
-use std::{fmt, mem};
 
 use self::entry::{QueueEntry, Size};
-use self::iter::Queued;
 use self::stage::Stage;
 use crate::ancillary::{SendMeta, has_fds};
 use crate::send::content::{InlineOptions, LentOptions};
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::{Messages, Outgoing};
+use crate::send::outgoing::Outgoing;
 use crate::sys::DestRef;
 
 pub use self::error::PushError;
@@ -309,7 +309,7 @@ impl SendQueue {
     /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
     /// begun to send are in the order of their pushes.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
-        self.front.iter().msgs().chain(self.back.iter().msgs())
+        self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
     }
 
     /// The next datagram to be sent: the one that an error of
@@ -358,53 +358,6 @@ impl SendQueue {
     pub fn shrink_to_fit(&mut self) {
         self.front.shrink_to_fit();
         self.back.shrink_to_fit();
-    }
-
-    /// The datagrams of the stage to be sent first.
-    #[inline]
-    pub(crate) fn stage(&mut self) -> impl Messages<'_, Item = Queued<'_>> {
-        self.begin().iter()
-    }
-
-    /// The same as `SendMsg`s.
-    #[inline]
-    pub(crate) fn stage_msgs(&mut self) -> impl Iterator<Item = SendMsg<'_>> {
-        self.begin().iter().msgs()
-    }
-
-    /// The stage to be sent first, in the order of sending.
-    #[inline]
-    fn begin(&mut self) -> &Stage {
-        if self.grouped {
-            self.turn();
-            self.front.group();
-        }
-        self.first()
-    }
-
-    /// The stage to be sent first.
-    #[inline]
-    fn first(&self) -> &Stage {
-        if self.front.len() > 0 { &self.front } else { &self.back }
-    }
-
-    /// Drops the first `n` datagrams of that stage by moving its cursor.
-    #[inline]
-    pub(crate) fn advance(&mut self, n: usize) {
-        // The stages do not swap: the next pushes find the memory of these datagrams in the cache.
-        if n == self.len() {
-            return self.clear();
-        }
-        self.turn();
-        self.bytes -= self.front.advance(n);
-    }
-
-    /// Swaps the stages if the front is empty.
-    #[inline]
-    fn turn(&mut self) {
-        if self.front.len() == 0 {
-            mem::swap(&mut self.front, &mut self.back);
-        }
     }
 }
 

@@ -46,7 +46,7 @@ const EMPTY: Chunk<'static> = [SendMsg::new(&[]); Offer::MOST];
 
 /// Takes messages, as many as there is memory for, and returns them.
 fn take<'c, 'm>(
-    chunk: &'c mut [SendMsg<'m>],
+    chunk: &'c mut Chunk<'m>,
     from: impl Iterator<Item = SendMsg<'m>>,
 ) -> &'c [SendMsg<'m>] {
     let mut count = 0;
@@ -121,11 +121,11 @@ pub(super) fn send_first(
     most: usize,
 ) -> io::Result<usize> {
     let mut chunk = EMPTY;
-    let msgs = take(&mut chunk[..most], queue.stage_msgs());
-    if msgs.is_empty() {
+    let count = queue.fill(&mut chunk[..most]);
+    if count == 0 {
         return Ok(0);
     }
-    let sent = socket.send_batch(msgs)?.min(msgs.len());
+    let sent = socket.send_batch(&chunk[..count])?.min(count);
     queue.advance(sent);
     Ok(sent)
 }

@@ -20,6 +20,24 @@ impl Stage {
             options: MsgOptions::NONE,
         }
     }
+
+    /// Writes the first datagrams as `SendMsg`s, as many as there is memory for, and returns how many. Decodes a
+    /// destination once for those that are alike.
+    pub(super) fn fill<'a>(&'a self, msgs: &mut [SendMsg<'a>]) -> usize {
+        let (mut datagrams, mut count) = (self.iter(), 0);
+        while count < msgs.len() {
+            let Some(first) = datagrams.next() else { break };
+            let first = first.to_msg();
+            msgs[count] = first;
+            count += 1;
+            let alike = datagrams.take_alike(msgs.len() - count).unwrap_or_default();
+            let alike = alike.chunks_exact(first.len().max(1));
+            count += alike.len();
+            let slots = msgs[count - alike.len()..].iter_mut();
+            slots.zip(alike).for_each(|(slot, data)| *slot = first.with_data(data));
+        }
+        count
+    }
 }
 
 /// Iterates over a stage in the order of sending. A type of its own, so that `next` is inlined: what it returns is
@@ -37,12 +55,6 @@ pub(super) struct StageIter<'a> {
 }
 
 impl<'a> StageIter<'a> {
-    /// The same as `SendMsg`s.
-    #[inline]
-    pub(super) fn msgs(self) -> StageMsgs<'a> {
-        StageMsgs { datagrams: self, like: SendMsg::new(&[]), entry: 0 }
-    }
-
     /// Goes on to the next entry.
     #[inline]
     fn begin(&mut self, entry: &'a QueueEntry) {
@@ -90,27 +102,6 @@ impl<'a> Messages<'a> for StageIter<'a> {
         let (data, rest) = self.rest.split_at(count * self.segment);
         self.rest = rest;
         (count > 0).then_some(data)
-    }
-}
-
-/// Iterates over a stage by `SendMsg`s. What the datagrams of an entry have in common is decoded once.
-pub(super) struct StageMsgs<'a> {
-    datagrams: StageIter<'a>,
-    /// A datagram of the present entry, and the entry after that.
-    like: SendMsg<'a>,
-    entry: usize,
-}
-
-impl<'a> Iterator for StageMsgs<'a> {
-    type Item = SendMsg<'a>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<SendMsg<'a>> {
-        let queued = self.datagrams.next()?;
-        if self.entry != self.datagrams.next {
-            (self.like, self.entry) = (queued.to_msg(), self.datagrams.next);
-        }
-        Some(self.like.with_data(queued.data))
     }
 }
 

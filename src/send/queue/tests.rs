@@ -153,10 +153,12 @@ proptest! {
                     }
                 }
                 Step::Send(n) => {
-                    let offered: Vec<_> = queue.stage_msgs().map(|msg| seen(&msg)).collect();
+                    let offered: Vec<_> = queue.stage().map(|queued| seen(&queued.to_msg())).collect();
                     assert!(offered.iter().eq(twin.iter().take(offered.len()).map(|(seen, _)| seen)));
-                    assert!(queue.stage().map(|queued| seen(&queued.to_msg())).eq(offered.iter().cloned()));
                     assert!(!offered.is_empty() || twin.is_empty());
+                    let mut msgs = vec![SendMsg::new(&[]); n];
+                    assert_eq!(queue.fill(&mut msgs), n.min(offered.len()));
+                    assert!(msgs.iter().map(seen).zip(&offered).all(|(msg, offered)| msg == *offered));
                     let sent = n.min(offered.len());
                     queue.advance(sent);
                     twin.drain(..sent);
