@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
     socket.send_each(msgs, |i, error| println!("to {}: {error}", dests[i]))?;
 
     // On loopback, from Linux 6.5 on, the errors are there when the send returns. Otherwise they come later, and a poll
-    // for errors (POLLERR) says when. Drain until nothing is left: until then poll reports it.
+    // for errors (POLLERR) says when. Drain the queue until it is empty: until then `poll` reports an error.
     let mut reports = [Report::default(); 16];
     loop {
         let count = drain_errors(&socket, &mut reports)?;

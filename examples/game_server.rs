@@ -80,7 +80,7 @@ fn main() -> io::Result<()> {
         let (mut batch, mut heard) = (RecvBatch::new(16, 1200), [0; PLAYERS]);
         while heard != [TICKS; PLAYERS] {
             for (player, heard) in players.iter().zip(&mut heard) {
-                // Who is late finds several states at once, and must not wait for more than there are.
+                // A late player finds several states at once, and must not wait for more than there are.
                 if *heard == TICKS {
                     continue;
                 }

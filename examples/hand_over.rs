@@ -35,7 +35,7 @@ struct Collector {
     socket: UdpSocket,
     full: Sender<RecvBatch>,
     empty: Receiver<RecvBatch>,
-    /// To receive into when all other batches are with the workers.
+    /// Receives when all other batches are with the workers.
     spare: RecvBatch,
     dropped: usize,
 }
@@ -66,7 +66,7 @@ fn work(full: &Mutex<Receiver<RecvBatch>>, empty: &Sender<RecvBatch>, sum: &Atom
             sum.fetch_add(bytes, Ordering::Relaxed);
             worked += 1;
         }
-        // At the end the collector is gone.
+        // Fails at the end, when the collector is gone.
         let _ = empty.send(batch);
     }
 }

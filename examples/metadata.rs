@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
 
     let client = UdpSocket::bind("127.0.0.1:0")?;
     let _ = Ancillary::TOS.enable(&client)?;
-    // Another address than the system would pick for the reply.
+    // For the reply, the system alone would pick another address than this one.
     let to = (Ipv4Addr::new(127, 0, 0, 1), port).into();
     let marked = SendMsg::to(to, b"marked").with_ecn(Ecn::Ect0);
     client.send_batch(&[marked, SendMsg::to(to, b"plain")])?;
@@ -42,7 +42,7 @@ fn main() -> std::io::Result<()> {
                 println!("{text}: {} us ago", age.as_micros());
             }
             let Some(reply) = datagram.reply(b"seen") else { continue };
-            // `reply` asks for the source address; more can be asked for.
+            // `reply` sets the source address; other options can be added.
             if let Err(error) = server.send_batch(&[reply.with_ecn(Ecn::Ect1)]) {
                 eprintln!("reply to {text}: {error}");
             }

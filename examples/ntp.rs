@@ -5,9 +5,9 @@
 //! cargo run --release --example ntp -- 0.0.0.0:123
 //! ```
 //!
-//! Such a time does not contain the wait of the program to be scheduled. `Ancillary::TIMESTAMP` gives that of
-//! receiving, and the error queue that of sending. With an address it is a server; without, a client asks a server
-//! of the same clock four times.
+//! The kernel's times do not contain the program's wait to be scheduled. `Ancillary::TIMESTAMP` gives the time of
+//! receiving, and the error queue the time of sending. With an address this program is a server; without one, a client
+//! asks a server of the same clock four times.
 
 use std::io;
 use std::net::UdpSocket;

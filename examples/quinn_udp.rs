@@ -5,7 +5,7 @@
 //! cargo run --release --example quinn_udp
 //! ```
 //!
-//! Sends have ECN bits and a source of their own, GSO segments them and GRO coalesces them. A probe that the path
+//! Each send has its own ECN bits and source. GSO segments it, and GRO coalesces what comes. A probe that the path
 //! does not carry is no error. quinn itself works on it: `programs/quic/suites.sh` runs the tests of quinn-udp and
 //! of quinn with this file in the place of quinn-udp.
 
@@ -93,7 +93,7 @@ impl UdpSocketState {
         Ok(Self { offload: OffloadState::new(&*socket.0)?, may_fragment })
     }
 
-    /// Sends. QUIC takes what the system does not accept for lost, and repeats it or chooses another size.
+    /// Sends. QUIC treats what the system does not accept as lost, and repeats it or chooses another size.
     pub fn send(&self, socket: UdpSockRef<'_>, transmit: &Transmit<'_>) -> io::Result<()> {
         match self.try_send(socket, transmit) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),

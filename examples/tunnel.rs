@@ -20,7 +20,7 @@ fn cipher(key: u64, counter: [u8; 8], data: &mut [u8]) {
     data.iter_mut().zip(stream.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// From the inside to the peer.
+/// Encrypts what comes from the inside, and sends it to the peer.
 fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io::Result<()> {
     let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     for counter in 0u64.. {
@@ -40,7 +40,7 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
     Ok(())
 }
 
-/// From the peer to the inside.
+/// Decrypts what comes from the peer, and sends it to the inside.
 fn decrypt(outside: &Socket, inside: &Socket, dest: SocketAddr, key: u64) -> io::Result<()> {
     let mut batch = RecvBatch::for_gro(16);
     loop {

@@ -15,7 +15,7 @@ use crate::engine::pool;
 use crate::recv::msg::RecvMsg;
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// Reads the socket's error queue into `reports` and returns the number of reports. Never waits.
+/// Reads the socket's error queue into `reports`, without waiting, and returns the number of reports.
 ///
 /// The queue fills once [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) or
 /// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Then
@@ -129,7 +129,7 @@ fn drain<'r>(
         });
         let count = match pool::with(|arena| arena.recv_errors_on(socket, &mut msgs[..step_len])) {
             Ok(count) => count,
-            // About the socket itself, so the next call meets it again.
+            // The error is about the socket itself, so the next call meets it again.
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         };

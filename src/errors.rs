@@ -58,7 +58,7 @@ pub fn is_gso_rejected(error: &io::Error) -> bool {
 
 /// Whether a queue below the socket was full and the datagram is lost (`ENOBUFS`).
 ///
-/// It is no `WouldBlock`: no readiness says when that queue has space again.
+/// The error is no `WouldBlock`: no readiness says when that queue has space again.
 ///
 /// ```
 /// use mmsg::errors::is_out_of_buffers;

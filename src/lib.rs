@@ -1,7 +1,7 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
 //! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
-//! and any other by its descriptor; `AsyncBatchSocket` adds them to tokio's, as futures. They call
+//! and any other by its descriptor. `AsyncBatchSocket` adds them to tokio's sockets, as futures. The calls use
 //! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` elsewhere.
 //!
 //! ```no_run
@@ -102,7 +102,7 @@
 //! | `tracing` | events (below) |
 //! | `apple-private-api` | many messages a system call on [macOS and iOS](#macos-and-ios) |
 //!
-//! None is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
+//! No feature is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
 //! feature is off, or the [`prelude`] is not imported.
 //!
 //! # Errors
@@ -114,8 +114,7 @@
 //! # What happens inside
 //!
 //! [`Offload::counters`] says what was sent and received, by how many calls and in which batches. With the
-//! feature `tracing` there are events, with the target `mmsg`, for what makes a program slower and shows nowhere
-//! else:
+//! feature `tracing`, events with the target `mmsg` report what makes a program slower and shows nowhere else:
 //!
 //! | event | level |
 //! |---|---|
@@ -127,7 +126,7 @@
 //!
 //! # macOS and iOS
 //!
-//! A call moves one message by each system call. With the feature `apple-private-api`, which is off by default, a
+//! Each system call moves one message. With the feature `apple-private-api`, which is off by default, a
 //! system call moves up to 64 messages on macOS 15.6, iOS 18.6 and later: a receive on a UDP socket
 //! by `recvmsg_x`, and a send to the peer of a connected UDP socket by `sendmsg_x`. Messages with a destination,
 //! with other options than the message before or with [`SendFlags`], and those of a socket without `SO_NOSIGPIPE`

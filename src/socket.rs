@@ -68,8 +68,8 @@ pub(crate) use offer::Offer;
 ///   a partial transfer, the call returns the count and the next call returns the error. An error that
 ///   the system reports only once is deferred: the crate stores it for up to a minute, for any
 ///   descriptor of the socket.
-/// - One error is about no message of the call: `ConnectionRefused` on a connected UDP socket says that
-///   an earlier datagram was refused. The first message was not tried: offer it again. On a Unix socket
+/// - One error is about no message of the call: `ConnectionRefused` on a connected UDP socket is an ICMP
+///   error about an earlier datagram. The first message was not tried: offer it again. On a Unix socket
 ///   the error is the message's own. With [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) on a connected
 ///   socket, other errors that the network reports come in the same way, and cannot be distinguished from the
 ///   message's own.
@@ -273,10 +273,10 @@ pub trait BatchSocket {
 
     /// [`BatchSocketExt::send_iter`] for a `dyn` iterator.
     ///
-    /// The provided implementation calls [`send_batch`](Self::send_batch) for 64 messages at a time. An error
-    /// after the first call ends it with a count, and is dropped, since there is no call to return it later: a
-    /// type that has errors to report only once, such as "connection refused", forwards this method to
-    /// its socket. [`send_each_dyn`](Self::send_each_dyn) reports every error.
+    /// The provided implementation calls [`send_batch`](Self::send_batch) for 64 messages at a time. If a later one
+    /// of these calls fails, it returns the count and drops the error. So a type whose errors are reported only once, such as
+    /// "connection refused", forwards this method to its socket. [`send_each_dyn`](Self::send_each_dyn) reports
+    /// every error.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg};
@@ -295,8 +295,8 @@ pub trait BatchSocket {
     }
 
     /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
-    /// in the queue. The provided implementation sends at most 64 datagrams a call: after a second system
-    /// call it could not report an error of that.
+    /// in the queue. The provided implementation sends at most 64 datagrams a call: it could not report
+    /// an error of a second system call.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ struct Spec {
 
 /// A received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct Received {
     payload: Vec<u8>,
     from: Option<SocketAddr>,
     tos: Option<u8>,
@@ -76,13 +76,13 @@ fn payload(index: usize, len: usize) -> Vec<u8> {
 }
 
 /// Receives `count` datagrams.
-fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Seen> {
+fn receive(socket: &Offload<UdpSocket>, count: usize) -> Vec<Received> {
     let mut batch = RecvBatch::for_gro(16);
     let mut seen = Vec::new();
     while seen.len() < count {
         socket.recv_into(&mut batch).expect("what was sent arrives");
         assert!(batch.messages().all(|message| !message.truncated()));
-        seen.extend(batch.iter().map(|datagram| Seen {
+        seen.extend(batch.iter().map(|datagram| Received {
             payload: datagram.data().to_vec(),
             from: datagram.addr(),
             tos: datagram.meta().tos,
@@ -156,10 +156,10 @@ fn check(specs: &[Spec], backend: Backend, way: Way) {
         assert_eq!(sent.sent_bytes, mine.iter().map(|(_, spec)| spec.len as u64).sum::<u64>());
         let from = sender.get_ref().local_addr().ok();
         for (dest, receiver) in receivers.iter().enumerate() {
-            let expected: Vec<Seen> = mine
+            let expected: Vec<Received> = mine
                 .iter()
                 .filter(|(_, spec)| spec.dest == dest)
-                .map(|(i, spec)| Seen {
+                .map(|(i, spec)| Received {
                     payload: payload(*i, spec.len),
                     from,
                     // Wine sends no control messages.

@@ -1,4 +1,4 @@
-//! The library's source: calls that it must not contain, and tables that name its tests.
+//! The library's source: calls that it must not contain, and pages that name its tests, functions and files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -82,6 +82,88 @@ fn every_fault_of_the_table_has_its_test() {
     for errno in errnos.lines().filter_map(|line| line.trim().strip_prefix("libc::")) {
         let errno = errno.trim_end_matches(',');
         assert!(table.contains(&format!("`{errno}`")), "no row for {errno}");
+    }
+}
+
+/// The text of ARCHITECTURE.md between two headings; `None` where the source is not.
+fn architecture(from: &str, to: &str) -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(page) = fs::read_to_string(root.join("ARCHITECTURE.md")) else {
+        let _ = writeln!(io::stderr().lock(), "skipped: {from:?}: the page is not here");
+        return None;
+    };
+    let (_, rest) = page.split_once(from).expect("the first heading");
+    Some(rest.split_once(to).expect("the second heading").0.to_owned())
+}
+
+/// What stands in backticks.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_way_of_a_datagram_names_functions_of_its_files() {
+    let Some(way) = architecture("## The way of a datagram", "What these functions call") else {
+        return;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = 0;
+    for row in way.lines().filter(|line| line.starts_with("| `") || line.starts_with("| | `")) {
+        let is_file = |name: &&str| name.ends_with(".rs");
+        let read = |file| fs::read_to_string(source.join(file)).expect("a file that a row names");
+        let text: String = names(row).filter(is_file).map(read).collect();
+        for name in names(row).filter(|name| !is_file(name)) {
+            let last = name.rsplit("::").next().expect("a name");
+            let is_defined = ["fn ", "struct ", "enum "].iter().any(|word| {
+                let definition = format!("{word}{last}");
+                text.match_indices(&definition).any(|(at, _)| {
+                    let next = text[at + definition.len()..].chars().next();
+                    next.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+                })
+            });
+            assert!(is_defined, "{name} is in none of its files: {row}");
+            found += 1;
+        }
+    }
+    assert!(found > 30, "{found} names");
+}
+
+#[test]
+fn each_file_of_the_library_has_its_row() {
+    let Some(table) = architecture("## The files", "Imports point down") else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let named: Vec<_> =
+        rows.flat_map(|row| names(row.split(" | ").next().expect("a cell"))).collect();
+    for name in &named {
+        assert!(source.join(name).exists(), "there is no src/{name}");
+    }
+    for path in rust_files(&source) {
+        let file = path.strip_prefix(&source).expect("it is in there").to_string_lossy();
+        let file = file.replace('\\', "/");
+        let is_test = file.split('/').any(|part| part == "tests" || part == "tests.rs");
+        let is_root = file == "lib.rs" || file.ends_with("/mod.rs");
+        let in_folder = |name: &&str| name.ends_with('/') && file.starts_with(*name);
+        let has_row = named.contains(&&*file) || named.iter().any(in_folder);
+        assert!(is_test || is_root || has_row, "ARCHITECTURE.md has no row for src/{file}");
+    }
+}
+
+#[test]
+fn each_invariant_has_its_tests() {
+    let Some(table) = architecture("| invariant | checked", "The tests run under") else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root.join(folder)));
+    let source: String =
+        files.map(|path| fs::read_to_string(path).expect("a readable file")).collect();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| ")).collect();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let tests = row.rsplit(" | ").next().expect("a cell");
+        // Types of the library stand among the tests: their examples must not compile.
+        for name in names(tests).filter(|name| name.contains('_') && *name != "compile_fail") {
+            assert!(source.contains(&format!("fn {name}(")), "no test {name}: {row}");
+        }
     }
 }
 

@@ -30,11 +30,11 @@ impl Ecn {
     ///
     /// Some Android kernels reject a message for its TOS byte or traffic class (`EINVAL`, `EIO`). Such a
     /// message is sent without it in the same call, and so are all further ones on the socket, from
-    /// whichever descriptor. From then on this is false: a QUIC stack should stop to count on ECN. Source
+    /// whichever descriptor. From then on the result is false: a QUIC stack should stop to count on ECN. Source
     /// address and interface are never left out.
     ///
-    /// Linux and Android remember it for 64 sockets. Elsewhere it is true, and each message is tried. It says
-    /// nothing of a platform that cannot send them, where the send fails (`Unsupported`): OpenBSD and NetBSD over IPv4.
+    /// Linux and Android remember 64 such sockets. On other platforms the result is always true, and each message is
+    /// tried with its TOS. On OpenBSD and NetBSD over IPv4, which have no such option, the send fails (`Unsupported`).
     ///
     /// ```
     /// use mmsg::{BatchSocket, Ecn, SendMsg};

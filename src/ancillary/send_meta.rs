@@ -23,8 +23,8 @@ use crate::sys::{Layout, control_message};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendMeta {
-    /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own,
-    /// 0 as well. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
+    /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own, even
+    /// if it is 0. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
     /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. If the kernel rejects it, the
     /// message is sent without: [`Ecn::is_sent`] says so.
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
@@ -47,8 +47,8 @@ pub struct SendMeta {
     pub segment_size: Option<u16>,
     /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
     /// The send fails with `EINVAL` before [`select`](crate::TransmitClock::select) was called.
-    /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`; any other, and loopback, which
-    /// has none, sends at once and says nothing.
+    /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`. Under any other, and on loopback,
+    /// which has none, the message leaves at once, without an error.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
     /// The number of the datagram's send timestamp, in place of the running count
@@ -277,7 +277,7 @@ impl SendMeta {
         let mut info = [0; 12];
         info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
         info[4..8].copy_from_slice(&ip);
-        // Without these, a platform still has sources.
+        // A platform without this control message still has source addresses, so it is the interface that fails.
         writer.append("interface", numbers::SEND_PKTINFO_V4, &info)
     }
 

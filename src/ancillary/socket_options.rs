@@ -50,8 +50,8 @@ impl Ancillary {
     ///
     /// # Errors
     ///
-    /// `Unsupported` that names the members that are missing; the others are on then. An error about the
-    /// socket itself, such as `EBADF`.
+    /// `Unsupported`, which names the missing members; the others are on. An error about the socket itself,
+    /// such as `EBADF`.
     #[doc(alias = "setsockopt")]
     pub fn require(self, socket: &impl AsSocket) -> io::Result<()> {
         let missing = self - self.enable(socket)?;
@@ -76,7 +76,7 @@ impl Ancillary {
     ///
     /// # Errors
     ///
-    /// As [`enable`](Self::enable).
+    /// Those of [`enable`](Self::enable).
     pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| {
             if !option.bits {
@@ -135,7 +135,7 @@ struct SocketOption {
     family: Family,
     /// `None` where the platform has no such option.
     name: Option<OptionName>,
-    /// The option that reports a part of the metadata, for systems without `name`.
+    /// The option that reports a part of the metadata, for systems that lack `name`.
     instead: Option<OptionName>,
     /// The option's value, or the bits of its value, when it is on.
     on: i32,

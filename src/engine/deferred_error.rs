@@ -2,8 +2,8 @@
 //!
 //! The second system call of a batch may fail after the first has moved messages. The batch then
 //! returns its count. The kernel reports an asynchronous error, such as "connection refused", only
-//! once, so the error is stored here for the next call on the same socket in the same direction, one of a kind. The
-//! kernel itself does so when a `recvmmsg` ends early (do_recvmmsg in net/socket.c: "record the error
+//! once, so the error is stored here for the next call on the same socket in the same direction. Equal errors
+//! are stored once. The kernel itself does so when a `recvmmsg` ends early (do_recvmmsg in net/socket.c: "record the error
 //! to return on the next call").
 
 use std::collections::VecDeque;
@@ -65,7 +65,7 @@ pub(crate) fn defer(socket: BorrowedSocket<'_>, direction: Direction, error: &io
     let (id, since) = (Id::of(socket), Instant::now());
     let mut deferred = lock();
     drop_old(&mut deferred, since);
-    // One of a kind, as in the kernel (`sk_err`): a message of many segments may meet the same error at each of them.
+    // Equal errors are stored once, as in the kernel (`sk_err`): each segment of a message may meet the same one.
     let is_same =
         |entry: &Deferred| (entry.id, entry.direction, entry.errno) == (id, direction, errno);
     if deferred.iter().any(is_same) {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(deferred.len(), 0);
     }
 
-    /// As in a child by `fork` that was made while another thread of its parent held the lock.
+    /// A child of a `fork` finds the lock held for ever, if another thread of its parent held it.
     #[test]
     fn a_lock_that_is_never_given_back_stops_no_call_on_other_sockets() {
         let owner = socket();

@@ -101,8 +101,8 @@ mod tests {
         thread_local!(static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // Registered first, so dropped last or first, as the platform has it; the pool is
-            // registered by its first use.
+            // Registered before the pool, which its first use registers. The platform decides which of the two is
+            // dropped first.
             AT_EXIT.set(Some(AtExit(sender)));
             with(|arena| arena.reserve_for_test(1));
         })

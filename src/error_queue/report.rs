@@ -98,16 +98,16 @@ pub enum Origin {
     Local,
     /// An ICMP error for IPv4 (RFC 792).
     Icmp {
-        /// Its type, such as 3 for "destination unreachable".
+        /// The ICMP type, such as 3 for "destination unreachable".
         ty: u8,
-        /// Its code, such as 3 for "port unreachable".
+        /// The ICMP code, such as 3 for "port unreachable".
         code: u8,
     },
     /// An ICMPv6 error (RFC 4443).
     Icmp6 {
-        /// Its type, such as 1 for "destination unreachable".
+        /// The ICMP type, such as 1 for "destination unreachable".
         ty: u8,
-        /// Its code, such as 4 for "port unreachable".
+        /// The ICMP code, such as 4 for "port unreachable".
         code: u8,
     },
     /// A send timestamp.
@@ -232,7 +232,7 @@ impl ExtendedError {
             origin::LOCAL => (Origin::Local, self.errno),
             origin::ICMP => (Origin::Icmp { ty, code }, self.errno),
             origin::ICMP6 => (Origin::Icmp6 { ty, code }, self.errno),
-            // It has the error number ENOMSG.
+            // A send timestamp has the error number ENOMSG.
             origin::TIMESTAMPING => (Origin::Timestamping, 0),
             _ => (Origin::Other, self.errno),
         };

@@ -67,9 +67,9 @@ impl ReusePortGroupBuilder {
         self
     }
 
-    /// Sets whether binding fails with `AddrInUse` where another socket has the address. Otherwise, and by
-    /// default, the group shares it with other groups of the same user. A group on port 0 gets a
-    /// port that no other socket has in either case.
+    /// Sets whether binding fails with `AddrInUse` if another socket has the address. By default, the group
+    /// shares the address with other groups of the same user. In either case, a group on port 0 gets a port
+    /// that no other socket has.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -117,7 +117,7 @@ impl ReusePortGroupBuilder {
         }
         let share = match (exclusive, numbers::REUSE_PORT_WHEN_BOUND) {
             (false, true) if addr.port() != 0 => Share::Early,
-            // With port 0 as well: the system would also choose a port that this user's groups have.
+            // Port 0, too: otherwise the system may choose a port that this user's groups have.
             (_, true) => Share::Late,
             (false, false) => Share::Early,
             (true, false) if count == 1 => Share::Never,
@@ -137,7 +137,7 @@ impl ReusePortGroupBuilder {
         }
         // The kernel makes a socket that was bound alone into a group when a second one joins.
         if count > 1 || share == Share::Early {
-            group.attach()?;
+            group.attach_spread()?;
         }
         Ok(group)
     }

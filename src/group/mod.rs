@@ -174,7 +174,7 @@ impl ReusePortGroup {
             for (index, socket) in self.members.iter().enumerate() {
                 let (start, started) = mpsc::channel::<()>();
                 let body = move || {
-                    // Without a start, another thread could not be made.
+                    // There is no start if the system has not started all threads.
                     started.recv().ok()?;
                     if by_cpu {
                         sys::keep_to_cpus(|cpu| cpu % count == index);
@@ -196,7 +196,7 @@ impl ReusePortGroup {
         })
     }
 
-    /// Adds a member and returns its index, the last one. It gets its share from now on.
+    /// Adds a member, which gets its share from now on, and returns its index, the last one.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -217,7 +217,7 @@ impl ReusePortGroup {
         }
         let member = self.open(Share::Early)?;
         self.members.push(member);
-        if let Err(error) = self.attach() {
+        if let Err(error) = self.attach_spread() {
             self.members.pop();
             return Err(error);
         }
@@ -258,15 +258,15 @@ impl ReusePortGroup {
         socket.set_nonblocking(true)?;
         let socket = self.members.swap_remove(index);
         sys::wait_for_deliveries();
-        // Without it, the last index has no member, and the kernel spreads its share by flow.
-        let _ = self.attach();
+        // If this fails, the last index has no member, and the kernel spreads that share by flow.
+        let _ = self.attach_spread();
         Ok(socket)
     }
 
     /// Takes all members out of the group, as [`leave`](Self::leave) does, and returns their sockets by index.
     ///
     /// The last one leaves first, so that the members of another group on the address take the numbers in
-    /// their own order. How that group spreads the datagrams is left as it is.
+    /// their own order. The call does not change how that group spreads the datagrams.
     ///
     /// # Errors
     ///
@@ -295,7 +295,7 @@ impl ReusePortGroup {
     }
 
     /// Makes the kernel spread the datagrams over the present number of members.
-    fn attach(&self) -> io::Result<()> {
+    fn attach_spread(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
         match self.spread.program(self.members.len())? {
             Some(program) => sys::spread_by(sys::borrow(member), &program),

@@ -1,4 +1,4 @@
-//! What to turn on of a socket's offload.
+//! Which offloads to turn on for a socket.
 
 use std::io;
 
@@ -81,7 +81,7 @@ impl OffloadBuilder {
     /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
     /// keeps it: see [`set_gro`](Offload::set_gro).
     ///
-    /// On Windows it is off by default, since some machines coalesce without saying where the datagrams end:
+    /// On Windows GRO is off by default, since some machines coalesce without saying where the datagrams end:
     /// see [`longest_datagram`](Self::longest_datagram).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
@@ -89,9 +89,9 @@ impl OffloadBuilder {
     }
 
     /// Sets the length in bytes of the longest datagram that peers send: 65,527 by default, the longest that there is,
-    /// and on Windows 1,472, the longest in one packet of Ethernet. If a longer one is received, the system has coalesced
-    /// several without saying where they end, and GRO is turned off: [`gro`](Offload::gro) is false from then on. What
-    /// was received until then stays joined, so a receiver must drop datagrams longer than this.
+    /// and on Windows 1,472, the longest in one packet of Ethernet. A longer one means that the system has coalesced
+    /// several datagrams without saying where they end. The crate then turns GRO off: [`gro`](Offload::gro) is false from then
+    /// on. Datagrams that were joined before stay joined, so a receiver must drop datagrams longer than this.
     ///
     /// ```
     /// use mmsg::Offload;

@@ -87,8 +87,8 @@ impl Counters {
 /// The running counters.
 ///
 /// A call adds to several of them. An atomic addition for each takes 3 % of the time of 64 small datagrams sent and
-/// received. So a call marks the counters as in use and adds without atomic additions; one that meets another
-/// thread's mark adds atomically to a set of its own.
+/// received. So a call marks the counters as in use and adds without atomic additions. A call that meets another
+/// thread's mark adds atomically to a second set.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     in_use: AtomicBool,

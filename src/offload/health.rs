@@ -53,7 +53,7 @@ impl GsoStatus {
         Self::Rejected,
     ];
 
-    /// What follows from what is known before the first send.
+    /// The status before the first send.
     fn at_first(
         wanted: bool,
         forced: bool,
@@ -94,7 +94,7 @@ pub(super) struct Health {
     status: AtomicU8,
     /// Whether the release of the kernel does not matter.
     forced: bool,
-    /// Whether a destination rejects, so that a call pays a load where none does.
+    /// Whether any destination rejects. While none does, a call pays one load.
     any: AtomicBool,
     routes: Mutex<Routes>,
 }
@@ -173,7 +173,7 @@ impl Health {
         scope
     }
 
-    /// Notes that a batch was accepted. Of use only while some destination rejects.
+    /// Notes that a batch was accepted, which matters only while some destination rejects.
     #[cold]
     pub(super) fn accept(&self) {
         self.lock().accept();

@@ -35,7 +35,7 @@ use crate::sys::{self, AsSocket};
 ///
 /// The outcome equals that of sending each message by itself: counts are of messages, the order stays,
 /// and if the kernel rejects a GSO batch, its datagrams are sent one by one within the call, each with
-/// its own result. Without offload it works like the plain socket.
+/// its own result. Without offload an `Offload` works like the plain socket.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -77,17 +77,17 @@ use crate::sys::{self, AsSocket};
 ///
 /// [`gso_status`](Self::gso_status) gives the reason, [`counters`](Self::counters) how often.
 ///
-/// - The program turns it off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
-/// - The environment variable `MMSG_GSO` turns it off for the whole process if it is 0, whatever the
-///   program says. If it is 1, the release of the kernel does not matter. `MMSG_GRO` turns GRO off if it
-///   is 0. Any other value means nothing. Both are read once, when the first socket is wrapped.
-/// - It is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
+/// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
+/// - The environment variable `MMSG_GSO=0` turns GSO off for the whole process, whatever the program says. With
+///   `MMSG_GSO=1` the release of the kernel does not matter. `MMSG_GRO=0` turns GRO off. Other values have no
+///   effect. Both variables are read once, when the first socket is wrapped.
+/// - GSO is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
 ///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
 ///   host runs: if throughput collapses there, try `MMSG_GSO=0`.
 /// - A destination whose path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) gets single datagrams for a minute;
-///   other destinations stay as they are. Some 500 such addresses are remembered, in 48 KiB that are
-///   allocated with the first. If four destinations reject, and no batch was accepted in between, or
-///   if the socket is connected, it is off for the whole socket for a minute.
+///   other destinations still get GSO batches. Some 500 such addresses are remembered, in 48 KiB that are
+///   allocated with the first. GSO is off for the whole socket for a minute if four destinations reject, and no
+///   batch was accepted in between, or if the socket is connected.
 ///
 /// # Options that change what GSO sends
 ///
@@ -108,8 +108,8 @@ use crate::sys::{self, AsSocket};
 /// # Platforms
 ///
 /// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
-/// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere it works like the plain
-/// socket, and counts.
+/// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere an `Offload` works like the
+/// plain socket, and counts.
 #[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO"))]
 #[doc(alias("USO", "URO", "UDP_SEND_MSG_SIZE", "UDP_RECV_MAX_COALESCED_SIZE"))]
 #[derive(Debug)]
@@ -146,13 +146,12 @@ impl<S: AsSocket> Offload<S> {
         self.lend().set_gso(on)
     }
 
-    /// Turns GRO on or off, at any time, and returns whether it is on. It does not turn on if the
-    /// environment variable `MMSG_GRO` is 0. Datagrams that were queued before it was turned on stay as
-    /// they are.
+    /// Turns GRO on or off, at any time, and returns whether it is on. GRO stays off if the environment
+    /// variable `MMSG_GRO` is 0. The kernel does not coalesce datagrams that are queued already.
     ///
-    /// It stays on, and the result is `Ok(true)`, while the socket holds anything: without it the kernel
+    /// GRO stays on, and the result is `Ok(true)`, while the socket holds anything: without GRO the kernel
     /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
-    /// left, reports in the error queue included, and call it again.
+    /// left, reports in the error queue included, and call `set_gro(false)` again.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, RecvBatch};
@@ -236,7 +235,7 @@ impl<S> Offload<S> {
     /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
     /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
     ///
-    /// QUIC stacks ask for it (`max_transmit_segments` in quinn).
+    /// QUIC stacks ask for this number (`max_transmit_segments` in quinn).
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
@@ -265,8 +264,8 @@ impl<S> Offload<S> {
         self.state.counters()
     }
 
-    /// The socket, for its options or to wait for readiness. It cannot be exchanged for another one,
-    /// which would not fit what is known of this one:
+    /// The socket, for its options or to wait for readiness. It cannot be replaced by another socket, which the
+    /// state would not fit:
     ///
     /// ```compile_fail,E0594
     /// use std::net::UdpSocket;

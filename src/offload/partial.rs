@@ -1,12 +1,12 @@
-//! Messages segmented in user space of which a part has left.
+//! Messages segmented in user space of which a part has been sent.
 //!
 //! Such a message has been sent when its last datagram has. A call that has to end before that leaves
-//! a note here, and when the message is offered again it goes on from where it was. A message is found
-//! by its contents and where it goes, not by who sends it: if several threads send equal ones, it makes
-//! no difference to anybody which of them is completed first.
+//! a note here, and when the message is offered again the send continues after the datagrams that have left.
+//! A message is found by its contents and its destination, not by its sender: if several threads send equal
+//! messages, it makes no difference which of them is completed first.
 //!
-//! A note holds a hash of these and no copy, so that thousands take little memory. Its key is this
-//! socket's alone: no peer can make two messages collide.
+//! A note holds a hash of contents and destination and no copy, so that thousands of notes take little memory. The
+//! hash's key is this socket's alone: no peer can make two messages collide.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +23,7 @@ const MOST: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct PartialSends {
-    /// Whether there are notes, so that a call pays a load where there are none.
+    /// Whether there are notes. While there are none, a call pays one load.
     any: AtomicBool,
     /// The oldest first.
     notes: Mutex<VecDeque<Note>>,

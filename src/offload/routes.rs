@@ -1,8 +1,8 @@
 //! Destinations whose path rejects GSO batches. No clock and no I/O here.
 //!
 //! The path decides whether a GSO batch can go: a phone's Wi-Fi takes one and its cellular interface does
-//! not. So a rejection concerns its destination, for a while. A rejection by several destinations, none
-//! of them followed by a batch that was accepted, is the device's and concerns the socket.
+//! not. So a rejection concerns its destination, for a while. If several destinations reject, and no batch
+//! is accepted in between, the device is the reason, and the rejection concerns the socket.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -68,7 +68,7 @@ impl Host {
         Self { ip, scope }
     }
 
-    /// The number of its set. Whoever chooses addresses that share one gains no more than rejected calls.
+    /// The number of the host's set. An attacker whose addresses share one set causes rejected calls and nothing else.
     fn set(&self) -> usize {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -80,7 +80,7 @@ impl Routes {
     /// Notes that a batch to `to` was rejected; `None` is the peer of a connected socket.
     pub(super) fn reject(&mut self, to: Option<SocketAddr>, now: Instant) -> Scope {
         let scope = match to {
-            // The only destination that there is.
+            // A connected socket has one destination.
             None => Scope::Socket,
             Some(to) => self.add(Host::of(to), now),
         };
@@ -142,7 +142,7 @@ impl Routes {
         self.socket_until = None;
     }
 
-    /// Forgets all destinations at once when the last one is over, so that nobody looks after that.
+    /// Forgets all destinations once the last one is over, so that later calls look nothing up.
     fn forget_if_over(&mut self, now: Instant) {
         if self.last_until.is_some_and(|until| until <= now) {
             self.forget_destinations();

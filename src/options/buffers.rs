@@ -28,7 +28,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - Linux, Android: beyond `net.core.rmem_max` with `CAP_NET_ADMIN` (`SO_RCVBUFFORCE`); otherwise the system
 ///   silently takes that limit. The kernel doubles the size for its own structures and reports twice as much by
 ///   `SO_RCVBUF`; the result here is in the terms of the request.
-/// - macOS, the BSDs: these reject a size beyond `kern.ipc.maxsockbuf`, so smaller ones are tried.
+/// - macOS, the BSDs: the system rejects a size beyond `kern.ipc.maxsockbuf`, so the crate tries smaller ones.
 ///
 /// # Errors
 ///

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::sys::numbers;
 use crate::sys::{self, AsSocket};
 
-/// How long a receive on this socket, when nothing is there, asks the device for packets before it sleeps
-/// (`SO_BUSY_POLL`, Linux 3.11). In whole microseconds; zero turns it off.
+/// Sets how long a receive that finds nothing asks the device for packets before it sleeps
+/// (`SO_BUSY_POLL`, Linux 3.11), in whole microseconds. Zero turns busy polling off.
 ///
-/// It saves the interrupt and the wake-up of the thread, and takes a whole CPU meanwhile. It has an effect only
+/// Busy polling saves the interrupt and the wake-up of the thread, and takes a whole CPU meanwhile. It has an effect only
 /// where the device's packets come by NAPI, after the first one has been received: not on loopback, and on a veth
 /// only with GRO on. `poll` and `epoll` ask the device as well where the system says so (`net.core.busy_poll`). The
 /// [guide](crate::guide::real_networks) has a measurement and says when not to use it.
@@ -35,11 +35,11 @@ pub fn set_busy_poll(socket: &impl AsSocket, time: Duration) -> io::Result<()> {
     sys::set_option(sys::borrow(socket), numbers::BUSY_POLL, time)
 }
 
-/// Has the kernel leave the device to the program's busy polling as long as the program keeps asking
+/// Sets whether the kernel leaves the device to the program's busy polling as long as the program keeps asking
 /// (`SO_PREFER_BUSY_POLL`, Linux 5.11).
 ///
-/// Otherwise a busy device is also served by interrupts, which take the packets away from the thread that polls. It needs
-/// two settings of the device, of which the second limits how long packets wait for a program that asks no more:
+/// Otherwise interrupts serve a busy device, too, and take the packets away from the thread that polls. The option needs
+/// two settings of the device. The second limits how long packets wait for a program that has ceased to ask:
 /// `/sys/class/net/DEV/napi_defer_hard_irqs` and `gro_flush_timeout`.
 ///
 /// ```
@@ -59,8 +59,8 @@ pub fn set_prefer_busy_poll(socket: &impl AsSocket, on: bool) -> io::Result<()> 
     sys::set_option(sys::borrow(socket), numbers::PREFER_BUSY_POLL, on.into())
 }
 
-/// How many packets one round of busy polling takes from the device at most (`SO_BUSY_POLL_BUDGET`, Linux 5.11). The
-/// default is 8, which 0 asks for as well.
+/// Sets how many packets one round of busy polling takes from the device at most (`SO_BUSY_POLL_BUDGET`, Linux 5.11).
+/// The default is 8, and 0 restores it.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

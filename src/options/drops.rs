@@ -38,10 +38,10 @@ impl Drops {
         Self { total: 0, rated: (0, Instant::now()) }
     }
 
-    /// Takes in [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped since
-    /// the counts before. `None`, and a count from before the latest one, add nothing.
+    /// Adds the count of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped
+    /// since the count before. `None`, and a count older than the latest one, add nothing.
     pub fn note(&mut self, dropped: Option<u32>) -> u64 {
-        // The lower half of the total is the latest count. It wraps; a small step backwards is an older one.
+        // The lower half of the total is the latest count, which wraps. A small step backwards is an older count.
         let step = dropped.map_or(0, |dropped| dropped.wrapping_sub(self.total as u32));
         let new = if step < 1 << 31 { step.into() } else { 0 };
         self.total += new;
@@ -54,7 +54,7 @@ impl Drops {
         self.total
     }
 
-    /// Datagrams dropped in a second, on average since the last call of this or since [`new`](Self::new).
+    /// Datagrams dropped in a second, on average since the last call of `rate`, or since [`new`](Self::new).
     pub fn rate(&mut self) -> f64 {
         self.rate_at(Instant::now())
     }

@@ -5,7 +5,7 @@ use std::io;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// How a datagram is handled that is longer than an MTU on its path.
+/// What happens to a datagram that is longer than an MTU on its path.
 ///
 /// | setting | IPv4's don't-fragment bit | longer than the path MTU known here | longer than this host's link |
 /// |---|---|---|---|
@@ -56,7 +56,7 @@ impl Fragmentation {
     /// In the order of [`numbers::FRAGMENTATION`].
     const ALL: [Self; 4] = [Self::Allow, Self::Local, Self::Never, Self::Probe];
 
-    /// Makes this the setting of the socket, for both families if it carries both.
+    /// Sets this on the socket, for both families if the socket carries both.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Fragmentation {
         Ok(())
     }
 
-    /// The setting of the socket: of its IPv6 datagrams, if it carries both families.
+    /// Returns the socket's setting; that of its IPv6 datagrams, if the socket carries both families.
     ///
     /// ```
     /// use mmsg::options::Fragmentation;
@@ -117,7 +117,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 /// (`IP_MTU`, `IPV6_MTU`). A UDP payload that is not to be fragmented has up to 28 bytes less over IPv4 and
 /// 48 less over IPv6.
 ///
-/// It is the link's MTU until a router reports a smaller one, which counts for some minutes. With
+/// The path MTU is the link's MTU until a router reports a smaller one, which counts for some minutes. With
 /// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an
 /// unconnected socket, read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
 ///

@@ -1,8 +1,8 @@
 //! Socket options that std and socket2 lack, for every socket that this crate works on.
 //!
 //! - [`Fragmentation`], [`path_mtu`]: what happens to datagrams longer than an MTU on their path
-//! - [`set_recv_buffer`], [`set_send_buffer`], [`Drops`]: buffers as large as the system accepts, and what is
-//!   dropped all the same
+//! - [`set_recv_buffer`], [`set_send_buffer`], [`Drops`]: buffers as large as the system accepts, and counts of the
+//!   datagrams that are dropped all the same
 //! - [`set_max_pacing_rate`]: the pace at which datagrams leave
 //! - [`set_busy_poll`], [`set_prefer_busy_poll`], [`set_busy_poll_budget`]: receives that ask the device themselves
 //! - [`set_local_port_range`], [`set_bind_without_port`]: which port the system chooses, and when

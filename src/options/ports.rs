@@ -9,8 +9,8 @@ use crate::sys::{self, AsSocket};
 /// Limits the ports that the system chooses from where the program binds to port 0, or not at all
 /// (`IP_LOCAL_PORT_RANGE`, Linux 6.3). `0..=0` ends the limit.
 ///
-/// Only ports that are in the system's range as well (`net.ipv4.ip_local_port_range`) are chosen. Processes
-/// that share an address can each have ports of their own this way.
+/// The system chooses only ports that are in its own range as well (`net.ipv4.ip_local_port_range`). So processes
+/// that share an address can each have ports of their own.
 ///
 /// ```
 /// use socket2::{Domain, Socket, Type};

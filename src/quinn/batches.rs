@@ -20,10 +20,10 @@ struct Batch {
     dest: SocketAddr,
     /// With the segment size, if there are several datagrams.
     meta: SendMeta,
-    /// Where it ends in the bytes. It begins where the one before it ends.
+    /// Where the batch ends in the bytes. It begins where the batch before it ends.
     end: usize,
     datagrams: usize,
-    /// Whether all its datagrams have the segment size, so that others may follow.
+    /// Whether all datagrams of the batch have the segment size, so that others may follow.
     is_open: bool,
 }
 
@@ -34,8 +34,9 @@ impl Batch {
 }
 
 impl Batches {
-    /// Adds the datagrams of `data`, each of the segment size in `meta` but the last, or a single one if there
-    /// is no such size. They join the batch before them if they go the same way: up to `most` datagrams.
+    /// Adds the datagrams of `data`, each of the segment size in `meta` but the last, or a single one if `meta`
+    /// has no segment size. The datagrams join the last batch, up to `most` datagrams, if destination and options
+    /// are equal.
     pub(super) fn push(&mut self, dest: SocketAddr, mut meta: SendMeta, data: &[u8], most: usize) {
         meta.segment_size =
             meta.segment_size.filter(|size| *size > 0 && usize::from(*size) < data.len());

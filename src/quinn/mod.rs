@@ -1,6 +1,6 @@
 //! [quinn](https://docs.rs/quinn) on this crate's sockets. Needs the feature `quinn`.
 //!
-//! quinn asks its [`Runtime`] for sockets: hand it [`TokioRuntime`] from here in place of its own.
+//! quinn asks its [`Runtime`] for sockets: pass this module's [`TokioRuntime`] in place of quinn's own.
 //!
 //! ```no_run
 //! # fn main() {}
@@ -17,20 +17,20 @@
 //! ```
 //!
 //! A client passes `None` in place of a `ServerConfig`. [`Endpoint::rebind`](::quinn::Endpoint::rebind) needs
-//! no change: it asks the runtime.
+//! no change, since it asks the runtime.
 //!
 //! # What it does
 //!
 //! quinn sends ten datagrams at a time. Here they wait for a task of the socket's own, and those of one connection are
 //! joined into a GSO batch of up to 64 datagrams. The task sends the datagrams of all connections. It runs after the
-//! tasks that were ready before it, and waits another turn while there is less than a batch and the connections add
-//! to it; on an idle runtime nothing waits.
+//! tasks that were ready before it. While less than a batch waits and the connections add datagrams, the task waits
+//! another turn; on an idle runtime no datagram waits.
 //!
 //! - While the system's socket buffer is full, up to 1 MiB waits; then quinn's connections wait.
 //! - A datagram that the system does not accept is lost to QUIC, which sends its contents again, or learns
 //!   that the path does not carry a datagram of this size. [`Socket::failed`] counts such datagrams.
-//! - Received datagrams have their ECN bits and destination address, if the system has the options; they are
-//!   sent with the ECN bits and source address that quinn asks for.
+//! - Received datagrams have their ECN bits and destination address, if the system has the options. Sent
+//!   datagrams have the ECN bits and source address that quinn asks for.
 //! - No datagram is fragmented ([`Fragmentation::Probe`](crate::options::Fragmentation::Probe)), so that quinn finds
 //!   the path's MTU.
 //!

@@ -20,19 +20,20 @@ use crate::tokio::AsyncBatchSocket;
 
 /// Bytes that may wait while the socket accepts no more.
 const BOUND: usize = 1 << 20;
-/// Bytes that leave at once. Fewer wait for a turn of the connections, as long as these add to them.
+/// As many bytes are sent at once. Fewer wait for another turn of the connections, as long as the connections add
+/// bytes.
 const ENOUGH: usize = 48 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
     socket: Offload<UdpSocket>,
-    /// The task takes all of it at once, so that no connection waits for a system call.
+    /// The task takes all batches at once, so that no connection waits for a system call.
     waiting: Mutex<Batches>,
-    /// Something waits, or the outbox is closed.
+    /// Notified when datagrams wait, or the outbox is closed.
     filled: Notify,
     /// A push did not fit. Changed under the queue's lock.
     full: AtomicBool,
-    /// There is space again.
+    /// Notified when there is space again.
     emptied: Notify,
     closed: AtomicBool,
     failed: AtomicU64,
@@ -65,7 +66,7 @@ impl Outbox {
     /// Takes the datagrams of `data`, each of the segment size in `meta` but the last: all of them, or none and
     /// `WouldBlock`.
     pub(super) fn push(&self, dest: SocketAddr, meta: SendMeta, data: &[u8]) -> io::Result<()> {
-        // With GSO off they are sent one by one, and any number of them may be described as one batch.
+        // With GSO off, datagrams are sent one by one, and a batch may describe any number of them.
         let most = match self.socket.max_segments() {
             1 => MAX_SEGMENTS,
             most => most,
@@ -104,7 +105,7 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// The task.
+    /// The task: sends until the outbox is closed.
     async fn send(self: Arc<Self>) {
         let mut leaving = Batches::default();
         while self.take(&mut leaving).await {
@@ -138,7 +139,7 @@ impl Outbox {
             match seen {
                 0 if closed => return false,
                 0 => self.filled.notified().await,
-                _ => others_turn().await,
+                _ => yield_to_others().await,
             }
         }
     }
@@ -148,9 +149,9 @@ impl Outbox {
     }
 }
 
-/// Lets the tasks that are ready have their turn. Unlike tokio's `yield_now`, it does not look for events of
-/// sockets in between, which is a system call.
-async fn others_turn() {
+/// Lets the tasks that are ready have their turn. tokio's `yield_now` would look for events of sockets in between,
+/// which is a system call.
+async fn yield_to_others() {
     let mut given = false;
     poll_fn(|cx| {
         if mem::replace(&mut given, true) {

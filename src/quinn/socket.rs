@@ -22,7 +22,8 @@ use crate::recv::message::Message;
 use crate::sys::MAX_SEGMENTS;
 use crate::tokio::AsyncBatchSocket;
 
-/// Errors of receives that are passed over, one after another, before the endpoint gets one: quinn ends it then.
+/// As many errors of receives, one after another, are passed over. quinn ends an endpoint at the first error that it
+/// gets.
 const MAX_ERRORS: usize = 16;
 
 /// The socket of quinn's [`Endpoint`](::quinn::Endpoint), which [`TokioRuntime`](super::TokioRuntime) makes.
@@ -104,9 +105,9 @@ impl Socket {
         self.outbox.failed()
     }
 
-    /// Turns GRO off if coalesced messages do not fit the buffers. An endpoint has the buffers that it made for its
-    /// first socket; where that had no GRO, they are for one datagram each. What is coalesced already is lost to
-    /// QUIC, which sends it again.
+    /// Turns GRO off if coalesced messages do not fit the buffers. An endpoint makes its buffers for its first
+    /// socket: if that socket had no GRO, each buffer holds one datagram. Messages that are coalesced already are
+    /// lost, and QUIC sends their contents again.
     fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
         let offload = self.offload();
         if offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
@@ -143,10 +144,10 @@ impl AsyncUdpSocket for Socket {
         loop {
             let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
             match ready!(self.offload().poll_recv_slices(cx, bufs, &mut each)) {
-                // It was shut down, and receives nothing for ever.
+                // A socket that was shut down never receives again.
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
                 Ok(received) => return Poll::Ready(Ok(received)),
-                // About an earlier datagram, and reported once.
+                // The error is about an earlier datagram, and is reported once.
                 Err(_) if errors < MAX_ERRORS => errors += 1,
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -179,8 +180,8 @@ fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
     meta
 }
 
-/// The metadata for quinn, which gets nothing of a truncated message: its datagrams do not decrypt, or
-/// their boundaries are unknown.
+/// The metadata for quinn. Of a truncated message quinn gets nothing: the datagrams would not decrypt, or their
+/// boundaries are unknown.
 fn recv_meta(message: Message<'_>) -> RecvMeta {
     let Some(addr) = message.addr().filter(|_| !message.truncated()) else {
         return RecvMeta::default();
@@ -197,7 +198,7 @@ fn recv_meta(message: Message<'_>) -> RecvMeta {
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// Waits for space, for one connection. quinn asks before every send, and usually there is.
+/// Waits for space, for one connection. quinn asks before every send; usually there is space.
 struct Poller {
     socket: Arc<Socket>,
     wait: Option<Wait>,

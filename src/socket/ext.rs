@@ -142,10 +142,10 @@ pub trait BatchSocketExt: BatchSocket {
     /// Sends the messages in order and goes on past each that fails: calls `on_error` with its index and
     /// its error.
     ///
-    /// Returns how many messages were *handled*: sent, or reported to `on_error`. As many as were reported were
-    /// not sent; the rest of the count was. It stops early only if a non-blocking socket accepts no more now:
+    /// Returns how many messages were *handled*: sent, or reported to `on_error`. The number sent is the number
+    /// returned less the number reported. The call stops early only if a non-blocking socket accepts no more now:
     /// the returned number is then the index of the first message that was neither sent nor reported. The
-    /// iterator may have advanced past it, by at most 64 messages. A [`SendQueue`] holds messages until the
+    /// iterator may have advanced past that message, by at most 64 messages. A [`SendQueue`] holds messages until the
     /// socket accepts them.
     ///
     /// A reported message was not sent. On a connected UDP socket `ConnectionRefused` is about a datagram
@@ -198,12 +198,12 @@ pub trait BatchSocketExt: BatchSocket {
         self.send_each_dyn(&mut msgs.into_iter().map(|msg| *msg.borrow()), &mut on_error)
     }
 
-    /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with it
-    /// and its error, and drops it.
+    /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with the
+    /// datagram and its error, and drops the datagram.
     ///
-    /// Returns how many left the queue: sent, or reported to `on_error`, so that the number sent is the
-    /// number returned less the number reported. It stops early only if a non-blocking socket accepts no
-    /// more now; the others stay in the queue.
+    /// Returns how many left the queue: sent, or reported to `on_error`. The number sent is the number
+    /// returned less the number reported. The call stops early only if a non-blocking socket accepts no
+    /// more now; the other datagrams stay in the queue.
     ///
     /// A reported datagram was not sent, as in [`send_each`](Self::send_each), which says what is special
     /// about `ConnectionRefused`.
@@ -248,7 +248,7 @@ pub trait BatchSocketExt: BatchSocket {
                     return if handled == 0 { Err(error) } else { Ok(handled) };
                 }
                 result => {
-                    handled += offer.answered(offered, result, |error| {
+                    handled += offer.record(offered, result, |error| {
                         if let Some(front) = queue.front() {
                             on_error(&front, error);
                         }

@@ -54,7 +54,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         flags: RecvFlags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        // Who sums them up is an `Offload`.
+        // Only an `Offload` counts totals.
         let totals = &mut ReceivedTotals::default();
         pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, totals, each))
     }

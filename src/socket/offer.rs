@@ -1,11 +1,11 @@
-//! How many messages to offer at a time where a send goes on past errors.
+//! How many messages a send that goes on past errors offers at a time.
 
 use std::io;
 
 use crate::send::msg::SendMsg;
 
-/// How many messages a send that goes on past errors offers at a time: one after an error, since the
-/// next one often fails, too, and costs alone what `send_to` does; then twice as many each time.
+/// How many messages to offer next. After an error it is one: the next message often fails, too, and one message
+/// costs no more than `send_to`. Each success doubles the number.
 pub(crate) struct Offer {
     count: usize,
 }
@@ -18,7 +18,7 @@ impl Offer {
         Self { count: Self::MOST }
     }
 
-    /// How many messages to offer next.
+    /// The number of messages.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -35,7 +35,7 @@ impl Offer {
 
     /// Adapts the count to the result of a send of `offered` messages. Returns how many were handled: those
     /// that were sent, or the one that failed.
-    pub(crate) fn answered(
+    pub(crate) fn record(
         &mut self,
         offered: usize,
         result: io::Result<usize>,

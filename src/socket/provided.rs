@@ -1,5 +1,5 @@
-//! The trait's provided methods, made of its two required ones: for sockets that are not the kernel's. Such a socket
-//! may return anything, so counts are limited to the messages offered, and every loop ends.
+//! The trait's provided methods, by its two required ones, for sockets that are not the kernel's. Such a socket
+//! may return any count: each count is limited to the messages offered, and every loop ends.
 
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -105,7 +105,7 @@ pub(super) fn send_each<'m>(
                 }
                 result => {
                     let failed = |error| on_error(handled, error);
-                    let done = offer.answered(offered.len(), result, failed);
+                    let done = offer.record(offered.len(), result, failed);
                     handled += done;
                     left = &left[done..];
                 }

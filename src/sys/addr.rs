@@ -189,7 +189,7 @@ impl<'a> RawAddrRef<'a> {
     #[inline]
     pub(super) fn new<const N: usize>(name: &'a [u8; N], len: usize) -> Self {
         const { assert!(N == NAME_LEN || N == UNIX_NAME_LEN) }
-        // As above.
+        // It fits, as in `set_len`.
         Self { name, len: len as u32 }
     }
 
@@ -212,7 +212,7 @@ impl<'a> RawAddrRef<'a> {
             && (self.name.as_ptr() == other.name.as_ptr() || self.start() == other.start())
     }
 
-    /// The same for equal Internet addresses, and different for most others: for IPv4 the whole address.
+    /// A key that is equal for equal Internet addresses, and different for most others: for IPv4 the whole address.
     #[inline]
     pub(crate) fn key(self) -> u64 {
         u64::from_ne_bytes(*self.start().first_chunk().expect("a name is longer"))

@@ -46,7 +46,7 @@ pub(crate) enum Fate {
     Kernel,
     /// The kernel gets no more than this many of the messages; for the multi-message calls only.
     AtMost(usize),
-    /// It fails with this error number, and the kernel sees nothing of it.
+    /// The call fails with this error number, and the kernel sees nothing of the call.
     Fail(i32),
 }
 

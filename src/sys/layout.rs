@@ -18,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// This platform's.
+    /// This platform's layout.
     pub(crate) const NATIVE: Self = super::CONTROL_LAYOUT;
 
     /// Bytes that a message with a payload of `payload` bytes takes, padding included

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// The address of a Unix socket: the source of a received datagram, or where one is sent to.
 ///
-/// It borrows: of a received datagram the memory that its source is in.
+/// The address of a received datagram borrows the memory that the source is in.
 ///
 /// ```
 /// # #[cfg(unix)] {

@@ -13,7 +13,7 @@ use super::addr::{Name, UnixName};
 use super::layout::Control;
 use super::native::header::{Buffer, Header};
 
-/// Types whose every value, all-zero bytes included, may be anything at all.
+/// Types of which any bytes are a value, zeros included.
 ///
 /// # Safety
 ///
@@ -42,7 +42,7 @@ unsafe impl Plain for Header {}
 
 /// A boxed slice of a fixed length, zeroed, whose elements never move while it lives.
 ///
-/// Zeroed by the allocator: large ones are fresh pages that take no memory until they are touched.
+/// The allocator zeroes it: a large one consists of fresh pages, which take no memory until they are touched.
 /// A `Box<[T]>` would not do: its pointer is exclusive, so that moving it would invalidate the
 /// header's pointers into it.
 ///

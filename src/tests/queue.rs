@@ -194,9 +194,9 @@ fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
     (msg.dest().expect("it has one").port(), payload(msg))
 }
 
-/// A step of the test below.
+/// What the test below does with the queue.
 #[derive(Clone, Debug)]
-enum Step {
+enum Action {
     /// Pushes a datagram to this destination, with options or without.
     Push(u16, bool),
     /// Flushes onto a socket that accepts these numbers of datagrams, one for each call.
@@ -204,19 +204,19 @@ enum Step {
     Discard,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        8 => (1u16..5, any::<bool>()).prop_map(|(dest, options)| Step::Push(dest, options)),
-        1 => prop::collection::vec(1usize..40, 0..3).prop_map(Step::Flush),
-        1 => Just(Step::Discard),
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let action = prop_oneof![
+        8 => (1u16..5, any::<bool>()).prop_map(|(dest, options)| Action::Push(dest, options)),
+        1 => prop::collection::vec(1usize..40, 0..3).prop_map(Action::Flush),
+        1 => Just(Action::Discard),
     ];
-    prop::collection::vec(step, 0..120)
+    prop::collection::vec(action, 0..120)
 }
 
 proptest! {
     /// The naive twin is a list for each destination.
     #[test]
-    fn a_grouped_queue_keeps_the_order_of_each_destination(steps in steps(), v6 in any::<bool>()) {
+    fn a_grouped_queue_keeps_the_order_of_each_destination(steps in actions(), v6 in any::<bool>()) {
         let ip: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let meta = SendMeta::new().with_hop_limit(9);
         let mut queue = SendQueue::new(1 << 20).grouped_by_dest();
@@ -225,7 +225,7 @@ proptest! {
         for step in steps {
             let mut gone = Vec::new();
             match step {
-                Step::Push(dest, options) => {
+                Action::Push(dest, options) => {
                     let data = next.to_be_bytes();
                     let msg = SendMsg::to((ip, dest).into(), &data);
                     let msg = if options { msg.with_meta(&meta) } else { msg };
@@ -233,13 +233,13 @@ proptest! {
                     twin.entry(dest).or_default().push_back((next, SendQueue::cost(&msg)));
                     next += 1;
                 }
-                Step::Flush(takes) => {
+                Action::Flush(takes) => {
                     let socket = Limited { takes: RefCell::new(takes), taken: RefCell::default() };
                     let result = socket.flush(&mut queue);
                     gone = socket.taken.into_inner();
                     prop_assert_eq!(result.unwrap_or(0), gone.len());
                 }
-                Step::Discard => {
+                Action::Discard => {
                     gone.extend(queue.front().map(|msg| identify(&msg)));
                     prop_assert_eq!(queue.discard_front(), !gone.is_empty());
                 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use crate::sys::{BorrowedSocket, Direction};
 
-/// There is none.
+/// Never made.
 pub(super) enum Second {}
 
 pub(super) fn poll_event(

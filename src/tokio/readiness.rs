@@ -34,15 +34,16 @@ pub type Attempt = Option<io::Result<usize>>;
 
 /// Readiness of a socket, and calls that clear it when they return `WouldBlock`.
 pub trait Readiness: AsSocket + Sync + Sized {
-    /// Makes a call when the socket is ready, until it returns anything else than `WouldBlock`. Any number
-    /// of tasks may wait.
+    /// Makes `call` each time that the socket is ready, until `call` returns anything but `WouldBlock`. Any number of
+    /// tasks may wait.
     fn async_io(
         &self,
         interest: Interest,
         call: impl FnMut() -> io::Result<Attempt> + Send,
     ) -> impl Future<Output = io::Result<Attempt>> + Send;
 
-    /// Like [`async_io`](Self::async_io), for readable or writable. tokio wakes the last task that polled.
+    /// Like [`async_io`](Self::async_io), for one of the interests "readable" and "writable". tokio wakes the task
+    /// that polled last.
     fn poll_io(
         &self,
         cx: &mut Context<'_>,

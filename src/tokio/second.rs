@@ -18,7 +18,7 @@ use crate::sys::{self, BorrowedSocket, Direction, Events};
 /// The second registration, for one direction and one task.
 pub(super) struct Second {
     events: AsyncFd<Events>,
-    /// The task that registered. Its waker stands for its runtime, which tokio 1.36 does not name: a
+    /// The task that registered. The task's waker stands for its runtime, which tokio 1.36 does not name: a
     /// registration with a runtime that no thread drives any more wakes no task.
     task: Waker,
 }
@@ -34,11 +34,11 @@ impl Second {
             return Ok(None);
         }
         let events = Events::of(socket, direction)?;
-        // The caller tries again after this, so events before it are discarded. Otherwise a task whose waker
-        // changes with each poll would be woken for ever.
+        // The caller makes its call again after this, so earlier events are discarded. Otherwise a task whose
+        // waker changes with each poll would be woken for ever.
         events.take()?;
-        // Deprecated, since its argument's descriptor might be closed early; `Events` owns its own. The
-        // unsafe successor is not in tokio 1.36.
+        // The function is deprecated, since its argument's descriptor might be closed early; `Events` owns its
+        // descriptor. The unsafe successor is not in tokio 1.36.
         #[allow(deprecated)]
         let events = AsyncFd::with_interest(events, Interest::READABLE)?;
         Ok(Some(Self { events, task: cx.waker().clone() }))
@@ -62,8 +62,8 @@ fn take(events: &AsyncFd<Events>) -> io::Result<()> {
     if events.get_ref().take()? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }
 
-/// Waits for an event since the last one. Registers the socket if `second` is not this task's, and
-/// is ready then, because events before that are not reported. `None` outside of a runtime.
+/// Waits for the next event. If `second` is not this task's, registers the socket and is ready at once, because
+/// earlier events are not reported. `None` outside of a runtime.
 pub(super) fn poll_event(
     socket: BorrowedSocket<'_>,
     direction: Direction,
@@ -74,7 +74,7 @@ pub(super) fn poll_event(
         Some(registered) if registered.is_of(cx) => {
             let event = registered.poll(cx);
             if let Poll::Ready(Err(_)) = event {
-                // Its runtime has shut down. The next one is of the runtime that polls then.
+                // The registration's runtime has shut down. The next poll registers with its own runtime.
                 *second = None;
             }
             Some(event.map(|_| Ok(())))
@@ -91,7 +91,7 @@ pub(super) fn poll_event(
 
 /// Registrations of the `poll_` functions that send: they have no future to keep one in.
 static POLLED: Mutex<Vec<Second>> = Mutex::new(Vec::new());
-/// How many there are. While there are none, a send that completes pays for one load.
+/// The length of [`POLLED`]. While it is 0, a send that completes pays for one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits until the socket has buffer space; `None` as [`poll_event`]. The registration stays until

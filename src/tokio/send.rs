@@ -29,7 +29,7 @@ pub(super) async fn send_iter<M: AsSendMsg>(
         while done < taken.count {
             match wait::send(socket, || call(&taken, done..taken.count)).await? {
                 Ok(sent) => {
-                    reject_nothing(sent)?;
+                    require_progress(sent)?;
                     done += sent.min(taken.count - done);
                 }
                 Err(error) if total + done == 0 => return Err(error),
@@ -62,9 +62,9 @@ pub(super) async fn send_each<M: AsSendMsg>(
             let offered = offer.count().min(taken.count - done);
             let sent = wait::send(socket, || call(&taken, done..done + offered)).await?;
             if let Ok(sent) = sent {
-                reject_nothing(sent)?;
+                require_progress(sent)?;
             }
-            done += offer.answered(offered, sent, |error| on_error(total + done, error));
+            done += offer.record(offered, sent, |error| on_error(total + done, error));
         }
         total += done;
     }
@@ -84,9 +84,9 @@ pub(super) fn poll_send_each(
         let offered = offer.of(left);
         let sent = ready!(wait::poll_send(socket, cx, || call(offered)))?;
         if let Ok(sent) = sent {
-            reject_nothing(sent)?;
+            require_progress(sent)?;
         }
-        *done += offer.answered(offered.len(), sent, |error| on_error(*done, error));
+        *done += offer.record(offered.len(), sent, |error| on_error(*done, error));
     }
     Poll::Ready(Ok(*done))
 }
@@ -101,7 +101,7 @@ pub(super) async fn flush(
     while !queue.is_empty() {
         let before = queue.len();
         wait::send(socket, || call(queue)).await??;
-        reject_nothing(before - queue.len().min(before))?;
+        require_progress(before - queue.len().min(before))?;
     }
     Ok(all)
 }
@@ -118,13 +118,14 @@ pub(super) fn poll_flush(
         let before = queue.len();
         ready!(wait::poll_send(socket, cx, || call(queue)))??;
         let gone = before - queue.len().min(before);
-        reject_nothing(gone)?;
+        require_progress(gone)?;
         *sent += gone;
     }
     Poll::Ready(Ok(*sent))
 }
 
-/// Ends the loop over an implementation of `BatchSocket` that sends nothing and returns no error.
-fn reject_nothing(sent: usize) -> io::Result<()> {
+/// Fails by `WriteZero` if nothing was sent: an implementation of `BatchSocket` that sends nothing and returns no
+/// error would be called for ever.
+fn require_progress(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }

@@ -46,14 +46,14 @@ use crate::sys::RecvFlags;
 /// # }
 /// ```
 ///
-/// # What the futures come to
+/// # What the futures do
 ///
-/// - The futures do what the calls of `BatchSocket` do on a blocking socket: a receive waits for its first
-///   message, a send until the socket accepts one. None returns `WouldBlock`.
+/// - Each does what the call of `BatchSocket` does on a blocking socket: a receive waits for its first message, a
+///   send until the socket accepts one. No future returns `WouldBlock`.
 /// - An error is returned once. A deferred error (see [`BatchSocket`]) is returned at once, also if the
 ///   socket is not ready.
-/// - An error of the socket wakes a waiting receive as well: it returns "connection refused" when that
-///   arrives.
+/// - An error of the socket wakes a waiting receive as well, which returns the error: "connection refused", for
+///   example.
 /// - Each system call costs one unit of the task's cooperative budget, so that a flooded socket leaves
 ///   other tasks their turn. A unit is a whole batch; smaller batches yield earlier.
 /// - After the warm-up that `BatchSocket` describes, nothing allocates, but for waits
@@ -145,8 +145,8 @@ pub trait AsyncBatchSocket: Sync {
     /// number of messages.
     ///
     /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
-    /// as the future waits. A future that was never polled, as `select!` may leave one, has not emptied it: work on
-    /// each batch in the branch of its own receive.
+    /// as the future waits. A future that was never polled has not emptied the batch. `select!` may leave such a
+    /// future: work on each batch in the branch of its own receive.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Messages on their way from an iterator to a socket that may have to be waited for.
+//! Messages from an iterator, stored while their socket is waited for.
 
 use std::array;
 use std::io;
@@ -9,7 +9,7 @@ use crate::socket::{BatchSocket, Offer};
 
 /// A message or a reference to one: the items of iterators that [`AsyncBatchSocket`](crate::AsyncBatchSocket) sends.
 ///
-/// It replaces `Borrow<SendMsg<'m>>`, whose lifetime keeps rustc from seeing that the future of a slice is `Send`.
+/// `AsSendMsg` replaces `Borrow<SendMsg<'m>>`, whose lifetime keeps rustc from seeing that the future of a slice is `Send`.
 ///
 /// ```
 /// use mmsg::{AsSendMsg, SendMsg};

@@ -26,9 +26,8 @@ use crate::sys::{self, BorrowedSocket, Direction};
 /// The result of a call, within tokio's own result (an error if its runtime shuts down).
 type Outcome = io::Result<io::Result<usize>>;
 
-/// Limits the count of `transfer` to `most` messages, and does nothing if that is none.
-///
-/// An implementation of `BatchSocket` may return more than there can be.
+/// Runs `transfer`, unless `most` is 0, and limits its count to `most`: an implementation of `BatchSocket` may return
+/// any count.
 pub(super) async fn at_most(
     most: usize,
     transfer: impl Future<Output = Outcome>,
@@ -70,7 +69,7 @@ pub(super) async fn receive(
         if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
             return Ok(Ok(0));
         }
-        event(sys::borrow(socket), Direction::Receive, &mut second).await?;
+        wait_for_event(sys::borrow(socket), Direction::Receive, &mut second).await?;
     }
 }
 
@@ -89,7 +88,7 @@ pub(super) async fn send(
         if let Some(result) = outcome {
             return Ok(result);
         }
-        event(sys::borrow(socket), Direction::Send, &mut second).await?;
+        wait_for_event(sys::borrow(socket), Direction::Send, &mut second).await?;
     }
 }
 
@@ -104,6 +103,7 @@ pub(super) fn poll_receive(
     }
     let is_stuck = || is_shut_down(socket);
     let outcome = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
+    // Only a shut-down socket is stuck here: its receive ends with no message.
     Poll::Ready(Ok(outcome.unwrap_or(Ok(0))))
 }
 
@@ -126,7 +126,7 @@ pub(super) fn poll_send(
                     Ok(()) => continue,
                     Err(error) => Err(error),
                 },
-                None => return later(cx),
+                None => return yield_to_others(cx),
             },
             Err(error) => Err(error),
         };
@@ -166,9 +166,9 @@ fn attempt(
     }
 }
 
-/// Waits for an event of the socket by a second registration, which is made if there is none yet.
-/// Outside of a runtime, lets the other tasks go first.
-async fn event(
+/// Waits for an event of the socket by a second registration, and makes one if there is none yet. Outside of a
+/// runtime, lets the other tasks go first.
+async fn wait_for_event(
     socket: BorrowedSocket<'_>,
     direction: Direction,
     second: &mut Option<Second>,
@@ -177,7 +177,7 @@ async fn event(
     poll_fn(|cx| match second::poll_event(socket, direction, second, cx) {
         Some(event) => event,
         None if mem::replace(&mut turn_given, true) => Poll::Ready(Ok(())),
-        None => later(cx),
+        None => yield_to_others(cx),
     })
     .await
 }
@@ -211,7 +211,7 @@ fn has_error(socket: &impl Readiness) -> bool {
 }
 
 /// Wakes the task at once, so that it is polled again after the others. The last resort, outside of a runtime.
-fn later<R>(cx: &mut Context<'_>) -> Poll<R> {
+fn yield_to_others<R>(cx: &mut Context<'_>) -> Poll<R> {
     cx.waker().wake_by_ref();
     Poll::Pending
 }

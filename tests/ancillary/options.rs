@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::kit::receive::one;
 use crate::kit::{
-    addr, any6, ask, at, dual_stack, get_option, in_error, refusing, set_option, udp4, udp6,
+    addr, any6, ask, at, dual_stack, in_error, option, refusing, set_option, udp4, udp6,
 };
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{
@@ -69,7 +69,7 @@ fn disabled_metadata_is_absent_and_the_rest_still_comes() {
 fn send_and_receive_timestamps_are_turned_off_apart() {
     let (hardware, sending) = (Ancillary::HARDWARE_TIMESTAMP, Ancillary::SEND_TIMESTAMP);
     let flags = |socket: &UdpSocket| {
-        get_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as libc::c_uint
+        option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING).expect("an option of the socket")
     };
     let alone = |option: Ancillary| {
         let socket = udp4();
@@ -157,13 +157,17 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
 fn what_is_required_is_on_or_named() {
     let socket = udp4();
     (Ancillary::TOS | Ancillary::DEST).require(&socket).expect("Linux has both");
-    assert_eq!(get_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS), 1);
+    assert_eq!(option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS).ok(), Some(1));
     let error = (Ancillary::HOP_LIMIT | Ancillary::PATH_MTU).require(&socket);
     let error = error.expect_err("an IPv4 socket reports no path MTU so");
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
     let text = error.to_string();
     assert!(text.contains("PATH_MTU") && !text.contains("HOP_LIMIT"), "{text}");
-    assert_eq!(get_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTTL), 1, "what there is, is on");
+    assert_eq!(
+        option(&socket, libc::IPPROTO_IP, libc::IP_RECVTTL).ok(),
+        Some(1),
+        "what there is, is on"
+    );
     let file = std::fs::File::open("/dev/null").expect("it is there");
     assert_eq!(
         Ancillary::TOS.require(&file).expect_err("no socket").raw_os_error(),

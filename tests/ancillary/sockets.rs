@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use crate::kit::{NET, addr, get_option, skip, udp4};
+use crate::kit::{NET, addr, option, skip, udp4};
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, TransmitClock};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -274,9 +274,9 @@ fn d26_a_raw_ipv6_socket_carries_ipv6_alone() {
             | Ancillary::ERRORS
             | Ancillary::PATH_MTU;
         assert_eq!(both.enable(&raw).expect("a socket"), both);
-        assert_eq!(get_option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), 1);
+        assert_eq!(option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO).ok(), Some(1));
         assert_eq!(both.disable(&raw).expect("a socket"), both);
-        assert_eq!(get_option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), 0);
+        assert_eq!(option(&raw, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO).ok(), Some(0));
     }
 }
 

@@ -11,18 +11,18 @@ use super::{run, udp};
 use crate::common::numbered;
 
 /// A stand-in that makes the calls, and a socket that is always ready for them.
-struct Beside<D> {
+struct DoubleWithSocket<D> {
     socket: UdpSocket,
     calls: D,
 }
 
-impl<D: BatchSocket> Beside<D> {
+impl<D: BatchSocket> DoubleWithSocket<D> {
     fn new(calls: D) -> Self {
         Self { socket: udp().0, calls }
     }
 }
 
-impl<D: BatchSocket + Sync> AsyncBatchSocket for Beside<D> {
+impl<D: BatchSocket + Sync> AsyncBatchSocket for DoubleWithSocket<D> {
     type Socket = UdpSocket;
 
     fn tokio_socket(&self) -> &UdpSocket {
@@ -53,7 +53,7 @@ impl BatchSocket for Idle {
 #[test]
 fn a_stand_in_that_makes_no_progress_ends_the_call() {
     run(async {
-        let idle = Beside::new(Idle);
+        let idle = DoubleWithSocket::new(Idle);
         let payloads = numbered(2, 8);
         let (msgs, mut queue) = (msgs(&payloads), queue(&payloads));
         let flushed = idle.flush(&mut queue).await.map_err(|error| error.kind());
@@ -94,7 +94,7 @@ impl BatchSocket for Counting {
 fn d11_d16_failures_are_offered_alone_and_counts_are_held_to_what_was_offered() {
     const N: usize = 4_096;
     run(async {
-        let mut double = Beside::new(Counting { extra: 0, offered: 0.into() });
+        let mut double = DoubleWithSocket::new(Counting { extra: 0, offered: 0.into() });
         let cases = [1, usize::MAX, 2, 100, N].map(|bad| [0, 1, usize::MAX].map(|e| (bad, e)));
         for (bad, extra) in cases.into_iter().flatten() {
             double.calls.extra = extra;
@@ -155,7 +155,7 @@ fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
     run(async {
         let payloads = numbered(3, 8);
         for flushed in [1, 3, usize::MAX] {
-            let liar = Beside::new(Liar { flushed, calls: 0.into() });
+            let liar = DoubleWithSocket::new(Liar { flushed, calls: 0.into() });
             let mut queue = queue(&payloads);
             let kind = |error: std::io::Error| error.kind();
             let sent = liar.flush(&mut queue).await.map_err(kind);
@@ -165,7 +165,7 @@ fn d16_a_flush_that_takes_nothing_ends_whatever_it_claims() {
             assert_eq!(liar.calls.calls.into_inner(), 2);
         }
         // A datagram that leaves the queue is progress.
-        let liar = Beside::new(Liar { flushed: 0, calls: 0.into() });
+        let liar = DoubleWithSocket::new(Liar { flushed: 0, calls: 0.into() });
         liar.flush(&mut queue(&payloads)).await.expect("the queue is empty");
         let mut queue = queue(&payloads);
         let flushed = poll_fn(|cx| liar.poll_flush(cx, &mut queue, &mut 0)).await;
@@ -178,7 +178,7 @@ fn d16_a_batch_counts_no_more_than_was_offered() {
     run(async {
         let (socket, addr) = udp();
         socket.send_to(b"makes it readable", addr).await.expect("loopback takes it");
-        let liar = Beside { socket, calls: Liar { flushed: 0, calls: 0.into() } };
+        let liar = DoubleWithSocket { socket, calls: Liar { flushed: 0, calls: 0.into() } };
         let payloads = numbered(3, 8);
         let msgs = msgs(&payloads);
         assert_eq!(liar.send_batch(&msgs).await.expect("no error"), 3);

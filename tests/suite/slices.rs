@@ -12,23 +12,23 @@ use crate::common::sockets::{addr, settle, udp4, udp6};
 use crate::common::{numbered, would_block};
 
 /// A message in a closure: buffer, payload, source, whether it is truncated, full length.
-type Seen = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
+type Received = (usize, Vec<u8>, Option<SocketAddr>, bool, Option<usize>);
 
 /// Receives into `count` buffers of `len` bytes, and returns the messages.
 fn recv(
     socket: &dyn BatchSocket,
     memory: &mut [Vec<u8>],
     flags: RecvFlags,
-) -> io::Result<Vec<Seen>> {
+) -> io::Result<Vec<Received>> {
     let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     let count = socket.recv_slices_with(&mut buffers, flags, |i, message| {
         assert_eq!(message.datagrams().len(), 1);
         let (data, from) = (message.data().to_vec(), message.addr());
-        seen.push((i, data, from, message.truncated(), message.full_len()));
+        received.push((i, data, from, message.truncated(), message.full_len()));
     })?;
-    assert_eq!(seen.len(), count);
-    Ok(seen)
+    assert_eq!(received.len(), count);
+    Ok(received)
 }
 
 #[test]
@@ -42,15 +42,15 @@ fn each_message_is_in_its_buffer() {
             let mut left = &data[..];
             while !left.is_empty() {
                 let mut memory = memory(buffers, 32);
-                let seen = recv(&to, &mut memory, RecvFlags::NONE).expect("they are there");
-                assert_eq!(seen.len(), left.len().min(buffers));
-                let (now, later) = left.split_at(seen.len());
-                for (i, (seen, data)) in seen.iter().zip(now).enumerate() {
+                let received = recv(&to, &mut memory, RecvFlags::NONE).expect("they are there");
+                assert_eq!(received.len(), left.len().min(buffers));
+                let (now, later) = left.split_at(received.len());
+                for (i, (received, data)) in received.iter().zip(now).enumerate() {
                     let whole = (i, data.clone(), Some(addr(&from)), false, Some(data.len()));
-                    assert_eq!(seen, &whole);
+                    assert_eq!(received, &whole);
                     assert_eq!(memory[i][..data.len()], data[..]);
                 }
-                assert!(memory[seen.len()..].iter().flatten().all(|byte| *byte == 0xEE));
+                assert!(memory[received.len()..].iter().flatten().all(|byte| *byte == 0xEE));
                 left = later;
             }
         }
@@ -66,7 +66,7 @@ fn r7_a_message_longer_than_its_buffer_says_so() {
         }
         settle();
         let mut memory = memory(4, 8);
-        let seen = recv(&to, &mut memory, flags).expect("they are there");
+        let received = recv(&to, &mut memory, flags).expect("they are there");
         let full = if flags.contains(RecvFlags::FULL_LEN) && cfg!(target_os = "linux") {
             Some(10)
         } else {
@@ -79,10 +79,10 @@ fn r7_a_message_longer_than_its_buffer_says_so() {
             (2, Vec::new(), from, false, Some(0)),
         ];
         if flags.contains(RecvFlags::PEEK) {
-            assert_eq!(seen, all[..1], "a peek fills one");
+            assert_eq!(received, all[..1], "a peek fills one");
             assert_eq!(recv(&to, &mut memory, RecvFlags::NONE).expect("still there").len(), 3);
         } else {
-            assert_eq!(seen, all);
+            assert_eq!(received, all);
         }
     }
 }
@@ -124,10 +124,10 @@ fn the_closure_may_call_the_socket() {
 fn a_unix_socket_is_received_from_as_well() {
     let (a, b) = unix_pair();
     assert_eq!(a.send_batch(&[b"one", b"two"].map(|d| SendMsg::new(d))).expect("taken"), 2);
-    let seen = recv(&b, &mut memory(2, 8), RecvFlags::NONE).expect("they are there");
+    let received = recv(&b, &mut memory(2, 8), RecvFlags::NONE).expect("they are there");
     let all =
         [(0, b"one".to_vec(), None, false, Some(3)), (1, b"two".to_vec(), None, false, Some(3))];
-    assert_eq!(seen, all);
+    assert_eq!(received, all);
 }
 
 /// A stand-in that gives its messages in reverse order of their buffers.
@@ -155,9 +155,9 @@ fn a_double_may_fill_the_buffers_in_any_order() {
     for buffers in [0, 1, 5, 32, 40] {
         let most = buffers.min(32);
         let mut memory = memory(buffers, 16);
-        let seen = recv(&double, &mut memory, RecvFlags::NONE).expect("they are there");
-        assert_eq!(seen.len(), most);
-        for (i, (index, bytes, ..)) in seen.iter().enumerate() {
+        let received = recv(&double, &mut memory, RecvFlags::NONE).expect("they are there");
+        assert_eq!(received.len(), most);
+        for (i, (index, bytes, ..)) in received.iter().enumerate() {
             assert_eq!((*index, bytes), (most - 1 - i, &data[i]));
             assert_eq!(&memory[*index], bytes);
         }

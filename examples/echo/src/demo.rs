@@ -61,7 +61,7 @@ pub fn run() -> Result<(), Failure> {
     rows.iter().try_for_each(|(_, report, _)| report.verdict())
 }
 
-/// Ends with this.
+/// The server process, which ends when this is dropped.
 struct Server {
     child: Child,
     addr: SocketAddr,

@@ -1,6 +1,7 @@
 //! The example; `main.rs` beside it says how to try it.
 
 mod demo;
+mod flights;
 mod load;
 mod serve;
 

@@ -1,6 +1,5 @@
 //! The load generator: keeps datagrams in flight and checks the replies.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
 use socket2::{Domain, Socket, Type};
 
+use crate::flights::{Flights, Landed, Payload};
 use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
 
 #[derive(Args)]
@@ -112,23 +112,15 @@ fn generate(
     time: Duration,
     name: &'static str,
 ) -> Report {
-    // Drawn where standard error is a terminal, and nowhere else.
-    let bar = ProgressBar::new(time.as_millis() as u64).with_prefix(name);
-    let style = ProgressStyle::with_template("{prefix:20} {bar:30} {msg}");
-    bar.set_style(style.expect("a template"));
     let start = Instant::now();
-    let (end, mut drawn) = (start + time, start);
+    let mut progress = Progress::new(name, start, time);
     let mut flights = Flights::default();
     let mut report = Report::new();
     loop {
         let now = Instant::now();
         flights.give_up(now, PATIENCE);
-        if now - drawn > Duration::from_millis(100) {
-            drawn = now;
-            bar.set_position((now - start).as_millis() as u64);
-            bar.set_message(format!("{} came back", grouped(report.received as f64)));
-        }
-        if now < end {
+        progress.show(now, report.received);
+        if now - start < time {
             while flights.count < window {
                 match client.send(flights.next(), (window - flights.count).min(BATCH)) {
                     Ok(sent) => flights.depart(sent, now),
@@ -143,22 +135,39 @@ fn generate(
         }
         let result = client.receive(|data, now| {
             report.time = now - start;
-            match payload.number(data).map(|number| flights.land(number, now)) {
-                None | Some(Landed::NeverSent) => report.changed += 1,
-                Some(Landed::Again) => report.repeated += 1,
-                Some(Landed::First(time)) => {
-                    report.received += 1;
-                    report.round_trips.saturating_record(time.as_nanos() as u64);
-                }
-            }
+            report.count(payload.number(data).map(|number| flights.land(number, now)));
         });
         if let Err(error) = result {
             report.failed(error);
         }
     }
-    bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     report.sent = flights.next();
     report
+}
+
+/// A progress bar, which is drawn where standard error is a terminal, and nowhere else.
+struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    fn new(name: &'static str, start: Instant, time: Duration) -> Self {
+        let bar = ProgressBar::new(time.as_millis() as u64).with_prefix(name);
+        let style = ProgressStyle::with_template("{prefix:20} {bar:30} {msg}");
+        bar.set_style(style.expect("a template"));
+        Self { bar, start, shown: start }
+    }
+
+    fn show(&mut self, now: Instant, received: u64) {
+        if now - self.shown > Duration::from_millis(100) {
+            self.shown = now;
+            self.bar.set_position((now - self.start).as_millis() as u64);
+            self.bar.set_message(format!("{} came back", grouped(received as f64)));
+        }
+    }
 }
 
 /// A connected socket and the memory to use it with.
@@ -228,98 +237,6 @@ impl<S: BatchSocket> Client for Batched<'_, S> {
     }
 }
 
-/// Payloads of one size: the number, then bytes that follow from it. The number is multiplied by an
-/// odd constant, so that a change of its bytes gives one that was most likely never sent.
-struct Payload {
-    size: usize,
-    pattern: Vec<u8>,
-}
-
-const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// `FACTOR` times this is 1, modulo 2^64.
-const INVERSE: u64 = 0xF1DE_83E1_9937_733D;
-/// Where the pattern may begin: a prime, so that it repeats with no power of two.
-const PLACES: usize = 4093;
-
-impl Payload {
-    fn new(size: usize) -> Self {
-        let byte = |i: usize| ((i as u64).wrapping_mul(FACTOR) >> 40) as u8;
-        Self { size, pattern: (0..PLACES + size).map(byte).collect() }
-    }
-
-    fn write(&self, number: u64, data: &mut [u8]) {
-        data[..8].copy_from_slice(&number.wrapping_mul(FACTOR).to_le_bytes());
-        data[8..].copy_from_slice(self.body(number));
-    }
-
-    /// The number of a payload; none of one that was changed.
-    fn number(&self, data: &[u8]) -> Option<u64> {
-        let (head, body) = data.split_first_chunk()?;
-        let number = u64::from_le_bytes(*head).wrapping_mul(INVERSE);
-        (body == self.body(number)).then_some(number)
-    }
-
-    fn body(&self, number: u64) -> &[u8] {
-        &self.pattern[(number % PLACES as u64) as usize..][..self.size - 8]
-    }
-}
-
-/// When the datagrams in flight were sent, by number.
-#[derive(Default)]
-struct Flights {
-    /// The number of the first in `sent`.
-    oldest: u64,
-    /// `None` for those that came back.
-    sent: VecDeque<Option<Instant>>,
-    count: usize,
-}
-
-enum Landed {
-    First(Duration),
-    Again,
-    NeverSent,
-}
-
-impl Flights {
-    /// The number of the next datagram to be sent.
-    fn next(&self) -> u64 {
-        self.oldest + self.sent.len() as u64
-    }
-
-    fn depart(&mut self, count: usize, now: Instant) {
-        self.sent.extend(std::iter::repeat_n(Some(now), count));
-        self.count += count;
-    }
-
-    fn land(&mut self, number: u64, now: Instant) -> Landed {
-        if number >= self.next() {
-            return Landed::NeverSent;
-        }
-        let place = number.checked_sub(self.oldest).map(|i| i as usize);
-        let Some(sent) = place.and_then(|i| self.sent[i].take()) else { return Landed::Again };
-        self.count -= 1;
-        self.forget_landed();
-        Landed::First(now - sent)
-    }
-
-    /// Gives up those that were sent longer ago: their places are free again.
-    fn give_up(&mut self, now: Instant, patience: Duration) {
-        while self.sent.front().copied().flatten().is_some_and(|sent| now - sent > patience) {
-            self.sent[0] = None;
-            self.count -= 1;
-            self.forget_landed();
-        }
-    }
-
-    /// Keeps one in flight at the front.
-    fn forget_landed(&mut self) {
-        while let Some(None) = self.sent.front() {
-            self.sent.pop_front();
-            self.oldest += 1;
-        }
-    }
-}
-
 impl Report {
     fn new() -> Self {
         // Two digits: 1 % of a time.
@@ -327,6 +244,18 @@ impl Report {
         let (sent, received, repeated, changed, errors) = (0, 0, 0, 0, 0);
         let (last_error, time) = (None, Duration::ZERO);
         Self { sent, received, repeated, changed, errors, last_error, round_trips, time }
+    }
+
+    /// Counts a reply; `None` is one without a number of ours.
+    fn count(&mut self, landed: Option<Landed>) {
+        match landed {
+            None | Some(Landed::NeverSent) => self.changed += 1,
+            Some(Landed::Again) => self.repeated += 1,
+            Some(Landed::First(time)) => {
+                self.received += 1;
+                self.round_trips.saturating_record(time.as_nanos() as u64);
+            }
+        }
     }
 
     /// Counts an error, unless it says only that nothing happened in time.

@@ -29,7 +29,7 @@ const TYPES: [(Option<CmsgType>, &[usize]); 15] = [
     (Some((77, 77)), &[]),
 ];
 
-type Messages = Vec<(Option<CmsgType>, Vec<u8>)>;
+type ControlList = Vec<(Option<CmsgType>, Vec<u8>)>;
 
 fn control(messages: &[(Option<CmsgType>, Vec<u8>)]) -> Vec<u8> {
     let mut buf = vec![0; messages.len() * 128];
@@ -97,7 +97,7 @@ fn sockaddr(addr: SocketAddr) -> Vec<u8> {
 }
 
 /// Up to eight messages of any numbers in any order, most with a length that is right for it.
-fn messages() -> impl Strategy<Value = Messages> {
+fn messages() -> impl Strategy<Value = ControlList> {
     let message =
         (0..TYPES.len(), any::<prop::sample::Index>(), any::<u32>(), 0usize..8, 0usize..65)
             .prop_map(|(i, which, seed, odds, any_len)| {

@@ -1,6 +1,6 @@
 //! Where Apple's systems have `recvmsg_x` and `sendmsg_x`.
 //!
-//! They are looked for when the program runs, since a program that is linked to them does not start on a
+//! The functions are looked up when the program runs, since a program that is linked to them does not start on a
 //! system without them.
 
 #![allow(unsafe_code)]

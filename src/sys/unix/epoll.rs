@@ -12,8 +12,8 @@ use crate::sys::Direction;
 
 /// Reports each event of a socket in one direction once, and every error of the socket.
 ///
-/// Its descriptor is readable when there is an event to take, and never has an error of its own: an
-/// error of the socket is an event like any other. It does not keep the socket open.
+/// The epoll's descriptor is readable when there is an event to take, and never has an error of its own: an
+/// error of the socket is an event like any other. The epoll does not keep the socket open.
 #[derive(Debug)]
 pub(crate) struct Events {
     epoll: OwnedFd,

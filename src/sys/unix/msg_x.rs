@@ -11,7 +11,7 @@
 //! - A `sendmsg_x` that sent messages and then fails returns their number if the error is `EINTR`,
 //!   `EWOULDBLOCK`, `ENOBUFS` or `EMSGSIZE`. With any other error the number is lost, and the error is
 //!   taken for the first message's.
-//! - It counts messages as sent that it dropped: when no memory for a packet was left, when a signal came
+//! - `sendmsg_x` counts messages as sent that it dropped: when no memory for a packet was left, when a signal came
 //!   before the first one while another thread was sending (`sosend_list` in bsd/kern/uipc_socket.c), or
 //!   when a content filter rejected one.
 //! - A `recvmsg_x` that fails for lack of memory (`ENOBUFS`, `ENOMEM`) drops the messages that it took

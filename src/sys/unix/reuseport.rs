@@ -48,16 +48,16 @@ pub(crate) fn spread_by(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes the socket out of its group, at once, and leaves it no way to receive: binds it to a network
-/// interface that does not exist. The kernel does not look whether it does, and a socket that is hashed
-/// anew has no group (`sock_bindtoindex_locked` in net/core/sock.c, `udp_lib_rehash` in net/ipv4/udp.c).
+/// Takes the socket out of its group at once, by binding it to a network interface that does not exist. From
+/// then on the socket receives nothing. The kernel does not check that the interface exists, and a socket that is
+/// hashed anew has no group (`sock_bindtoindex_locked` in net/core/sock.c, `udp_lib_rehash` in net/ipv4/udp.c).
 pub(crate) fn leave_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, numbers::BIND_TO_INTERFACE, i32::MAX)
 }
 
 /// Waits until every CPU is past what it was doing, the delivery of a datagram for example
-/// (`synchronize_rcu` in membarrier(2)). Where that is not allowed, it does nothing. The C library has no
-/// function for it, and Android's sandbox ends a process that makes it by number, so not there.
+/// (`synchronize_rcu` in membarrier(2)). Does nothing where the call is not allowed, nor on Android: the C library
+/// has no function for the call, and Android's sandbox ends a process that makes it by number.
 pub(crate) fn wait_for_deliveries() {
     #[cfg(not(target_os = "android"))]
     // SAFETY: the call takes three numbers and touches no memory of this process.

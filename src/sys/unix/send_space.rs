@@ -15,8 +15,8 @@ use crate::sys::numbers;
 
 /// Whether the system counts control data like this, or a test says that it does.
 const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
-/// On a blocking socket the kernel waits, so that the size is asked for before the call. Not for shorter
-/// messages than this: the question would take a tenth of each send, and hardly any buffer is as small.
+/// A blocking send would wait, so the size of the buffer is read before the call, but only for messages of at
+/// least this length: reading it takes a tenth of a send, and hardly any buffer is so small.
 const ASKED_BEFORE: usize = 2_048;
 
 /// Sends a message by `send`, or fails with `EMSGSIZE` if that would wait for ever. `len` is asked for the

@@ -7,12 +7,13 @@
 pub mod net;
 pub mod receive;
 
-pub use crate::common::linux::set_option;
+pub use crate::common::linux::{option, set_option};
+pub use crate::common::sockets::addr;
 pub use crate::common::{NET, skip};
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mmsg::Ancillary;
@@ -61,11 +62,6 @@ fn netted(socket: UdpSocket) -> UdpSocket {
     socket
 }
 
-/// Where a socket is bound.
-pub fn addr(socket: &UdpSocket) -> SocketAddr {
-    socket.local_addr().expect("it is bound")
-}
-
 /// The port of `socket` at another address of this host.
 pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), addr(socket).port())
@@ -75,16 +71,6 @@ pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
 #[track_caller]
 pub fn ask(socket: &UdpSocket, wanted: Ancillary) {
     assert_eq!(wanted.enable(socket).expect("it is a socket"), wanted);
-}
-
-/// Reads a socket option that is a C int.
-pub fn get_option(socket: &impl AsFd, level: i32, name: i32) -> i32 {
-    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
-    let (fd, out) = (socket.as_fd().as_raw_fd(), (&raw mut value).cast());
-    // SAFETY: the pointers and the length are those of `value` and `len`, which outlive the call.
-    let result = unsafe { libc::getsockopt(fd, level, name, out, &mut len) };
-    assert_eq!(result, 0, "{}", io::Error::last_os_error());
-    value
 }
 
 /// Whether `poll` reports the socket as being in error, after at most `wait`.

@@ -14,7 +14,7 @@ use super::super::*;
 
 /// A call that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct FakeCall {
     pub(super) direction: Direction,
     pub(super) offered: usize,
     pub(super) moved: Option<usize>,
@@ -25,14 +25,14 @@ thread_local! {
     static LIMIT: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
     static WITHOUT_CONTROL: Cell<usize> = const { Cell::new(0) };
     static CONTROL_SPACE: Cell<usize> = const { Cell::new(usize::MAX) };
-    static MADE: RefCell<Vec<Made>> = const { RefCell::new(Vec::new()) };
+    static CALLS: RefCell<Vec<FakeCall>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Gives this thread Apple's calls, as of a kernel whose `kern.ipc.maxrecvmsgx` is `limit`, until the
 /// guard is dropped.
 pub(super) fn install(limit: usize) -> Installed {
     LIMIT.set(Some((limit, limit)));
-    MADE.take();
+    CALLS.take();
     Installed
 }
 
@@ -68,9 +68,9 @@ pub(in crate::sys::unix) fn installed() -> Option<Calls> {
     Some(Calls { recv: recvmsg_x, send: sendmsg_x, most: limit.clamp(1, MOST) })
 }
 
-/// The calls that came to this thread since the last `made`.
-pub(super) fn made() -> Vec<Made> {
-    MADE.take()
+/// The calls that came to this thread since the last `take_calls`.
+pub(super) fn take_calls() -> Vec<FakeCall> {
+    CALLS.take()
 }
 
 fn fail(errno: c_int) -> isize {
@@ -80,8 +80,9 @@ fn fail(errno: c_int) -> isize {
 }
 
 fn returned(direction: Direction, offered: c_uint, result: isize) -> isize {
-    let made = Made { direction, offered: offered as usize, moved: usize::try_from(result).ok() };
-    MADE.with_borrow_mut(|log| log.push(made));
+    let call =
+        FakeCall { direction, offered: offered as usize, moved: usize::try_from(result).ok() };
+    CALLS.with_borrow_mut(|log| log.push(call));
     result
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 
-use fake::{Made, made};
+use fake::{FakeCall, take_calls};
 
 use super::is_safe;
 use crate::sys::Direction::{Receive, Send};
@@ -39,8 +39,8 @@ fn payload(i: usize, len: usize) -> Vec<u8> {
 
 /// The calls of one direction: how many were offered, and moved.
 fn calls(direction: crate::sys::Direction) -> Vec<(usize, Option<usize>)> {
-    let of = |made: &Made| made.direction == direction;
-    made().into_iter().filter(of).map(|made| (made.offered, made.moved)).collect()
+    let of = |call: &FakeCall| call.direction == direction;
+    take_calls().into_iter().filter(of).map(|call| (call.offered, call.moved)).collect()
 }
 
 fn scripted(call: Call) -> usize {
@@ -104,7 +104,7 @@ fn other_sockets_have_a_call_for_each_message() {
     Backend::Mmsg.make_process_default().unwrap();
     assert_eq!(far.recv_into(&mut batch).unwrap(), 2);
     assert_eq!(batch.take_fds(0).count(), 1);
-    assert_eq!(made(), []);
+    assert_eq!(take_calls(), []);
 }
 
 #[test]
