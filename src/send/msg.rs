@@ -316,6 +316,12 @@ impl<'a> SendMsg<'a> {
         Self::with_parts(dest, SendBuffers::One(data), options)
     }
 
+    /// The same with this payload.
+    #[inline(always)]
+    pub(super) const fn with_data(&self, data: &'a [u8]) -> Self {
+        Self::with_parts(self.dest, SendBuffers::One(data), self.options())
+    }
+
     #[inline]
     pub(crate) const fn buffers(&self) -> SendBuffers<'a> {
         self.content.buffers()
@@ -327,13 +333,13 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline]
-    pub(crate) const fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
-        self.content.unlent()
-    }
-
-    #[inline]
     pub(super) const fn inline(&self) -> InlineOptions {
         self.content.options().inline
+    }
+
+    #[inline(always)]
+    pub(super) const fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
+        self.content.unlent()
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) trait Outgoing<'a> {
     /// Options and control messages.
     fn options(&self) -> MsgOptions<'a>;
     /// The payload and the options, if the payload is one buffer and no options are behind a reference.
-    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)>;
+    fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)>;
     /// Converts to a `SendMsg`.
     fn to_msg(&self) -> SendMsg<'a>;
 }
@@ -37,7 +37,7 @@ impl<'a> Outgoing<'a> for SendMsg<'a> {
     }
 
     #[inline]
-    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+    fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
         self.unlent()
     }
 
@@ -63,7 +63,7 @@ impl<'a, M: Outgoing<'a>> Outgoing<'a> for &M {
     }
 
     #[inline]
-    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+    fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
         (**self).unlent()
     }
 

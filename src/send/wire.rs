@@ -57,7 +57,7 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     // By itself, so that the compiler makes a shorter version for the common messages: 1 to 2 % of a call's time.
     match msg.unlent() {
         Some((data, inline)) => {
-            let (buffers, own) = (SendBuffers::One(data), MsgOptions::from(inline));
+            let (buffers, own) = (SendBuffers::One(data), MsgOptions::from(*inline));
             wire_parts(headers, options, msg.dest(), buffers, own, msgs, limits)
         }
         None => wire_any(headers, options, msg, msgs, limits),

@@ -9,7 +9,6 @@ use super::{BatchSocket, Offer};
 use crate::recv::message::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
 use crate::send::queue::SendQueue;
 use crate::sys::RecvFlags;
 
@@ -41,26 +40,21 @@ pub(super) fn recv_slices(
     Ok(count)
 }
 
-/// Messages on the stack, taken from an iterator or a queue: the first `count` of `msgs`.
-struct Chunk<'m> {
-    msgs: [SendMsg<'m>; Offer::MOST],
-    count: usize,
-}
+/// Memory on the stack for messages that are taken from an iterator or a queue.
+type Chunk<'m> = [SendMsg<'m>; Offer::MOST];
+const EMPTY: Chunk<'static> = [SendMsg::new(&[]); Offer::MOST];
 
-impl<'m> Chunk<'m> {
-    /// Takes up to `most` messages.
-    fn take(from: impl Iterator<Item = SendMsg<'m>>, most: usize) -> Self {
-        let mut chunk = Self { msgs: [SendMsg::new(&[]); Offer::MOST], count: 0 };
-        for (slot, msg) in chunk.msgs[..most].iter_mut().zip(from) {
-            *slot = msg;
-            chunk.count += 1;
-        }
-        chunk
+/// Takes messages, as many as there is memory for, and returns them.
+fn take<'c, 'm>(
+    chunk: &'c mut Chunk<'m>,
+    from: impl Iterator<Item = SendMsg<'m>>,
+) -> &'c [SendMsg<'m>] {
+    let mut count = 0;
+    for (slot, msg) in chunk.iter_mut().zip(from) {
+        *slot = msg;
+        count += 1;
     }
-
-    fn msgs(&self) -> &[SendMsg<'m>] {
-        &self.msgs[..self.count]
-    }
+    &chunk[..count]
 }
 
 /// Sends messages until one fails.
@@ -69,14 +63,14 @@ pub(super) fn send_iter<'m>(
     msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
 ) -> io::Result<usize> {
     let mut msgs = msgs.fuse();
-    let mut sent = 0;
+    let (mut sent, mut chunk): (_, Chunk<'m>) = (0, EMPTY);
     loop {
-        let chunk = Chunk::take(&mut msgs, Offer::MOST);
-        if chunk.count == 0 {
+        let chunk = take(&mut chunk, &mut msgs);
+        if chunk.is_empty() {
             return Ok(sent);
         }
-        let count = match socket.send_batch(chunk.msgs()) {
-            Ok(count) => count.min(chunk.count),
+        let count = match socket.send_batch(chunk) {
+            Ok(count) => count.min(chunk.len()),
             Err(error) if sent == 0 => return Err(error),
             Err(_) => return Ok(sent),
         };
@@ -95,12 +89,12 @@ pub(super) fn send_each<'m>(
 ) -> io::Result<usize> {
     let mut msgs = msgs.fuse();
     let (mut handled, mut offer) = (0, Offer::new());
+    let mut chunk: Chunk<'m> = EMPTY;
     loop {
-        let chunk = Chunk::take(&mut msgs, Offer::MOST);
-        if chunk.count == 0 {
+        let mut left = take(&mut chunk, &mut msgs);
+        if left.is_empty() {
             return Ok(handled);
         }
-        let mut left = chunk.msgs();
         while !left.is_empty() {
             let offered = offer.of(left);
             match socket.send_batch(offered) {
@@ -126,12 +120,12 @@ pub(super) fn send_first(
     queue: &mut SendQueue,
     most: usize,
 ) -> io::Result<usize> {
-    let stage = queue.stage().map(|queued| queued.to_msg());
-    let chunk = Chunk::take(stage, most);
-    if chunk.count == 0 {
+    let mut chunk = EMPTY;
+    let count = queue.fill(&mut chunk[..most]);
+    if count == 0 {
         return Ok(0);
     }
-    let sent = socket.send_batch(chunk.msgs())?.min(chunk.count);
+    let sent = socket.send_batch(&chunk[..count])?.min(count);
     queue.advance(sent);
     Ok(sent)
 }

@@ -9,7 +9,8 @@ use crate::send::msg::SendMsg;
 use crate::sys::{DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 
 /// Datagrams that were pushed one after another: to one destination, with the same options, each as long as the
-/// first but the last, which may be shorter. So a push compares and counts, and most of a GSO batch is found.
+/// first but the last, which may be shorter. An empty datagram is alone. So a push compares and adds bytes, and most of
+/// a GSO batch is found.
 #[derive(Clone, Copy)]
 pub(super) struct QueueEntry {
     /// The Internet destination.
@@ -17,7 +18,6 @@ pub(super) struct QueueEntry {
     pub(super) inline: InlineOptions,
     /// Length of each datagram but the last.
     pub(super) segment: u32,
-    pub(super) count: u32,
     /// Where its options are, plus 1.
     pub(super) option: u32,
     pub(super) stored: Stored,
@@ -28,6 +28,7 @@ pub(super) struct QueueEntry {
     /// Whether it is the entry before it to another destination, and stores nothing.
     pub(super) repeats: bool,
     pub(super) start: usize,
+    /// Bytes of all its datagrams.
     pub(super) len: usize,
 }
 
@@ -59,7 +60,6 @@ impl QueueEntry {
             dest: RawAddr::NONE,
             inline: InlineOptions::NONE,
             segment: len,
-            count: 1,
             option: 0,
             stored: Stored::None,
             name_len: 0,
@@ -75,40 +75,38 @@ impl QueueEntry {
     pub(super) fn takes(
         &self,
         dest: Option<&SocketAddr>,
-        len: u32,
-        inline: InlineOptions,
+        len: usize,
+        inline: &InlineOptions,
         stored: Stored,
     ) -> bool {
         self.open
-            && len <= self.segment
+            && len <= self.segment as usize
             && len > 0
-            && self.inline == inline
+            && self.inline == *inline
             && self.stored == stored
             && self.dest.is(dest)
-            && self.count < u32::MAX
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, len: u32) {
-        self.count += 1;
-        self.len += len as usize;
-        self.open = len == self.segment;
+    pub(super) fn add(&mut self, len: usize) {
+        self.len += len;
+        self.open = len == self.segment as usize;
     }
 
-    /// Bytes of the first `count` datagrams.
+    /// How many datagrams are in its last `bytes` bytes.
     #[inline]
-    pub(super) fn offset(&self, count: usize) -> usize {
-        count.saturating_mul(self.segment as usize).min(self.len)
+    pub(super) fn count(&self, bytes: usize) -> usize {
+        let segment = self.segment as usize;
+        if bytes <= segment { 1 } else { bytes.div_ceil(segment) }
     }
 
-    /// What datagrams count against the bound, beside [`OVERHEAD`] each.
+    /// What `count` of its datagrams, of `bytes` bytes together, count against the bound.
     #[inline]
-    pub(super) fn counted(&self, from: usize, to: usize) -> usize {
+    pub(super) fn counted(&self, count: usize, bytes: usize) -> usize {
         if self.repeats {
-            return 0;
+            return count * OVERHEAD;
         }
-        let each = self.stored.size() + usize::from(self.name_len);
-        self.offset(to) - self.offset(from) + (to - from) * each
+        bytes + count * (OVERHEAD + self.stored.size() + usize::from(self.name_len))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The datagrams of a stage in the order of sending.
 
-use super::entry::Stored;
+use super::entry::{QueueEntry, Stored};
 use super::stage::Stage;
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
@@ -14,12 +14,29 @@ impl Stage {
             stage: self,
             next: self.first,
             gone: self.gone,
-            left: 0,
             rest: &[],
             segment: 0,
             dest: DestRef::Addr(None),
             options: MsgOptions::NONE,
         }
+    }
+
+    /// Writes the first datagrams as `SendMsg`s, as many as there is memory for, and returns how many. Decodes a
+    /// destination once for those that are alike.
+    pub(super) fn fill<'a>(&'a self, msgs: &mut [SendMsg<'a>]) -> usize {
+        let (mut datagrams, mut count) = (self.iter(), 0);
+        while count < msgs.len() {
+            let Some(first) = datagrams.next() else { break };
+            let first = first.to_msg();
+            msgs[count] = first;
+            count += 1;
+            let alike = datagrams.take_alike(msgs.len() - count).unwrap_or_default();
+            let alike = alike.chunks_exact(first.len().max(1));
+            count += alike.len();
+            let slots = msgs[count - alike.len()..].iter_mut();
+            slots.zip(alike).for_each(|(slot, data)| *slot = first.with_data(data));
+        }
+        count
     }
 }
 
@@ -27,11 +44,10 @@ impl Stage {
 /// read at once.
 pub(super) struct StageIter<'a> {
     stage: &'a Stage,
-    /// The entry after the present one, and how many of its datagrams to leave out.
+    /// The entry after the present one, and how many of its bytes to leave out.
     next: usize,
     gone: usize,
-    /// Of the present entry: the datagrams left, their bytes, and what each has.
-    left: usize,
+    /// Of the present entry: the bytes left, and what each datagram has.
     rest: &'a [u8],
     segment: usize,
     dest: DestRef<'a, 'a>,
@@ -41,25 +57,21 @@ pub(super) struct StageIter<'a> {
 impl<'a> StageIter<'a> {
     /// Goes on to the next entry.
     #[inline]
-    fn begin_entry(&mut self) -> Option<()> {
+    fn begin(&mut self, entry: &'a QueueEntry) {
         let Stage { payload, metas, controls, .. } = self.stage;
-        let entry = self.stage.entry(self.next)?;
         let lent = match entry.stored {
             Stored::None => LentOptions::None,
             Stored::Meta => LentOptions::Meta(&metas[entry.option as usize - 1]),
             Stored::Control => LentOptions::Control(&controls[entry.option as usize - 1]),
         };
-        let data = &payload[entry.start..][..entry.len];
         self.dest = match entry.name_len {
             0 => DestRef::Raw(entry.dest.lend()),
             len => stored_name(&payload[entry.start + entry.len..][..len.into()]),
         };
         self.options = MsgOptions { lent, inline: entry.inline };
-        (self.left, self.rest) =
-            (entry.count as usize - self.gone, &data[entry.offset(self.gone)..]);
+        self.rest = &payload[entry.start..][self.gone..entry.len];
         (self.segment, self.gone) = (entry.segment as usize, 0);
         self.next += 1;
-        Some(())
     }
 }
 
@@ -73,10 +85,9 @@ impl<'a> Iterator for StageIter<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Queued<'a>> {
-        if self.left == 0 {
-            self.begin_entry()?;
+        if self.rest.is_empty() {
+            self.begin(self.stage.entry(self.next)?);
         }
-        self.left -= 1;
         let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
         Some(Queued { dest: self.dest, data, options: self.options })
@@ -87,10 +98,9 @@ impl<'a> Messages<'a> for StageIter<'a> {
     #[inline]
     fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
         // The last one may be shorter; an empty one is alone.
-        let whole = self.rest.len().checked_div(self.segment)?;
-        let count = whole.min(self.left).min(most);
+        let count = self.rest.len().checked_div(self.segment)?.min(most);
         let (data, rest) = self.rest.split_at(count * self.segment);
-        (self.left, self.rest) = (self.left - count, rest);
+        self.rest = rest;
         (count > 0).then_some(data)
     }
 }
@@ -120,7 +130,7 @@ impl<'a> Outgoing<'a> for Queued<'a> {
     }
 
     #[inline]
-    fn unlent(&self) -> Option<(&'a [u8], InlineOptions)> {
+    fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
         self.options.unlent().map(|inline| (self.data, inline))
     }
 

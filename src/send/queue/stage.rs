@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::entry::{OVERHEAD, QueueEntry, Size, Stored};
+use super::entry::{QueueEntry, Size, Stored};
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
@@ -15,9 +15,10 @@ use crate::sys::{DestRef, RawAddr, UnixAddr, UnixAddrBuf};
 /// 1. `payload[entry.start..][..entry.len]` is the payload of each entry's datagrams, one after another, and a Unix
 ///    destination follows it, if the entry has one. `entry.option - 1` is the place of its options in `metas` or
 ///    `controls`, as `entry.stored` says.
-/// 2. An entry has `count` datagrams of `segment` bytes each, but the last, which has `len - (count - 1) * segment`,
-///    from 0 to `segment`.
-/// 3. In the back stage nothing has left: `first` and `gone` are 0, and `order` is empty.
+/// 2. An entry's `len` bytes are datagrams of `segment` bytes each, but the last, which may have fewer. An entry
+///    without bytes is one datagram.
+/// 3. In the back stage, and in a stage without datagrams, nothing has left: `first` and `gone` are 0, and `order` is
+///    empty.
 pub(super) struct Stage {
     entries: Vec<QueueEntry>,
     pub(super) payload: Vec<u8>,
@@ -25,7 +26,7 @@ pub(super) struct Stage {
     pub(super) controls: Vec<ControlBuf<'static>>,
     /// The order of sending, if it is not that of the entries: the key of each entry's destination, and its place.
     order: Vec<(u64, u32)>,
-    /// The first entry, in the order of sending, that is still here, and how many of its datagrams have left.
+    /// The first entry, in the order of sending, that is still here, and how many of its bytes have left.
     pub(super) first: usize,
     pub(super) gone: usize,
     /// Datagrams that are still here.
@@ -79,28 +80,40 @@ impl Stage {
         self.len
     }
 
-    /// Stores a message of one buffer, to an Internet address, with no options but those in the message.
-    #[inline]
-    pub(super) fn push_unlent(
+    /// Adds a datagram to the last entry, if it can follow there and has no options but those in the message.
+    /// Returns whether it did.
+    #[inline(always)]
+    pub(super) fn join(
+        &mut self,
+        dest: Option<&SocketAddr>,
+        data: &[u8],
+        inline: &InlineOptions,
+    ) -> bool {
+        match self.entries.last_mut() {
+            Some(entry) if entry.takes(dest, data.len(), inline, Stored::None) => {
+                self.payload.extend_from_slice(data);
+                entry.add(data.len());
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Begins an entry with such a datagram.
+    #[inline(never)]
+    pub(super) fn begin(
         &mut self,
         dest: Option<&SocketAddr>,
         data: &[u8],
         len: u32,
-        inline: InlineOptions,
+        inline: &InlineOptions,
     ) {
-        match self.entries.last_mut() {
-            Some(entry) if entry.takes(dest, len, inline, Stored::None) => {
-                self.payload.extend_from_slice(data);
-                entry.add(len);
-            }
-            _ => {
-                // Grow first: if growing panics, the stage is unchanged.
-                self.entries.reserve(1);
-                let start = self.payload.len();
-                self.payload.extend_from_slice(data);
-                self.push_entry(dest, QueueEntry { start, inline, ..QueueEntry::of(len) });
-            }
-        }
+        // Grow first: if growing panics, the stage is unchanged.
+        self.entries.reserve(1);
+        let start = self.payload.len();
+        self.payload.extend_from_slice(data);
+        self.push_entry(dest, QueueEntry { start, inline: *inline, ..QueueEntry::of(len) });
         self.len += 1;
     }
 
@@ -119,10 +132,10 @@ impl Stage {
         self.payload.reserve(size.len as usize + usize::from(size.name_len));
         self.entries.reserve(1);
         let MsgOptions { lent, inline } = msg.options();
-        let (dest, len) = (msg.dest(), size.len);
+        let (dest, len) = (msg.dest(), size.len as usize);
         let start = self.payload.len();
         let options = Options::of(lent);
-        let joins = size.name_len == 0 && self.joins(dest.as_ref(), len, inline, &options);
+        let joins = size.name_len == 0 && self.joins(dest.as_ref(), len, &inline, &options);
         let (stored, option) = if joins { (Stored::None, 0) } else { self.store_options(&options) };
         match msg.buffers() {
             SendBuffers::One(data) => self.payload.extend_from_slice(data),
@@ -139,15 +152,8 @@ impl Stage {
                 }
                 let open = stored != Stored::Control && size.name_len == 0;
                 let name_len = size.name_len;
-                let entry = QueueEntry {
-                    inline,
-                    stored,
-                    option,
-                    name_len,
-                    start,
-                    open,
-                    ..QueueEntry::of(len)
-                };
+                let of = QueueEntry::of(size.len);
+                let entry = QueueEntry { inline, stored, option, name_len, start, open, ..of };
                 self.push_entry(dest.as_ref(), entry);
             }
         }
@@ -157,8 +163,8 @@ impl Stage {
     fn joins(
         &self,
         dest: Option<&SocketAddr>,
-        len: u32,
-        inline: InlineOptions,
+        len: usize,
+        inline: &InlineOptions,
         options: &Options<'_>,
     ) -> bool {
         let Some(entry) = self.entries.last() else { return false };
@@ -198,12 +204,11 @@ impl Stage {
     /// Repeats the last datagram with another destination.
     pub(super) fn repeat(&mut self, dest: SocketAddr) {
         let last = *self.entries.last().expect("a datagram was pushed");
-        let before = last.offset(last.count as usize - 1);
+        let before = (last.count(last.len) - 1) * last.segment as usize;
         let len = last.len - before;
         self.entries.push(QueueEntry {
             dest: RawAddr::new(Some(&dest)),
             segment: len as u32, // at most that of a segment
-            count: 1,
             open: false,
             repeats: true,
             start: last.start + before,
@@ -257,12 +262,8 @@ impl Stage {
 
     /// Takes the datagrams that have left out of the first entry, so that it can stand anywhere.
     fn forget_gone(&mut self) {
-        let gone = self.gone;
-        if let (Some(entry), 1..) = (self.entries.get_mut(self.first), gone) {
-            let bytes = entry.offset(gone);
-            (entry.start, entry.len) = (entry.start + bytes, entry.len - bytes);
-            // Fewer than there were.
-            entry.count -= gone as u32;
+        if let Some(entry) = self.entries.get_mut(self.first) {
+            (entry.start, entry.len) = (entry.start + self.gone, entry.len - self.gone);
             self.gone = 0;
         }
     }
@@ -277,16 +278,23 @@ impl Stage {
     /// Drops the first `n` datagrams and returns their counted size.
     #[inline]
     pub(super) fn advance(&mut self, n: usize) -> usize {
-        let (mut counted, mut left) = (n * OVERHEAD, n);
-        while let (Some(entry), 1..) = (self.entry(self.first), left) {
-            let count = entry.count as usize;
-            let end = count.min(self.gone + left);
-            counted += entry.counted(self.gone, end);
-            left -= end - self.gone;
-            (self.first, self.gone) =
-                if end == count { (self.first + 1, 0) } else { (self.first, end) };
+        let (mut counted, mut left) = (0, n);
+        while let (1.., Some(entry)) = (left, self.entry(self.first)) {
+            let bytes = entry.len - self.gone;
+            let sent = left.saturating_mul(entry.segment as usize);
+            if sent < bytes {
+                counted += entry.counted(left, sent);
+                (self.gone, left) = (self.gone + sent, 0);
+                break;
+            }
+            let count = entry.count(bytes);
+            counted += entry.counted(count, bytes);
+            (self.first, self.gone, left) = (self.first + 1, 0, left - count);
         }
         self.len -= n - left;
+        if self.len == 0 {
+            self.clear();
+        }
         counted
     }
 

@@ -25,6 +25,8 @@ enum Step {
     PushAll(Vec<Pushed>),
     PushToAll(Pushed, usize),
     Discard(usize),
+    /// A flush that sends so many of the stage that is sent first.
+    Send(usize),
     Clear,
 }
 
@@ -54,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(pushed(), 0..6).prop_map(Step::PushAll),
         1 => (pushed(), 0..4usize).prop_map(|(msg, dests)| Step::PushToAll(msg, dests)),
         4 => (0..9usize).prop_map(Step::Discard),
+        4 => (0..9usize).prop_map(Step::Send),
         1 => Just(Step::Clear),
     ]
 }
@@ -149,6 +152,17 @@ proptest! {
                         assert_eq!(queue.discard_front(), twin.pop_front().is_some());
                     }
                 }
+                Step::Send(n) => {
+                    let offered: Vec<_> = queue.stage().map(|queued| seen(&queued.to_msg())).collect();
+                    assert!(offered.iter().eq(twin.iter().take(offered.len()).map(|(seen, _)| seen)));
+                    assert!(!offered.is_empty() || twin.is_empty());
+                    let mut msgs = vec![SendMsg::new(&[]); n];
+                    assert_eq!(queue.fill(&mut msgs), n.min(offered.len()));
+                    assert!(msgs.iter().map(seen).zip(&offered).all(|(msg, offered)| msg == *offered));
+                    let sent = n.min(offered.len());
+                    queue.advance(sent);
+                    twin.drain(..sent);
+                }
                 Step::Clear => {
                     queue.clear();
                     twin.clear();
@@ -158,4 +172,16 @@ proptest! {
             assert!(queue.iter().map(|msg| seen(&msg)).eq(twin.iter().map(|(seen, _)| seen.clone())));
         }
     }
+}
+
+#[test]
+fn a_queue_that_each_flush_drains_uses_one_stage() {
+    let mut queue = SendQueue::new(1 << 16);
+    for _ in 0..3 {
+        (0..100).for_each(|_| queue.push(&SendMsg::new(&[0; 100])).expect("it fits"));
+        assert_eq!(queue.stage().count(), 100);
+        queue.advance(100);
+    }
+    assert!(queue.back.payload.capacity() >= 100 * 100);
+    assert_eq!(queue.front.payload.capacity(), 0);
 }

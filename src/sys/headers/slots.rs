@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::iter::Zip;
 use std::ops::Range;
+use std::ptr;
 use std::slice;
 
 use super::Storage;
@@ -82,12 +83,29 @@ impl Slots {
         if range.start == 0 {
             self.reset_used();
         }
+        self.check(range.clone());
         let result = self.rows.wired(range.clone(), self.accepts_fds).recv(backend, socket, flags);
         // One more than was counted: a call that failed may have touched the slot it failed at. At a
         // socket's end, all of them.
         let touched = range.start + result.count + 1;
         self.touched = if result.ended { range.end } else { range.end.min(touched) };
         result
+    }
+
+    /// Checks what of the invariant can be seen.
+    #[inline]
+    fn check(&self, range: Range<usize>) {
+        if cfg!(debug_assertions) {
+            for i in range {
+                let (header, buffer) = (&self.rows.headers[i], &self.buffers[i]);
+                debug_assert!(ptr::eq(header.name().0, self.rows.names[i].as_ptr()));
+                debug_assert!(ptr::eq(header.control().0, self.rows.controls[i].0.as_ptr()));
+                debug_assert!(ptr::eq(header.buffers().0, buffer));
+                let slot = &self.payload[i * self.slot_len..][..self.slot_len];
+                debug_assert!(ptr::eq(buffer.start(), slot.as_ptr()));
+                debug_assert_eq!(buffer.len(), slot.len());
+            }
+        }
     }
 
     /// Resets the headers that the kernel wrote to, and no others.
