@@ -25,5 +25,5 @@ pub use send_meta::SendMeta;
 pub use transmit_clock::TransmitClock;
 
 pub(crate) use recv_meta::{system_time, timestamping};
-pub(crate) use send_times::{look_for_send_times, reports_send_times};
+pub(crate) use send_times::{note_send_times, reports_send_times};
 pub(crate) use unencodable::Unencodable;

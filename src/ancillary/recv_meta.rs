@@ -185,7 +185,7 @@ impl RecvMeta {
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[inline(never)]
     pub(crate) fn add(&mut self, control: &[u8]) {
-        // Both are about the destination, which depends on whether both are there.
+        // Both carry the destination, whose form depends on whether both came.
         let (mut v4, mut v6): (&[u8], &[u8]) = (&[], &[]);
         for message in ControlMessages::new(control) {
             let data = message.data;

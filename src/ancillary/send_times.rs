@@ -13,7 +13,7 @@ pub(super) fn note() {
 }
 
 /// Notes whether the socket reports send times, since the option may have been set elsewhere.
-pub(crate) fn look_for_send_times(socket: BorrowedSocket<'_>) {
+pub(crate) fn note_send_times(socket: BorrowedSocket<'_>) {
     if sys::reports_send_times(socket) {
         note();
     }

@@ -39,7 +39,7 @@ impl OffloadRef<'_> {
         Ok(call.progress.count)
     }
 
-    /// Sends the message of a slice, if it can go by itself.
+    /// Sends the one message of a slice, if it needs no arena.
     #[inline]
     pub(super) fn send_single(
         &self,
@@ -56,13 +56,13 @@ impl OffloadRef<'_> {
         if size.is_some() && call.looks_at_each() {
             return None;
         }
-        // Less than the payload's length, and no more than a `u16` to begin with.
+        // It fits: the size came from a `u16`.
         let result = single.send(self.socket, size.map(|size| size as u16), flags)?;
         let batch = GsoBatch { messages: 1, bytes, segment: size.unwrap_or(bytes) };
         Some(call.finish_single(msgs, &batch, result).map(|()| call.progress.count))
     }
 
-    /// Sends what an iterator gives.
+    /// Sends the messages of an iterator.
     pub(super) fn send_from<'m>(
         &self,
         arena: &mut MmsgBuf,
@@ -75,7 +75,7 @@ impl OffloadRef<'_> {
         Ok(call.progress.count)
     }
 
-    /// Sends what is in a queue.
+    /// Sends the datagrams of a queue.
     pub(super) fn send_queue(
         &self,
         arena: &mut MmsgBuf,
@@ -148,7 +148,7 @@ impl<'c> Call<'c> {
         sent.unwrap_or_else(|| self.progress.add(1, result))
     }
 
-    /// Whether some batch may not be one to offer to the kernel as it is.
+    /// Whether each batch must be looked at before the kernel is offered it.
     fn looks_at_each(&self) -> bool {
         self.limits.rejected_len < usize::MAX
             || self.offload.health.any_rejects()
@@ -282,7 +282,7 @@ impl<'c> Call<'c> {
     }
 }
 
-/// Where a batch goes, unless to the peer of a connected socket.
+/// The destination of a batch; `None` for the peer of a connected socket.
 fn dest(wired: &SendHeaders<'_>, at: usize) -> Option<SocketAddr> {
     sys::socket_addr(wired.memory(at).name)
 }

@@ -1,4 +1,4 @@
-//! What is known of an `Offload`'s socket, and the calls on a socket that is lent.
+//! The state of an `Offload`'s socket, and the calls on a lent socket.
 
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,7 +212,7 @@ impl OffloadRef<'_> {
     /// ```
     pub fn set_gso(&self, on: bool) -> bool {
         if self.is_own {
-            ancillary::look_for_send_times(self.socket);
+            ancillary::note_send_times(self.socket);
             self.state.health.set(on, || sys::has_segmentation(self.socket));
         }
         self.gso()
@@ -244,7 +244,7 @@ impl OffloadRef<'_> {
         Ok(Ancillary::GRO.enable(&self.socket)?.contains(Ancillary::GRO))
     }
 
-    /// Turns GRO off, if that joins nothing. Gives whether it is on.
+    /// Turns GRO off, unless queued messages could lose their boundaries. Returns whether GRO is on.
     fn disable_gro(&self) -> io::Result<bool> {
         let socket = self.socket;
         let was_on = self.socket_has_gro();
@@ -292,7 +292,7 @@ impl OffloadRef<'_> {
             totals = ReceivedTotals::default();
         }
         self.state.counters.received(totals, calls);
-        // No boundaries of coalesced messages are right then.
+        // The system coalesces without reporting the boundaries.
         if totals.longest > self.state.longest_datagram && self.is_own && self.state.gro() {
             self.turn_gro_off();
         }

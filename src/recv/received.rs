@@ -133,7 +133,7 @@ impl Missing {
         (self != Self::UNKNOWN).then(|| len + self.0)
     }
 
-    /// What a segment of `len` bytes lacks that ends the message: no more than makes it whole.
+    /// What the last segment, of `len` bytes, lacks: at most the rest of the segment.
     #[inline(always)]
     pub(crate) fn of_last(self, len: usize, segment: usize) -> Self {
         if self == Self::UNKNOWN { self } else { Self(self.0.min(segment - len)) }

@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub(crate) rejected_len: usize,
     /// The most segments of a GSO batch.
     pub(crate) max_segments: usize,
-    /// Whether a message's own segment size goes to the kernel as it is, whatever it is.
+    /// Whether a message's own segment size goes to the kernel unchecked.
     pub(crate) plain: bool,
 }
 
@@ -92,7 +92,7 @@ impl<I: Iterator> Source<I> {
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'r, 'm> {
     dest: DestRef<'r, 'm>,
-    /// Those of each message.
+    /// The options of each message.
     options: MsgOptions<'m>,
     /// Length of each message but the last.
     segment: usize,

@@ -158,13 +158,13 @@ impl<'a> MsgOptions<'a> {
         }
     }
 
-    /// Whether both are the same values in the same memory, which is quick to tell.
+    /// Whether both refer to the same memory and have equal options in the message: quick to tell.
     #[inline]
     pub(crate) fn is(&self, other: &MsgOptions<'_>) -> bool {
         self.inline == other.inline && self.lent.is(&other.lent)
     }
 
-    /// Whether both ask for the same.
+    /// Whether both have equal options.
     #[inline]
     pub(crate) fn same(&self, other: &MsgOptions<'_>) -> bool {
         self.is(other) || self.equals(other)

@@ -43,7 +43,7 @@ pub struct SendMsg<'a> {
 /// Where a message goes.
 #[derive(Clone, Copy)]
 enum Dest<'a> {
-    /// To wherever the socket is connected.
+    /// The peer of a connected socket.
     None,
     Addr(SocketAddr),
     Unix(UnixAddr<'a>),
@@ -154,8 +154,8 @@ impl<'a> SendMsg<'a> {
         self.with_lent(LentOptions::Meta(meta))
     }
 
-    /// Sets the ECN bits over those of the options from elsewhere, whichever are set first. The rest of the
-    /// TOS byte stays as those options have it, or 0.
+    /// Sets the ECN bits, over those of other options, whichever are set first. The rest of the TOS byte comes
+    /// from these options, or is 0.
     ///
     /// ```
     /// use mmsg::{Ecn, SendMeta, SendMsg};
@@ -171,8 +171,8 @@ impl<'a> SendMsg<'a> {
         self.with_options(MsgOptions { inline, ..self.options() })
     }
 
-    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]) over that of the options from
-    /// elsewhere, whichever is set first.
+    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]), over that of other options, whichever is
+    /// set first.
     ///
     /// ```
     /// use mmsg::SendMsg;
@@ -188,7 +188,7 @@ impl<'a> SendMsg<'a> {
     }
 
     /// Sets the raw control messages, and the options that [the buffer has](ControlBuf::with_meta), in
-    /// place of the same that [`with_meta`](Self::with_meta) replaces.
+    /// place of those set by an earlier call or by [`with_meta`](Self::with_meta).
     ///
     /// Unix and Windows, each with its own control messages.
     ///
@@ -208,8 +208,8 @@ impl<'a> SendMsg<'a> {
         self.with_lent(LentOptions::Control(control))
     }
 
-    /// The Internet address that it goes to. `None` if it goes to wherever the socket is connected, or
-    /// to a [Unix address](Self::unix_dest).
+    /// The Internet destination. `None` if the message goes to the socket's peer or to a
+    /// [Unix address](Self::unix_dest).
     #[must_use]
     #[inline]
     pub const fn dest(&self) -> Option<SocketAddr> {
@@ -219,7 +219,7 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// The address of the Unix socket that it goes to, if it has one.
+    /// The Unix destination, if there is one.
     ///
     /// ```
     /// use mmsg::{SendMsg, UnixAddr};
@@ -302,7 +302,7 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// A message of what a queue has stored.
+    /// Makes a message of a stored datagram.
     #[inline(always)]
     pub(super) fn from_parts(
         dest: DestRef<'_, 'a>,

@@ -111,9 +111,9 @@ fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
         header.extend(|buffers| run.join(msgs, buffers))
     };
 
-    // A message of more buffers than the kernel takes is not segmented here: it fails.
+    // A message with more buffers than the kernel takes is not segmented: the send fails.
     let callers = segment_size(buffers.len(), &own).filter(|_| header.buffers() > 0);
-    // Segments of two or more messages, or of one longer than they are, fit a datagram.
+    // It fits a `u16`: the batch, or a message longer than its segment size, is longer than each segment.
     let joined = if run.count() > 1 { Some(run.segment()) } else { None };
     let asks_for = joined
         .or(callers.filter(|size| !limits.reject(*size)))
@@ -163,8 +163,8 @@ struct Encoded<'m> {
 }
 
 impl<'m> OptionsEncoder<'_, 'm> {
-    /// Gives a header its control data: the caller's control messages as they are, or options, with this
-    /// segment size, and those together.
+    /// Gives a header its control data: the caller's control messages, the encoded options with this segment
+    /// size, or both.
     #[inline]
     fn write<'a>(
         &mut self,

@@ -86,7 +86,7 @@ impl Call<'_> {
             self.offload.counters.sent(moved, step.calls);
             sent += step.count;
             if !batch.is_callers() {
-                // Each is a message.
+                // Each datagram counts as a message.
                 let errno = errno(&step);
                 return Sent { datagrams: sent, errno, result: self.progress.add(offered, step) };
             }

@@ -51,7 +51,7 @@ impl<'m> Options<'m> {
     }
 }
 
-/// How much a stage has, for [`Stage::truncate`].
+/// The lengths of a stage, for [`Stage::truncate`].
 pub(super) struct Lengths {
     entries: usize,
     last: Option<QueueEntry>,

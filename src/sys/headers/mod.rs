@@ -43,7 +43,7 @@ pub(crate) trait Storage {
     ///
     /// # Errors
     ///
-    /// As [`resize`](Self::resize).
+    /// Those of [`resize`](Self::resize).
     #[inline]
     fn reserve(&mut self, n: usize) -> io::Result<()> {
         if n <= self.capacity() {
@@ -62,7 +62,7 @@ pub(crate) trait Storage {
 
 /// Complete headers, for the system calls.
 ///
-/// Invariant, which makes the system call on them sound: each header's name, buffers and control
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call on them sound: each header's name, buffers and control
 /// data are memory that is readable for `'h`, with the lengths that stand beside the pointers.
 pub(super) struct WiredSends<'h> {
     headers: &'h mut [Header],
@@ -83,7 +83,7 @@ impl WiredSends<'_> {
         WiredSend { header: &self.headers[i] }
     }
 
-    /// For the system call; only the length that it reports may be written to.
+    /// The headers for the system call, which writes the reported length alone.
     #[cfg(mmsg_calls)]
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers

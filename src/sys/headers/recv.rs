@@ -119,7 +119,7 @@ impl Storage for RecvStorage {
 
 /// Headers wired for a receive, and memory for more.
 ///
-/// Invariant, which makes the system call on them sound: of each of the first `count` headers, name,
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call on them sound: of each of the first `count` headers, name,
 /// buffers and control data are memory that is writable by nobody else for `'a`, with the lengths
 /// that stand beside the pointers.
 pub(crate) struct RecvHeaders<'a> {
@@ -128,7 +128,7 @@ pub(crate) struct RecvHeaders<'a> {
     /// Memory for the addresses of messages that bring none of their own.
     names: slice::IterMut<'a, UnixName>,
     controls: slice::IterMut<'a, Control>,
-    /// Where descriptors go that come with messages, if they are accepted; else they are closed.
+    /// Receives accepted descriptors; others are closed.
     fds: &'a mut ReceivedFds,
     accept_fds: bool,
     buffers: PhantomData<&'a mut [u8]>,
@@ -191,7 +191,7 @@ impl<'a> RecvHeaders<'a> {
         result
     }
 
-    /// The next header and its memory. Whoever pushes has reserved it.
+    /// The next header and its memory. The caller has reserved capacity.
     #[inline]
     fn next(&mut self) -> Option<(&mut Header, &'a mut UnixName, &'a mut Control)> {
         let header = self.headers.get_mut(self.count);

@@ -113,7 +113,7 @@ impl Storage for SendStorage {
 
 /// Headers that are being filled, and then sent.
 ///
-/// Invariant, which makes the system calls on them sound: the name, the buffers and the control data of
+/// Invariant 1 (ARCHITECTURE.md), which makes the system calls on them sound: the name, the buffers and the control data of
 /// each header in `headers[..complete.len()]` are readable for `'a`, with the lengths that stand
 /// beside the pointers. They are borrowed for `'a`, or in the storage, which is borrowed for as long
 /// and whose rows of complete headers are not written to again.
@@ -138,7 +138,7 @@ impl<'a> SendHeaders<'a> {
     /// Whether one more header with this number of buffers can be begun.
     #[inline]
     pub(crate) fn has_capacity(&self, buffers: usize) -> bool {
-        // More than the kernel takes stay where they are.
+        // More buffers than the kernel takes are not copied into the row.
         let needed = if buffers <= MAX_BUFFERS { buffers } else { 0 };
         self.len() < self.headers.len() && needed <= self.buffers.left()
     }
@@ -162,7 +162,7 @@ impl<'a> SendHeaders<'a> {
             data.iter().for_each(|part| self.buffers.add(part));
             return self.open(dest, start);
         }
-        // The kernel rejects it, with the error that is the message's own.
+        // The kernel rejects such a message with its own error.
         let opened = self.open(dest, start);
         // IoSlice is a Buffer by its documentation.
         opened.headers.headers[opened.i].set_buffers(data.as_ptr().cast(), data.len());
@@ -270,7 +270,7 @@ impl<'a> OpenHeader<'_, 'a> {
         &mut self.headers.headers[self.i]
     }
 
-    /// Its number.
+    /// The header's number.
     #[inline]
     pub(crate) fn index(&self) -> usize {
         self.i

@@ -24,7 +24,7 @@ use crate::sys::{
 /// payload  [ slot 0    ][ slot 1    ] ...   the caller's slot length each
 /// ```
 ///
-/// Invariant: header `i` points at name `i`, at buffer `i` and at control `i`, and buffer `i` at slot
+/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, at buffer `i` and at control `i`, and buffer `i` at slot
 /// `i`, and nothing else points there. All of them are [`Zeroed`], so they stay where they are when this
 /// moves; `rows` is neither resized nor wired anew.
 pub(crate) struct Slots {

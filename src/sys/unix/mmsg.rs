@@ -99,8 +99,8 @@ pub(super) fn sendmmsg(
     })
 }
 
-/// Whether the process may make the calls at all, asked of a descriptor that nobody has: a firewall
-/// that rejects datagrams has no say in the answer, a sandbox has.
+/// Whether the process may make the calls at all. The test call is on a descriptor that nobody has: a sandbox
+/// rejects it, a firewall never sees it.
 pub(super) fn permitted() -> bool {
     #[cfg(any(test, fuzzing))]
     if fault::next(Call::Permitted, 1).is_err() {

@@ -46,8 +46,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_
 
 /// Sends the messages that a multi-message call left, of which it tried the first.
 ///
-/// That one is not waited for: the call may have waited for it as long as the socket's timeout
-/// allows.
+/// Does not wait for that one: the call may have waited for it as long as the socket's timeout allows.
 #[cfg(mmsg_calls)]
 pub(super) fn send_rest(
     socket: BorrowedFd<'_>,

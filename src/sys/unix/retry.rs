@@ -59,7 +59,7 @@ impl<T, C: FnMut(c_int) -> io::Result<T>> Repeat<'_, C> {
             Direction::Send => socket.write_timeout(),
         };
         let Some(start) = start else { return self.repeat(TRIES) };
-        // The clock lags by up to a tick. A call may end that much late, and never early.
+        // The clock lags by up to a tick. A call may end a tick late, never early.
         let waited = coarse_now().saturating_sub(start).saturating_sub(TICK);
         let left = timeout.unwrap_or_default().map(|timeout| timeout.saturating_sub(waited));
         match left.and_then(|left| Instant::now().checked_add(left)) {
