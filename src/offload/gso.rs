@@ -140,9 +140,10 @@ impl<'c> Call<'c> {
                 arena.reserve(msgs.len()).ok()?;
                 let mut headers = self.begin_headers(arena).ok()?;
                 let mut msgs = Source::new(msgs.iter());
-                // It could be encoded before.
-                let _ = wire(&mut headers, self.socket, &mut msgs, self.limits);
-                Some(self.send_rejected(&mut headers, 0, error, result.reported_once))
+                match wire(&mut headers, self.socket, &mut msgs, self.limits) {
+                    None => Some(self.send_rejected(&mut headers, 0, error, result.reported_once)),
+                    Some(_) => None,
+                }
             })
         });
         sent.unwrap_or_else(|| self.progress.add(1, result))
