@@ -65,17 +65,20 @@ pub(crate) fn defer(socket: BorrowedSocket<'_>, direction: Direction, error: &io
     let (id, since) = (Id::of(socket), Instant::now());
     let mut deferred = lock();
     drop_old(&mut deferred, since);
+    store(&mut deferred, Deferred { id, direction, errno, since });
+    note(&deferred);
+}
+
+fn store(deferred: &mut VecDeque<Deferred>, error: Deferred) {
     // Equal errors are stored once, as in the kernel (`sk_err`): each segment of a message may meet the same one.
-    let is_same =
-        |entry: &Deferred| (entry.id, entry.direction, entry.errno) == (id, direction, errno);
-    if deferred.iter().any(is_same) {
+    let key = |entry: &Deferred| (entry.id, entry.direction, entry.errno);
+    if deferred.iter().any(|entry| key(entry) == key(&error)) {
         return;
     }
     if deferred.len() == MOST {
         deferred.pop_front();
     }
-    deferred.push_back(Deferred { id, direction, errno, since });
-    note(&deferred);
+    deferred.push_back(error);
 }
 
 /// Takes the socket's oldest deferred error, if there is one.
@@ -208,6 +211,27 @@ mod tests {
         assert_eq!(deferred.len(), 1);
         drop_old(&mut deferred, later + LIFETIME * 2);
         assert_eq!(deferred.len(), 0);
+    }
+
+    #[test]
+    fn d12_beyond_the_most_errors_the_oldest_is_dropped() {
+        let since = Instant::now();
+        let entry = |cookie| Deferred {
+            id: Id::Cookie(cookie),
+            direction: Direction::Send,
+            errno: 111,
+            since,
+        };
+        let mut deferred = VecDeque::new();
+        for cookie in 0..MOST as u64 + 2 {
+            store(&mut deferred, entry(cookie));
+        }
+        assert_eq!(deferred.len(), 4_096);
+        let ids = [deferred.front(), deferred.back()].map(|entry| entry.map(|entry| entry.id));
+        assert_eq!(ids, [Some(Id::Cookie(2)), Some(Id::Cookie(4_097))]);
+        // One that is stored already drops none.
+        store(&mut deferred, entry(9));
+        assert_eq!(deferred.front().map(|entry| entry.id), Some(Id::Cookie(2)));
     }
 
     /// A child of a `fork` finds the lock held for ever, if another thread of its parent held it.
