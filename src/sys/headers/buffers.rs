@@ -59,6 +59,7 @@ impl BufferStorage {
             copies_start: self.copies.as_mut_ptr(),
             copies: &mut self.copies,
             copying: false,
+            whole: 0,
         }
     }
 }
@@ -77,6 +78,8 @@ pub(super) struct BufferRow<'a> {
     copies_start: *const u8,
     /// Whether the last buffer is a copy, right before that memory.
     copying: bool,
+    /// Buffers from here on are as they were added: no other was joined to them, which may be of another allocation.
+    whole: usize,
 }
 
 impl<'a> BufferRow<'a> {
@@ -122,6 +125,7 @@ impl<'a> BufferRow<'a> {
             }
         } else if data.as_ptr() == last.start().wrapping_add(last.len()) {
             *last = Buffer::new(last.start(), last.len() + data.len());
+            self.whole = self.used;
             return;
         }
         self.add(data);
@@ -160,9 +164,10 @@ impl<'a> BufferRow<'a> {
     }
 
     /// Makes one buffer of those from `start` on by copying, if they are short: each costs the kernel more than its copy, and
-    /// for a single one it has a shorter way.
+    /// for a single one it has a shorter way. Buffers that others were joined to stay.
     #[inline(always)]
     pub(super) fn copy_together(&mut self, start: usize) {
+        let start = start.max(self.whole);
         if self.used - start > 1 {
             self.copy_from(start);
         }
