@@ -6,7 +6,7 @@ pub(crate) mod tests;
 use std::net::{IpAddr, SocketAddr};
 
 use super::content::{MsgOptions, SendBuffers};
-use super::joined::{Joined, copy_while, next_after};
+use super::joined::{Joined, copy_while, join_all, next_after};
 use super::outgoing::{Messages, Outgoing};
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, DestRef, MAX_SEGMENTS, Others};
@@ -153,7 +153,7 @@ impl<'r, 'm> Run<'r, 'm> {
                 // One that is shorter, or elsewhere in memory.
                 Some(SendBuffers::One(data)) => joined.join(data),
                 Some(many) => {
-                    many.for_each(|data| joined.join(data));
+                    join_all(joined, many);
                     return self.join_any(msgs, joined);
                 }
                 None => return next,
@@ -168,10 +168,7 @@ impl<'r, 'm> Run<'r, 'm> {
         msgs: &mut impl Messages<'m, Item = M>,
         joined: &mut impl Joined<'m>,
     ) -> Option<M> {
-        next_after(msgs, |msg| {
-            let taken = self.take(msg);
-            taken.map(|buffers| buffers.for_each(|data| joined.join(data))).is_some()
-        })
+        next_after(msgs, |msg| self.take(msg).map(|buffers| join_all(joined, buffers)).is_some())
     }
 
     /// Joins messages for which `data_of` returns a payload: one buffer, and the run's options.

@@ -12,15 +12,7 @@ pub(crate) enum SendBuffers<'a> {
     Many(&'a [IoSlice<'a>]),
 }
 
-impl<'a> SendBuffers<'a> {
-    #[inline]
-    pub(crate) fn for_each(self, mut each: impl FnMut(&'a [u8])) {
-        match self {
-            Self::One(data) => each(data),
-            Self::Many(many) => many.iter().for_each(|data| each(data)),
-        }
-    }
-
+impl SendBuffers<'_> {
     /// Bytes in all buffers together. Buffers may overlap, so the sum can exceed `usize`: it saturates,
     /// and no system sends so much.
     #[inline]

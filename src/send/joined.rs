@@ -2,18 +2,31 @@
 
 use std::mem;
 
+use super::content::SendBuffers;
 use crate::sys::Others;
 
 /// Takes the buffers of the messages that join a run.
 pub(crate) trait Joined<'m> {
-    /// Adds a buffer.
+    /// Adds the only buffer of a message.
     fn join(&mut self, data: &'m [u8]);
+
+    /// Adds one of several buffers of a message.
+    fn add_part(&mut self, data: &'m [u8]);
 
     /// How to add the next ones, up to `count` of `len` bytes.
     fn others(&mut self, len: usize, count: usize) -> Others<'_, 'm>;
 
     /// Adds what was copied into the first `len` bytes of the space for [`Others::Copied`].
     fn join_copied(&mut self, len: usize);
+}
+
+/// Adds all buffers of a message.
+#[inline(always)]
+pub(super) fn join_all<'m>(joined: &mut impl Joined<'m>, buffers: SendBuffers<'m>) {
+    match buffers {
+        SendBuffers::One(data) => joined.join(data),
+        SendBuffers::Many(many) => many.iter().for_each(|data| joined.add_part(data)),
+    }
 }
 
 /// Takes messages as long as `takes` returns true. Returns the next one.

@@ -132,6 +132,11 @@ impl<'a, 'm: 'a> Joined<'m> for Extension<'_, 'a> {
     }
 
     #[inline(always)]
+    fn add_part(&mut self, data: &'m [u8]) {
+        self.add_part(data);
+    }
+
+    #[inline(always)]
     fn others(&mut self, len: usize, count: usize) -> Others<'_, 'm> {
         self.others(len, count)
     }

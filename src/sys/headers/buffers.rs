@@ -131,6 +131,12 @@ impl<'a> BufferRow<'a> {
         self.add(data);
     }
 
+    /// Adds one of several buffers of a message: a short one as it is, so that all can be copied together in the end.
+    #[inline(always)]
+    pub(super) fn add_part(&mut self, data: &'a [u8]) {
+        if data.len() > COPY_MAX || self.copying { self.join(data) } else { self.add(data) }
+    }
+
     /// How to add the next buffers, up to `count` of `len` bytes, to those from `start` on.
     #[inline(always)]
     pub(super) fn others(&mut self, start: usize, len: usize, count: usize) -> Others<'_, 'a> {

@@ -374,6 +374,12 @@ impl<'a> Extension<'_, 'a> {
         self.row.join(data);
     }
 
+    /// Adds one of several buffers of a message.
+    #[inline(always)]
+    pub(crate) fn add_part(&mut self, data: &'a [u8]) {
+        self.row.add_part(data);
+    }
+
     /// How to add the next buffers, up to `count` of `len` bytes.
     #[inline(always)]
     pub(crate) fn others(&mut self, len: usize, count: usize) -> Others<'_, 'a> {

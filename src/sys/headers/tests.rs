@@ -61,7 +61,7 @@ proptest! {
             ),
             1..4,
         ),
-        as_others in any::<bool>(),
+        way in 0..3,
     ) {
         let mut storage = SendStorage::new();
         storage.reserve(4).expect("there is memory");
@@ -72,9 +72,16 @@ proptest! {
             header.extend(|buffers| {
                 for range in &ranges[1..] {
                     let data = &memory[range.clone()];
-                    if !as_others {
-                        buffers.join(data);
-                        continue;
+                    match way {
+                        0 => {
+                            buffers.join(data);
+                            continue;
+                        }
+                        1 => {
+                            buffers.add_part(data);
+                            continue;
+                        }
+                        _ => {}
                     }
                     let is_joined = match buffers.others(data.len(), 1) {
                         Others::Copied(space) => {

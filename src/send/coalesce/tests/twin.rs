@@ -33,6 +33,10 @@ impl<'m> Joined<'m> for Counted {
         self.bytes += data.len();
     }
 
+    fn add_part(&mut self, data: &'m [u8]) {
+        self.join(data);
+    }
+
     fn others(&mut self, _: usize, _: usize) -> Others<'_, 'm> {
         Others::Apart
     }
