@@ -230,7 +230,7 @@ impl<'r, 'm> Run<'r, 'm> {
         if let Some(data) = next.as_ref().and_then(payload_of).filter(|_| left > 0) {
             joined.join(data);
             left -= 1;
-            // A loop for each case, so that it does nothing else: copies take half the time by that.
+            // A loop for each case, so that it does nothing else: ARCHITECTURE.md has what is gained.
             next = match joined.others(segment, left) {
                 Others::Copied(space) => {
                     let (next, copied) = copy_while(msgs, space, payload_of);
