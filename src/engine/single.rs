@@ -5,18 +5,11 @@
 
 use std::io;
 
-use crate::ancillary::SendMeta;
 use crate::engine::deferred_error;
-use crate::send::content::{MsgOptions, SendBuffers};
+use crate::send::content::{MsgOptions, OptionsRef, SendBuffers};
 use crate::send::msg::SendMsg;
-use crate::sys::{self, BorrowedSocket, CallResult, DestRef, Direction, SendFlags};
-
-/// Bytes for control data: all options of a send together, but for a few that are rare.
-const SPACE: usize = 160;
-
-/// Aligned like a `cmsghdr`.
-#[repr(align(8))]
-struct Space([u8; SPACE]);
+use crate::send::single::encode_options;
+use crate::sys::{self, BorrowedSocket, CallResult, DestRef, Direction, SendFlags, SingleHeader};
 
 /// A message of one buffer, to an Internet address, without raw control messages.
 #[derive(Clone, Copy)]
@@ -47,17 +40,10 @@ impl<'m, 'a> Single<'m, 'a> {
         flags: SendFlags,
     ) -> Option<CallResult> {
         let Self { dest, data, options } = *self;
-        if options.is_none() {
-            return Some(sys::send_single(socket, dest, data, &[], flags));
-        }
-        let meta = SendMeta { segment_size, ..options.meta() };
-        let is_v4 = dest.is_v4().unwrap_or_else(|| {
-            // The segment size does not depend on the family, and to ask for the peer takes a system call.
-            meta == (SendMeta { segment_size, ..SendMeta::new() }) || sys::peer_is_v4(socket)
-        });
-        let mut space = Space([0; SPACE]);
-        let len = meta.encode(is_v4, &[], &mut space.0).ok()?;
-        Some(sys::send_single(socket, dest, data, &space.0[..len], flags))
+        let mut header = SingleHeader::new();
+        header.set_dest(dest);
+        encode_options(&mut header, socket, dest, OptionsRef::Any(&options), segment_size).ok()?;
+        Some(header.send(socket, data, flags))
     }
 }
 

@@ -16,10 +16,11 @@ use crate::send::coalesce::{Limits, Source, segment_size};
 use crate::send::msg::SendMsg;
 use crate::send::outgoing::{Messages, Outgoing};
 use crate::send::queue::SendQueue;
+use crate::send::single::wire_single;
 use crate::send::wire::wire;
 use crate::sys::{
     self, Backend, BorrowedSocket, CallResult, Direction, GsoBatch, SendFlags, SendHeaders,
-    Transferred,
+    SingleHeader, Transferred,
 };
 
 /// Messages to reserve memory for at first, if the iterator does not say how many it has.
@@ -167,6 +168,19 @@ impl<'c> Call<'c> {
                 Ok(headers) => headers,
                 Err(error) => return self.progress.stop(error),
             };
+            if !self.looks_at_each() {
+                let mut first = SingleHeader::new();
+                match wire_single(&mut headers, &mut first, self.socket, msgs, self.limits) {
+                    Some(Ok(batch)) if msgs.is_empty() => {
+                        return self.send_only(&mut headers, &first, batch);
+                    }
+                    Some(Ok(batch)) => headers.adopt(&first, batch),
+                    Some(Err(error)) => {
+                        return self.progress.stop(error.after(self.progress.count));
+                    }
+                    None => {}
+                }
+            }
             let unsendable = wire(&mut headers, self.socket, msgs, self.limits);
             self.send_wired(&mut headers)?;
             if let Some(error) = unsendable.filter(|_| self.progress.goes_on()) {
@@ -174,6 +188,26 @@ impl<'c> Call<'c> {
             }
         }
         Ok(())
+    }
+
+    /// Sends the only batch that there is, by its header on the stack.
+    #[inline]
+    fn send_only(
+        &mut self,
+        headers: &mut SendHeaders<'_>,
+        header: &SingleHeader,
+        batch: GsoBatch,
+    ) -> io::Result<()> {
+        let result = headers.send_single(header, self.socket, self.flags);
+        let mut moved = Transferred::default();
+        if result.count == 0 {
+            self.offload.counters.sent(moved, result.calls);
+            headers.adopt(header, batch);
+            return self.send_stopped(headers, 0, result).map(drop);
+        }
+        moved.add(&batch);
+        self.offload.counters.sent(moved, result.calls);
+        self.progress.add(batch.messages, CallResult::moved(batch.messages).after(result.calls))
     }
 
     fn begin_headers<'a>(&self, arena: &'a mut MmsgBuf) -> io::Result<SendHeaders<'a>> {

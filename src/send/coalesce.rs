@@ -3,9 +3,9 @@
 #[cfg(any(test, fuzzing))]
 pub(crate) mod tests;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use super::content::{MsgOptions, SendBuffers};
+use super::content::{MsgOptions, OptionsRef, SendBuffers};
 use super::joined::{Joined, copy_while, join_all, next_after};
 use super::outgoing::{Messages, Outgoing};
 use crate::sys::numbers::{self, CmsgType};
@@ -93,7 +93,7 @@ impl<I: Iterator> Source<I> {
 pub(crate) struct Run<'r, 'm> {
     dest: DestRef<'r, 'm>,
     /// The options of each message.
-    options: MsgOptions<'m>,
+    options: OptionsRef<'r, 'm>,
     /// Length of each message but the last.
     segment: usize,
     bytes: usize,
@@ -111,14 +111,14 @@ impl<'r, 'm> Run<'r, 'm> {
     pub(crate) fn start(
         dest: DestRef<'r, 'm>,
         bytes: usize,
-        options: MsgOptions<'m>,
+        options: OptionsRef<'r, 'm>,
         limits: Limits,
         buffers: usize,
     ) -> Self {
         let joins = bytes > 0
             && !matches!(dest, DestRef::Unix(_))
             && !limits.reject(bytes)
-            && (options.is_none() || !are_for_one_datagram(&options));
+            && !are_for_one_datagram(options);
         // No segment is longer than the first, so that the bytes limit their number, too.
         let segments_left = limits.max_segments.saturating_sub(1);
         let most = max_bytes(dest).saturating_sub(bytes).min(segments_left * bytes);
@@ -136,18 +136,15 @@ impl<'r, 'm> Run<'r, 'm> {
     ) -> Option<M> {
         let options = self.options;
         loop {
-            let next = match options.unlent() {
-                Some(own) => self.join_alike(msgs, joined, |msg| {
+            let next = match options {
+                OptionsRef::Inline(own) => self.join_alike(msgs, joined, |msg| {
                     match msg.unlent() {
                         // No message of a run has a segment size of its own.
                         Some((data, inline)) if inline.is_ecn(own.ecn) => Some(data),
                         _ => None,
                     }
                 }),
-                None => self.join_alike(msgs, joined, |msg| match with_options(msg, &options)? {
-                    SendBuffers::One(data) => Some(data),
-                    SendBuffers::Many(_) => None,
-                }),
+                OptionsRef::Any(options) => self.join_lent(msgs, joined, options),
             };
             match next.as_ref().and_then(|msg| self.take(msg)) {
                 // One that is shorter, or elsewhere in memory.
@@ -159,6 +156,20 @@ impl<'r, 'm> Run<'r, 'm> {
                 None => return next,
             }
         }
+    }
+
+    /// Joins messages with the run's options, of which some are behind a reference.
+    #[inline(never)]
+    fn join_lent<M: Outgoing<'m>>(
+        &mut self,
+        msgs: &mut impl Messages<'m, Item = M>,
+        joined: &mut impl Joined<'m>,
+        options: &MsgOptions<'m>,
+    ) -> Option<M> {
+        self.join_alike(msgs, joined, |msg| match with_options(msg, options)? {
+            SendBuffers::One(data) => Some(data),
+            SendBuffers::Many(_) => None,
+        })
     }
 
     /// Joins messages of any form.
@@ -215,8 +226,13 @@ impl<'r, 'm> Run<'r, 'm> {
         is_dest: impl Fn(DestRef<'_, '_>) -> bool,
     ) -> Option<M> {
         let segment = self.segment;
-        let most = self.bytes_left.checked_div(segment).unwrap_or(0);
-        let most = most.min(MAX_SEGMENTS - 1).min(self.buffers_left);
+        let most = match self.bytes_left {
+            0 => 0,
+            // A division takes as long as a few messages.
+            left if left >= segment * (MAX_SEGMENTS - 1) => MAX_SEGMENTS - 1,
+            left => left / segment,
+        };
+        let most = most.min(self.buffers_left);
         let mut left = most;
         if let Some(data) = msgs.take_alike(most) {
             joined.join(data);
@@ -228,10 +244,9 @@ impl<'r, 'm> Run<'r, 'm> {
         };
         let mut next = msgs.next();
         if let Some(data) = next.as_ref().and_then(payload_of).filter(|_| left > 0) {
-            joined.join(data);
             left -= 1;
             // A loop for each case, so that it does nothing else: ARCHITECTURE.md has what is gained.
-            next = match joined.others(segment, left) {
+            next = match joined.join_alike(data, left) {
                 Others::Copied(space) => {
                     let (next, copied) = copy_while(msgs, space, payload_of);
                     joined.join_copied(copied);
@@ -265,7 +280,10 @@ impl<'r, 'm> Run<'r, 'm> {
         if self.bytes_left == 0 {
             return None;
         }
-        let buffers = with_options(msg, &self.options)?;
+        let buffers = match self.options {
+            OptionsRef::Inline(own) => with_options(msg, &MsgOptions::from(*own))?,
+            OptionsRef::Any(options) => with_options(msg, options)?,
+        };
         let (len, used) = match buffers {
             SendBuffers::One(data) => (data.len(), 1),
             SendBuffers::Many(many) => (buffers.len(), many.len()),
@@ -322,7 +340,15 @@ pub(crate) fn segment_size(len: usize, options: &MsgOptions<'_>) -> Option<usize
 
 /// Whether options would mean something else for a batch than for each datagram, or do not fit beside
 /// the control message of its segment size.
-fn are_for_one_datagram(options: &MsgOptions<'_>) -> bool {
+#[inline(always)]
+fn are_for_one_datagram(options: OptionsRef<'_, '_>) -> bool {
+    match options {
+        OptionsRef::Inline(inline) => inline.segment_size().is_some(),
+        OptionsRef::Any(options) => any_are_for_one_datagram(options),
+    }
+}
+
+fn any_are_for_one_datagram(options: &MsgOptions<'_>) -> bool {
     let control = options.control();
     options.segment_size().is_some()
         || options.timestamp_id().is_some()
@@ -350,8 +376,5 @@ fn is_same(one: DestRef<'_, '_>, other: DestRef<'_, '_>) -> bool {
 /// the lower limit applies.
 #[inline]
 fn max_bytes(dest: DestRef<'_, '_>) -> usize {
-    match dest.get().map(|dest| dest.ip()) {
-        Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => MAX_BYTES_V6,
-        _ => MAX_BYTES_V4,
-    }
+    if dest.is_v4() == Some(false) { MAX_BYTES_V6 } else { MAX_BYTES_V4 }
 }

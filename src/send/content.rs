@@ -55,6 +55,12 @@ pub(crate) struct InlineOptions {
 impl InlineOptions {
     pub(crate) const NONE: Self = Self { ecn: None, segment_size: None };
 
+    /// The segment size.
+    #[inline(always)]
+    pub(super) const fn segment_size(&self) -> Option<u16> {
+        self.segment_size
+    }
+
     #[inline]
     pub(super) const fn is_none(&self) -> bool {
         self.ecn.is_none() && self.segment_size.is_none()
@@ -64,6 +70,36 @@ impl InlineOptions {
     #[inline(always)]
     pub(super) fn is_ecn(&self, ecn: Option<Ecn>) -> bool {
         self.segment_size.is_none() && self.ecn == ecn
+    }
+}
+
+/// The options of a message, where they are: by value they are written in smaller pieces than they are read in, which
+/// takes 5 ns.
+#[derive(Clone, Copy)]
+pub(crate) enum OptionsRef<'r, 'a> {
+    /// Only options in the message itself.
+    Inline(&'r InlineOptions),
+    Any(&'r MsgOptions<'a>),
+}
+
+impl OptionsRef<'_, '_> {
+    /// Whether there are neither options nor control messages.
+    #[inline(always)]
+    pub(crate) fn is_none(self) -> bool {
+        match self {
+            OptionsRef::Inline(inline) => inline.is_none(),
+            OptionsRef::Any(options) => options.is_none(),
+        }
+    }
+}
+
+impl<'a> From<OptionsRef<'_, 'a>> for MsgOptions<'a> {
+    #[inline]
+    fn from(options: OptionsRef<'_, 'a>) -> Self {
+        match options {
+            OptionsRef::Inline(inline) => MsgOptions::from(*inline),
+            OptionsRef::Any(options) => *options,
+        }
     }
 }
 

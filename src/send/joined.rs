@@ -13,8 +13,8 @@ pub(crate) trait Joined<'m> {
     /// Adds one of several buffers of a message.
     fn add_part(&mut self, data: &'m [u8]);
 
-    /// How to add the next ones, up to `count` of `len` bytes.
-    fn others(&mut self, len: usize, count: usize) -> Others<'_, 'm>;
+    /// Adds the only buffer of a message, and returns how to add the next ones: up to `count` of the same length.
+    fn join_alike(&mut self, data: &'m [u8], count: usize) -> Others<'_, 'm>;
 
     /// Adds what was copied into the first `len` bytes of the space for [`Others::Copied`].
     fn join_copied(&mut self, len: usize);

@@ -7,4 +7,5 @@ mod joined;
 pub(crate) mod msg;
 pub(crate) mod outgoing;
 pub(crate) mod queue;
+pub(crate) mod single;
 pub(crate) mod wire;

@@ -2,7 +2,7 @@
 //! with GSO.
 
 use super::coalesce::{Limits, Run, Source, segment_size};
-use super::content::{MsgOptions, SendBuffers};
+use super::content::{MsgOptions, OptionsRef, SendBuffers};
 use super::joined::Joined;
 use super::outgoing::{Messages, Outgoing};
 use crate::ancillary::{SendMeta, Unencodable};
@@ -57,7 +57,7 @@ fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
     // By itself, so that the compiler makes a shorter version for the common messages: 1 to 2 % of a call's time.
     match msg.unlent() {
         Some((data, inline)) => {
-            let (buffers, own) = (SendBuffers::One(data), MsgOptions::from(*inline));
+            let (buffers, own) = (SendBuffers::One(data), OptionsRef::Inline(inline));
             wire_parts(headers, options, msg.dest(), buffers, own, msgs, limits)
         }
         None => wire_any(headers, options, msg, msgs, limits),
@@ -72,7 +72,9 @@ fn wire_any<'a, 'm: 'a, M: Outgoing<'m>>(
     msgs: &mut impl Messages<'m, Item = M>,
     limits: Limits,
 ) -> Result<Option<M>, Unencodable> {
-    wire_parts(headers, options, msg.dest(), msg.buffers(), msg.options(), msgs, limits)
+    let all = msg.options();
+    let own = OptionsRef::Any(&all);
+    wire_parts(headers, options, msg.dest(), msg.buffers(), own, msgs, limits)
 }
 
 /// Wires a message of these parts and those of `msgs` that join it. Returns the message after them.
@@ -82,7 +84,7 @@ fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
     options: &mut OptionsEncoder<'_, 'm>,
     dest: DestRef<'_, 'm>,
     buffers: SendBuffers<'m>,
-    own: MsgOptions<'m>,
+    own: OptionsRef<'_, 'm>,
     msgs: &mut impl Messages<'m, Item = M>,
     limits: Limits,
 ) -> Result<Option<M>, Unencodable> {
@@ -98,6 +100,7 @@ fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
         }
     }
     if limits.plain {
+        let own = MsgOptions::from(own);
         options.write(&mut header, dest, own, own.segment_size())?;
         let bytes = buffers.len();
         header.complete(GsoBatch { messages: 1, bytes, segment: bytes }, false);
@@ -111,6 +114,7 @@ fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
         header.extend(|buffers| run.join(msgs, buffers))
     };
 
+    let own = MsgOptions::from(own);
     // A message with more buffers than the kernel takes is not segmented: the send fails.
     let callers = segment_size(buffers.len(), &own).filter(|_| header.buffers() > 0);
     // It fits a `u16`: the batch, or a message longer than its segment size, is longer than each segment.
@@ -137,8 +141,8 @@ impl<'a, 'm: 'a> Joined<'m> for Extension<'_, 'a> {
     }
 
     #[inline(always)]
-    fn others(&mut self, len: usize, count: usize) -> Others<'_, 'm> {
-        self.others(len, count)
+    fn join_alike(&mut self, data: &'m [u8], count: usize) -> Others<'_, 'm> {
+        self.join_alike(data, count)
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@
 //!   - `set_unix_dest` gives a header the address of a Unix socket, where there are such addresses;
 //!   - `has_capacity` says whether another one fits, in an empty builder at least one of any size;
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
-//! - `send_single` sends a message of one buffer by a header on the stack.
+//! - `SingleHeader` sends a message or a GSO batch by a header on the stack.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
 //!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
 //!   system reported of each message, as bytes and plain values.
@@ -95,7 +95,7 @@ pub use self::addr::UnixAddrBuf;
 pub(crate) use self::addr::{AddrSpace, RawAddr, RawAddrRef, socket_addr, unix_addr};
 pub(crate) use self::headers::{
     Extension, OpenHeader, Others, RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage,
-    SlotIter, SlotIterMut, Slots, Storage, send_single,
+    SingleHeader, SlotIter, SlotIterMut, Slots, Storage,
 };
 pub use self::native::AsSocket;
 pub(crate) use self::native::{
@@ -191,8 +191,12 @@ impl DestRef<'_, '_> {
     }
 
     /// Whether the Internet address is of IPv4, or one of IPv4 mapped to IPv6.
+    #[inline]
     pub(crate) fn is_v4(self) -> Option<bool> {
-        self.get().map(|dest| dest.ip().to_canonical().is_ipv4())
+        match self {
+            DestRef::Addr(Some(SocketAddr::V4(_))) => Some(true),
+            _ => self.get().map(|dest| dest.ip().to_canonical().is_ipv4()),
+        }
     }
 }
 
@@ -296,7 +300,10 @@ impl GsoBatch {
 
     /// Datagrams on the wire.
     pub(crate) fn datagrams(&self) -> usize {
-        if self.is_segmented() { self.bytes.div_ceil(self.segment) } else { 1 }
+        match self.messages {
+            1 if self.is_segmented() => self.bytes.div_ceil(self.segment),
+            messages => messages,
+        }
     }
 
     /// Bytes before datagram number `i`.

@@ -4,7 +4,6 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::mem;
 use std::ops::Range;
 
 use super::WiredBuffers;
@@ -58,6 +57,7 @@ impl BufferStorage {
             used: 0,
             copies_start: self.copies.as_mut_ptr(),
             copies: &mut self.copies,
+            copied: 0,
             copying: false,
             whole: 0,
         }
@@ -73,10 +73,12 @@ pub(super) struct BufferRow<'a> {
     first: *mut Buffer,
     row: &'a mut [Buffer],
     used: usize,
-    /// Memory for copies that is not in use yet, and its address as above.
+    /// Memory for copies, and its address as above.
     copies: &'a mut [u8],
     copies_start: *const u8,
-    /// Whether the last buffer is a copy, right before that memory.
+    /// Bytes of it in use.
+    copied: usize,
+    /// Whether the last buffer is a copy, the last one in that memory.
     copying: bool,
     /// Buffers from here on are as they were added: no other was joined to them, which may be of another allocation.
     whole: usize,
@@ -119,11 +121,12 @@ impl<'a> BufferRow<'a> {
     pub(super) fn join(&mut self, data: &'a [u8]) {
         let last = &mut self.row[self.used - 1];
         if self.copying {
-            if data.len() <= COPY_MAX.min(self.copies.len()) {
-                self.copies[..data.len()].copy_from_slice(data);
+            let space = self.copies[self.copied..].get_mut(..data.len());
+            if let Some(space) = space.filter(|space| space.len() <= COPY_MAX) {
+                space.copy_from_slice(data);
                 return self.join_copied(data.len());
             }
-        } else if data.as_ptr() == last.start().wrapping_add(last.len()) {
+        } else if data.as_ptr() == end(last) {
             *last = Buffer::new(last.start(), last.len() + data.len());
             self.whole = self.used;
             return;
@@ -137,22 +140,39 @@ impl<'a> BufferRow<'a> {
         if data.len() > COPY_MAX || self.copying { self.join(data) } else { self.add(data) }
     }
 
-    /// How to add the next buffers, up to `count` of `len` bytes, to those from `start` on.
+    /// Adds a buffer to those from `start` on, and returns how to add the next ones: up to `count` of the same length.
     #[inline(always)]
-    pub(super) fn others(&mut self, start: usize, len: usize, count: usize) -> Others<'_, 'a> {
-        if len <= COPY_MAX {
-            self.copy_together(start);
+    pub(super) fn join_alike(
+        &mut self,
+        start: usize,
+        data: &'a [u8],
+        count: usize,
+    ) -> Others<'_, 'a> {
+        let at = self.used - 1;
+        let first = self.row[at];
+        if !self.copying && data.as_ptr() == end(&first) {
+            let last = &mut self.row[at];
+            let end = data.as_ptr_range().end;
+            *last = Buffer::new(first.start(), first.len() + data.len());
+            self.whole = self.used;
+            return Others::Adjacent(Adjacent { end, last, data: PhantomData });
         }
-        let space = len * count;
-        if self.copying && len <= COPY_MAX && space <= self.copies.len() {
-            return Others::Copied(&mut self.copies[..space]);
-        }
-        let last = &mut self.row[self.used - 1];
-        if self.copying || last.len() <= len {
+        let (len, all) = (data.len(), data.len() * (count + 2));
+        let is_alone = !self.copying && at == start && first.len() == len && at >= self.whole;
+        if len > COPY_MAX || !is_alone || all > self.copies.len() - self.copied {
+            self.join(data);
             return Others::Apart;
         }
-        let end = last.start().wrapping_add(last.len());
-        Others::Adjacent(Adjacent { last, end, data: PhantomData })
+        let space = &mut self.copies[self.copied..][..all];
+        let from = WiredBuffers { buffers: &[first] };
+        let (copy, rest) = space.split_at_mut(len);
+        from.iter().for_each(|first| copy.copy_from_slice(first));
+        let (copy, rest) = rest.split_at_mut(len);
+        copy.copy_from_slice(data);
+        self.row[at] = Buffer::new(self.copies_start.wrapping_add(self.copied), 2 * len);
+        self.copying = true;
+        self.copied += 2 * len;
+        Others::Copied(rest)
     }
 
     /// Joins what was copied into the first `len` bytes of the space for [`Others::Copied`].
@@ -160,13 +180,7 @@ impl<'a> BufferRow<'a> {
     pub(super) fn join_copied(&mut self, len: usize) {
         let last = &mut self.row[self.used - 1];
         *last = Buffer::new(last.start(), last.len() + len);
-        self.skip_copies(len);
-    }
-
-    #[inline(always)]
-    fn skip_copies(&mut self, len: usize) {
-        self.copies = &mut mem::take(&mut self.copies)[len..];
-        self.copies_start = self.copies_start.wrapping_add(len);
+        self.copied += len;
     }
 
     /// Makes one buffer of those from `start` on by copying, if they are short: each costs the kernel more than its copy, and
@@ -183,19 +197,25 @@ impl<'a> BufferRow<'a> {
     fn copy_from(&mut self, start: usize) {
         let from = WiredBuffers { buffers: &self.row[start..self.used] };
         let bytes = from.buffers.iter().map(Buffer::len).sum();
-        if bytes > (from.buffers.len() * COPY_MAX).min(self.copies.len()) {
+        let mut rest = &mut self.copies[self.copied..];
+        if bytes > (from.buffers.len() * COPY_MAX).min(rest.len()) {
             return;
         }
-        let mut rest = &mut *self.copies;
         for data in from.iter() {
             let to;
             (to, rest) = rest.split_at_mut(data.len());
             to.copy_from_slice(data);
         }
-        self.row[start] = Buffer::new(self.copies_start, bytes);
+        self.row[start] = Buffer::new(self.copies_start.wrapping_add(self.copied), bytes);
         (self.used, self.copying) = (start + 1, true);
-        self.skip_copies(bytes);
+        self.copied += bytes;
     }
+}
+
+/// The address after a buffer.
+#[inline(always)]
+fn end(buffer: &Buffer) -> *const u8 {
+    buffer.start().wrapping_add(buffer.len())
 }
 
 /// How buffers are added that are like the last one.

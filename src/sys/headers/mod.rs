@@ -21,7 +21,7 @@ mod tests;
 pub(crate) use buffers::Others;
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
 pub(crate) use send::{Extension, OpenHeader, SendHeaders, SendStorage};
-pub(crate) use single::send_single;
+pub(crate) use single::SingleHeader;
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
 use super::MAX_BATCH;

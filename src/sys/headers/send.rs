@@ -18,8 +18,9 @@ use std::ops::Range;
 use std::ptr;
 
 use super::buffers::{BufferRow, BufferStorage, Others};
+use super::single::SingleHeader;
 use super::split::Split;
-use super::{Storage, WiredSend, WiredSends};
+use super::{Storage, WiredBuffers, WiredSend, WiredSends};
 use crate::sys::addr::{self, Name, UnixName};
 use crate::sys::layout::Control;
 use crate::sys::native::call;
@@ -167,6 +168,56 @@ impl<'a> SendHeaders<'a> {
         // IoSlice is a Buffer by its documentation.
         opened.headers.headers[opened.i].set_buffers(data.as_ptr().cast(), data.len());
         opened
+    }
+
+    /// Adds the first buffer for a header on the stack. No other header is begun before that one is sent or
+    /// [adopted](Self::adopt).
+    #[inline(always)]
+    pub(crate) fn push_single(&mut self, data: &'a [u8]) {
+        debug_assert!(self.complete.is_empty() && self.buffers.used() == 0);
+        self.buffers.add(data);
+    }
+
+    /// How many further buffers a header on the stack can have.
+    #[inline(always)]
+    pub(crate) fn single_capacity_left(&self) -> usize {
+        self.buffers.left().min(MAX_BUFFERS - self.buffers.used())
+    }
+
+    /// Adds the buffers that `fill` passes on to those of a header on the stack, at most
+    /// [`single_capacity_left`](Self::single_capacity_left).
+    #[inline(always)]
+    pub(crate) fn extend_single<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
+        let result = fill(&mut Extension { row: &mut self.buffers, start: 0 });
+        self.buffers.copy_together(0);
+        result
+    }
+
+    /// Sends the buffers of a header on the stack by it.
+    #[inline]
+    pub(crate) fn send_single(
+        &self,
+        single: &SingleHeader,
+        socket: BorrowedSocket<'_>,
+        flags: SendFlags,
+    ) -> CallResult {
+        let data = WiredBuffers { buffers: self.buffers.get(0..self.buffers.used()) };
+        single.send_buffers(socket, data, flags)
+    }
+
+    /// Makes the first complete header of one on the stack and its buffers; `batch` is what it carries.
+    #[inline(never)]
+    pub(crate) fn adopt(&mut self, single: &SingleHeader, batch: GsoBatch) {
+        let mut opened = self.open(DestRef::Addr(None), 0);
+        let (name, control) = (single.name(), single.control());
+        let SendHeaders { names, controls, .. } = &mut *opened.headers;
+        let (own_name, own_control) = (&mut names[0], &mut controls[0].0);
+        own_name[..name.len()].copy_from_slice(name);
+        own_control[..control.len()].copy_from_slice(control);
+        let (name_start, control_start) = (own_name.as_ptr(), own_control.as_ptr());
+        opened.header().set_name(name_start, name.len());
+        opened.header().set_control(control_start, control.len());
+        opened.complete(batch, batch.is_segmented());
     }
 
     /// Begins a header of the iovecs from `start` on.
@@ -380,10 +431,10 @@ impl<'a> Extension<'_, 'a> {
         self.row.add_part(data);
     }
 
-    /// How to add the next buffers, up to `count` of `len` bytes.
+    /// Adds a buffer, and returns how to add the next ones: up to `count` of the same length.
     #[inline(always)]
-    pub(crate) fn others(&mut self, len: usize, count: usize) -> Others<'_, 'a> {
-        self.row.others(self.start, len, count)
+    pub(crate) fn join_alike(&mut self, data: &'a [u8], count: usize) -> Others<'_, 'a> {
+        self.row.join_alike(self.start, data, count)
     }
 
     /// Adds what was copied into the first `len` bytes of the space for [`Others::Copied`].

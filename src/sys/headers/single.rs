@@ -1,31 +1,94 @@
-//! One header on the stack, for a message that needs no storage.
+//! One header on the stack, for a message or a GSO batch that goes by itself.
 
 use std::slice;
 
-use super::WiredSends;
-use crate::sys::addr::{self, NAME_LEN};
+use super::{WiredBuffers, WiredSends};
+use crate::sys::addr::{self, NAME_LEN, Name};
 use crate::sys::native::call;
 use crate::sys::native::header::{Buffer, Header};
 use crate::sys::zeroed::Plain;
-use crate::sys::{Backend, BorrowedSocket, CallResult, DestRef, SendFlags};
+use crate::sys::{BorrowedSocket, CallResult, DestRef, SendFlags};
 
-/// Sends a message of one buffer, with encoded control data.
-#[inline]
-pub(crate) fn send_single(
-    socket: BorrowedSocket<'_>,
-    dest: DestRef<'_, '_>,
-    data: &[u8],
-    control: &[u8],
-    flags: SendFlags,
-) -> CallResult {
-    let mut name = [0; NAME_LEN];
-    let name_len = addr::encode_dest(dest, &mut name);
-    let buffer = Buffer::new(data.as_ptr(), data.len());
-    let mut header = Header::zeroed();
-    header.set_name(name.as_ptr(), name_len);
-    header.set_buffers(&raw const buffer, 1);
-    header.set_control(control.as_ptr(), control.len());
-    // The invariant: all of it is borrowed for the call.
-    let mut wired = WiredSends { headers: slice::from_mut(&mut header) };
-    call::send(Backend::Msg, socket, &mut wired, flags)
+/// Bytes for control data: all options of a send together, but for a few that are rare.
+const CONTROL_SPACE: usize = 160;
+
+/// Aligned like a `cmsghdr`.
+#[repr(align(8))]
+struct Control([u8; CONTROL_SPACE]);
+
+/// A header on the stack: the destination and the control data.
+pub(crate) struct SingleHeader {
+    name: Name,
+    name_len: usize,
+    control: Control,
+    control_len: usize,
+}
+
+impl SingleHeader {
+    /// A header without destination and control data.
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        let control = Control([0; CONTROL_SPACE]);
+        Self { name: [0; NAME_LEN], name_len: 0, control, control_len: 0 }
+    }
+
+    /// Sets the destination, an Internet address or that of the socket's peer.
+    #[inline(always)]
+    pub(crate) fn set_dest(&mut self, dest: DestRef<'_, '_>) {
+        self.name_len = addr::encode_dest(dest, &mut self.name);
+    }
+
+    /// Encodes control messages: `encode` returns how many bytes it wrote.
+    ///
+    /// # Errors
+    ///
+    /// That of `encode`.
+    #[inline(always)]
+    pub(crate) fn encode_control<E>(
+        &mut self,
+        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        self.control_len = encode(&mut self.control.0)?;
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name[..self.name_len]
+    }
+
+    #[inline]
+    pub(super) fn control(&self) -> &[u8] {
+        &self.control.0[..self.control_len]
+    }
+
+    /// Sends a message of one buffer.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        socket: BorrowedSocket<'_>,
+        data: &[u8],
+        flags: SendFlags,
+    ) -> CallResult {
+        let buffer = Buffer::new(data.as_ptr(), data.len());
+        self.send_buffers(socket, WiredBuffers { buffers: slice::from_ref(&buffer) }, flags)
+    }
+
+    /// Sends these buffers.
+    #[inline]
+    pub(super) fn send_buffers(
+        &self,
+        socket: BorrowedSocket<'_>,
+        data: WiredBuffers<'_>,
+        flags: SendFlags,
+    ) -> CallResult {
+        let (name, control) = (self.name(), self.control());
+        let mut header = Header::zeroed();
+        header.set_name(name.as_ptr(), name.len());
+        header.set_buffers(data.buffers.as_ptr(), data.buffers.len());
+        header.set_control(control.as_ptr(), control.len());
+        // The invariant: all of it is borrowed for the call.
+        let wired = WiredSends { headers: slice::from_mut(&mut header) };
+        call::send_only(socket, &wired, flags)
+    }
 }

@@ -1,6 +1,7 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write.
 
 use std::io::IoSliceMut;
+use std::iter;
 use std::ops::Range;
 
 use proptest::prelude::*;
@@ -50,13 +51,28 @@ fn joined(pieces: &[(usize, bool)]) -> (Vec<u8>, Vec<Range<usize>>) {
     (memory, ranges)
 }
 
+/// Joins a buffer, and others of the same length.
+fn join_alike<'a>(buffers: &mut Extension<'_, 'a>, data: &'a [u8], alike: &[&'a [u8]]) {
+    let joined = match buffers.join_alike(data, alike.len()) {
+        Others::Copied(space) => {
+            let copies = alike.concat();
+            space[..copies.len()].copy_from_slice(&copies);
+            buffers.join_copied(copies.len());
+            alike.len()
+        }
+        Others::Adjacent(mut last) => alike.iter().take_while(|data| last.join(data)).count(),
+        Others::Apart => 0,
+    };
+    alike[joined..].iter().for_each(|data| buffers.join(data));
+}
+
 proptest! {
     /// Adjacent, apart, long, short and empty ones, in a storage whose memory for copies comes to an end.
     #[test]
     fn a_header_has_the_bytes_of_its_buffers_however_they_are_joined(
         headers in prop::collection::vec(
             prop::collection::vec(
-                (prop_oneof![0usize..40, 700usize..800, Just(2_000)], any::<bool>()),
+                (prop_oneof![0usize..40, 700usize..800, Just(2_000), Just(100)], any::<bool>()),
                 1..30,
             ),
             1..4,
@@ -70,30 +86,17 @@ proptest! {
         for (memory, ranges) in &memories {
             let mut header = wired.push(DestRef::Addr(None), &memory[ranges[0].clone()]);
             header.extend(|buffers| {
-                for range in &ranges[1..] {
-                    let data = &memory[range.clone()];
+                let mut all = ranges[1..].iter().map(|range| &memory[range.clone()]).peekable();
+                while let Some(data) = all.next() {
                     match way {
-                        0 => {
-                            buffers.join(data);
-                            continue;
+                        0 => buffers.join(data),
+                        1 => buffers.add_part(data),
+                        _ => {
+                            let mut alike = Vec::new();
+                            let is_alike = |next: &&[u8]| next.len() == data.len();
+                            alike.extend(iter::from_fn(|| all.next_if(is_alike)));
+                            join_alike(buffers, data, &alike);
                         }
-                        1 => {
-                            buffers.add_part(data);
-                            continue;
-                        }
-                        _ => {}
-                    }
-                    let is_joined = match buffers.others(data.len(), 1) {
-                        Others::Copied(space) => {
-                            space.copy_from_slice(data);
-                            buffers.join_copied(data.len());
-                            true
-                        }
-                        Others::Adjacent(mut last) => last.join(data),
-                        Others::Apart => false,
-                    };
-                    if !is_joined {
-                        buffers.join(data);
                     }
                 }
             });

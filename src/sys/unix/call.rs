@@ -108,6 +108,16 @@ pub(crate) fn send(
     msg::send(socket, wired, flags)
 }
 
+/// Sends the only one of wired headers.
+#[inline]
+pub(crate) fn send_only(
+    socket: BorrowedSocket<'_>,
+    wired: &WiredSends<'_>,
+    flags: SendFlags,
+) -> CallResult {
+    msg::send_only(socket, wired, native_send_flags(flags))
+}
+
 /// Sends one message of one buffer without options, to the address in `name` if that is not empty.
 #[inline]
 pub(crate) fn send_plain(

@@ -44,6 +44,21 @@ pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_
     send_range(socket, wired, 0..wired.len(), Tried::No, flags)
 }
 
+/// Sends the only message.
+#[inline]
+pub(super) fn send_only(
+    socket: BorrowedFd<'_>,
+    wired: &WiredSends<'_>,
+    flags: c_int,
+) -> CallResult {
+    let has_dest = wired.has_dest(0);
+    let send = || send_one(socket, wired, 0, flags);
+    match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
+        Ok(()) => CallResult::moved(1),
+        Err(error) => send_stopped(socket, has_dest, 0, error),
+    }
+}
+
 /// Sends the messages that a multi-message call left, of which it tried the first.
 ///
 /// Does not wait for that one: the call may have waited for it as long as the socket's timeout allows.

@@ -52,6 +52,10 @@ pub(crate) fn send(
     wired: &mut WiredSends<'_>,
     flags: SendFlags,
 ) -> CallResult {
+    send_each(socket, wired, flags)
+}
+
+fn send_each(socket: BorrowedSocket<'_>, wired: &WiredSends<'_>, flags: SendFlags) -> CallResult {
     for i in 0..wired.len() {
         let send = || send_one(socket, wired.get(i), flags);
         if let Err(error) = retry_unrelated_icmp_error(socket, send) {
@@ -60,6 +64,16 @@ pub(crate) fn send(
         }
     }
     CallResult::moved(wired.len()).after(wired.len())
+}
+
+/// Sends the only one of wired headers.
+#[inline]
+pub(crate) fn send_only(
+    socket: BorrowedSocket<'_>,
+    wired: &WiredSends<'_>,
+    flags: SendFlags,
+) -> CallResult {
+    send_each(socket, wired, flags)
 }
 
 /// Whether the error of a send is about a datagram sent before: on a connected socket, one from the network

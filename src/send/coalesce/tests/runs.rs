@@ -62,7 +62,9 @@ fn d20_a_run_takes_as_many_buffers_as_fit() {
     let msgs = [SendMsg::gather(&parts); 9];
     for (capacity, first) in [(3, 1), (4, 2), (11, 3), (12, 4), (31, 8), (32, 9)] {
         let mut msgs = msgs.iter();
-        let mut run = start(msgs.next().expect("nine"), Limits::NONE, capacity);
+        let msg = msgs.next().expect("nine");
+        let options = msg.options();
+        let mut run = start(msg, &options, Limits::NONE, capacity);
         let mut joined = Counted::default();
         let next = run.join(&mut msgs, &mut joined);
         assert_eq!(

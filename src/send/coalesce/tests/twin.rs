@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::IoSlice;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::LazyLock;
 
 use super::super::*;
@@ -16,8 +16,17 @@ use crate::sys::{SendStorage, Storage, borrow};
 const BUFFERS: usize = 1024;
 
 /// Starts a run with a message.
-pub(super) fn start<'r, 'm>(msg: &'r SendMsg<'m>, limits: Limits, buffers: usize) -> Run<'r, 'm> {
-    Run::start(msg.dest_ref(), msg.len(), msg.options(), limits, buffers)
+pub(super) fn start<'r, 'm>(
+    msg: &'r SendMsg<'m>,
+    options: &'r MsgOptions<'m>,
+    limits: Limits,
+    buffers: usize,
+) -> Run<'r, 'm> {
+    let options = match msg.unlent() {
+        Some((_, inline)) => OptionsRef::Inline(inline),
+        None => OptionsRef::Any(options),
+    };
+    Run::start(msg.dest_ref(), msg.len(), options, limits, buffers)
 }
 
 /// Counts what joins a run, and copies nothing.
@@ -37,7 +46,8 @@ impl<'m> Joined<'m> for Counted {
         self.join(data);
     }
 
-    fn others(&mut self, _: usize, _: usize) -> Others<'_, 'm> {
+    fn join_alike(&mut self, data: &'m [u8], _: usize) -> Others<'_, 'm> {
+        self.join(data);
         Others::Apart
     }
 
@@ -48,10 +58,11 @@ impl<'m> Joined<'m> for Counted {
 
 /// The lengths of the runs that a slice of messages falls into.
 pub(super) fn runs(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
+    let options: Vec<_> = msgs.iter().map(SendMsg::options).collect();
     let mut runs: Vec<Run<'_, '_>> = Vec::new();
-    for msg in msgs {
+    for (msg, options) in msgs.iter().zip(&options) {
         if runs.last_mut().is_none_or(|run| run.take(msg).is_none()) {
-            runs.push(start(msg, limits, BUFFERS));
+            runs.push(start(msg, options, limits, BUFFERS));
         }
     }
     assert_eq!(joined(msgs, limits), runs.iter().map(Run::count).collect::<Vec<_>>());
@@ -63,7 +74,8 @@ fn joined(msgs: &[SendMsg<'_>], limits: Limits) -> Vec<usize> {
     let (mut counts, mut msgs) = (Vec::new(), msgs.iter());
     let mut next = msgs.next();
     while let Some(msg) = next {
-        let mut run = start(msg, limits, BUFFERS);
+        let options = msg.options();
+        let mut run = start(msg, &options, limits, BUFFERS);
         let mut joined = Counted::default();
         next = run.join(&mut msgs, &mut joined);
         assert_eq!(run.bytes(), msg.len() + joined.bytes);
