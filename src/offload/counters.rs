@@ -168,7 +168,7 @@ impl Running {
 
     pub(super) fn received(
         &self,
-        ReceivedTotals { moved, truncated, .. }: ReceivedTotals,
+        &ReceivedTotals { moved, truncated, .. }: &ReceivedTotals,
         calls: usize,
     ) {
         self.add([
@@ -234,7 +234,7 @@ mod tests {
         running.sent(moved, 5);
         running.rejected(Rejection::Unsupported);
         let moved = Transferred { datagrams: 6, bytes: 7, batches: 8, segments: 9 };
-        running.received(ReceivedTotals { moved, truncated: 10, longest: 0 }, 11);
+        running.received(&ReceivedTotals { moved, truncated: 10, longest: 0 }, 11);
         let counters = running.snapshot();
         let pairs: Vec<_> =
             counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();

@@ -334,6 +334,8 @@ pub(crate) struct Transferred {
 }
 
 impl Transferred {
+    pub(crate) const NONE: Self = Self { datagrams: 0, bytes: 0, batches: 0, segments: 0 };
+
     #[inline]
     pub(crate) fn add(&mut self, batch: &GsoBatch) {
         let datagrams = batch.datagrams();
@@ -357,7 +359,7 @@ impl CallResult {
 
     /// Truncates the result of a receive that met the socket's shutdown at message `count`, and drops a
     /// `WouldBlock`.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn ended_at(self, count: usize) -> Self {
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
         Self { count, error, ended: true, ..self }

@@ -134,10 +134,16 @@ impl Slots {
         }
     }
 
-    /// What the last receive reported about the messages in the slots of `range`.
+    /// What the last receive reported about the message in slot `i`.
     #[inline]
-    pub(crate) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
-        self.rows.results(range)
+    pub(crate) fn result(&self, i: usize) -> RecvResult {
+        self.rows.headers[i].result()
+    }
+
+    /// The control data that the last receive left in slot `i`.
+    #[inline]
+    pub(crate) fn control(&self, i: usize) -> &[u8] {
+        &self.rows.controls[i].0[..self.result(i).control_len]
     }
 
     /// What the last receive left beside the payload in slot `i`.
