@@ -166,7 +166,7 @@ impl RecvMeta {
     /// is ignored.
     #[inline]
     pub(crate) fn decode(control: &[u8]) -> Self {
-        let mut meta = Self::NONE;
+        let mut meta = Self::default();
         meta.set(control);
         meta
     }

@@ -206,7 +206,7 @@ impl MmsgBuf {
             let buffers = &mut buffers[range.clone()];
             buffers.iter_mut().for_each(|buffer| headers.push_buffer(buffer));
             let result = headers.recv(backend, socket, flags);
-            let mut meta = RecvMeta::NONE;
+            let mut meta = RecvMeta::default();
             for (i, buffer) in buffers[..result.count].iter().enumerate() {
                 let message = Message::read_back(buffer, arena.recv.row(i), &mut meta);
                 totals.add(&message.received(), message.len());

@@ -48,7 +48,7 @@ impl<'a> Message<'a> {
 
     /// The message that a receive left in `buffer`, with its metadata.
     ///
-    /// Always inlined, as all that makes a message: by a call it would go through memory, and take 100 instructions.
+    /// Always inlined, since a message that a call returns goes through memory, which takes 100 instructions.
     #[inline(always)]
     pub(crate) fn of_row(buffer: &'a [u8], row: Row<'a>, meta: Option<&'a RecvMeta>) -> Self {
         let (received, envelope) = received::describe(row, meta);

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
 use crate::recv::envelope::Envelope;
-use crate::sys::{RecvResult, Row, Transferred, numbers};
+use crate::sys::{RecvResult, Row, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -89,37 +89,46 @@ impl Received {
 /// What one receive call brought.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedTotals {
-    pub(crate) moved: Transferred,
-    /// Messages that lack bytes or datagram boundaries.
-    pub(crate) truncated: usize,
+    pub(crate) datagrams: usize,
     /// The longest datagram, by what the kernel says.
     pub(crate) longest: usize,
+    pub(crate) bytes: usize,
+    /// Coalesced messages, and the datagrams in them.
+    pub(crate) coalesced: usize,
+    pub(crate) segments: usize,
+    /// Messages that lack bytes or datagram boundaries.
+    pub(crate) truncated: usize,
 }
 
 impl ReceivedTotals {
-    pub(crate) const NONE: Self = Self { moved: Transferred::NONE, truncated: 0, longest: 0 };
+    pub(crate) const NONE: Self =
+        Self { datagrams: 0, longest: 0, bytes: 0, coalesced: 0, segments: 0, truncated: 0 };
 
     /// Whether each message is a single whole datagram.
     #[inline]
     pub(crate) fn are_singles(&self) -> bool {
-        self.moved.batches == 0 && self.truncated == 0
+        self.coalesced == 0 && self.truncated == 0
+    }
+
+    /// Adds a datagram of `len` bytes.
+    #[inline]
+    pub(crate) fn add_datagram(&mut self, len: usize) {
+        self.longest = self.longest.max(len);
+        self.bytes += len;
+        self.datagrams += 1;
     }
 
     /// Adds a message, of which `len` bytes are in its buffers.
     #[inline]
     pub(crate) fn add(&mut self, received: &Received, len: usize) {
-        self.moved.bytes += len;
         self.truncated += usize::from(received.truncated());
-        let Some(size) = received.segment_size else {
-            self.longest = self.longest.max(len);
-            self.moved.datagrams += 1;
-            return;
-        };
+        let Some(size) = received.segment_size else { return self.add_datagram(len) };
         let segments = len.div_ceil(size.get()).max(1);
         self.longest = self.longest.max(size.get());
-        self.moved.datagrams += segments;
-        self.moved.batches += 1;
-        self.moved.segments += segments;
+        self.bytes += len;
+        self.datagrams += segments;
+        self.coalesced += 1;
+        self.segments += segments;
     }
 }
 

@@ -70,8 +70,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Without the first `n` bytes, over as many buffers as they take. By value, so that what is read in one buffer
-    /// stays in registers.
+    /// Without the first `n` bytes, over as many buffers as they take. By value: a pointer to the parts would keep
+    /// those of one buffer out of registers, too.
     #[inline(never)]
     fn skip(mut self, mut n: usize) -> Self {
         while n > 0 {

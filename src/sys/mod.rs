@@ -323,19 +323,25 @@ pub(crate) enum Rejection {
     Size,
 }
 
-/// What has been sent or received.
+/// What has been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transferred {
     pub(crate) datagrams: usize,
     pub(crate) bytes: usize,
-    /// GSO batches or coalesced messages, and the datagrams in them.
+    /// GSO batches, and the datagrams in them.
     pub(crate) batches: usize,
     pub(crate) segments: usize,
 }
 
-impl Transferred {
-    pub(crate) const NONE: Self = Self { datagrams: 0, bytes: 0, batches: 0, segments: 0 };
+impl RecvResult {
+    /// Whether the message has no control data, and nothing is missing.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.control_len == 0 && !self.truncated && !self.control_truncated
+    }
+}
 
+impl Transferred {
     #[inline]
     pub(crate) fn add(&mut self, batch: &GsoBatch) {
         let datagrams = batch.datagrams();

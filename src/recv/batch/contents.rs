@@ -87,22 +87,29 @@ impl Contents {
     /// Reads back what a receive left in the slots of `range`, after the messages that are there.
     #[inline]
     pub(super) fn read_back(&mut self, range: Range<usize>) {
-        let Self { slots, metas, totals, .. } = self;
         self.len = range.end;
         for i in range {
-            let result = slots.result(i);
-            let meta = (result.control_len > 0).then(|| decode(slots, metas, i));
-            let from_inet = || slots.row(i).source().get().is_some();
-            let received = Received::new(&result, meta, from_inet);
-            totals.add(&received, result.len.min(slots.slot_len()));
+            let result = self.slots.result(i);
+            if result.is_plain() {
+                self.totals.add_datagram(result.len.min(self.slots.slot_len()));
+            } else {
+                self.read_back_one(i);
+            }
         }
     }
-}
 
-/// Decodes the control data in slot `i`. Not inlined, so that the loop over datagrams without any stays short.
-#[inline(never)]
-fn decode<'m>(slots: &Slots, metas: &'m mut [RecvMeta], i: usize) -> &'m RecvMeta {
-    let meta = &mut metas[i];
-    meta.set(slots.control(i));
-    meta
+    /// Reads back a message with control data, or of which something is missing. Not inlined, so that the loop over
+    /// messages without either stays short.
+    #[inline(never)]
+    fn read_back_one(&mut self, i: usize) {
+        let row = self.slots.row(i);
+        let result = row.result();
+        let meta = (result.control_len > 0).then(|| {
+            let meta = &mut self.metas[i];
+            meta.set(row.control());
+            &*meta
+        });
+        let received = Received::new(&result, meta, || row.source().get().is_some());
+        self.totals.add(&received, result.len.min(self.slots.slot_len()));
+    }
 }

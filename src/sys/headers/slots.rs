@@ -140,12 +140,6 @@ impl Slots {
         self.rows.headers[i].result()
     }
 
-    /// The control data that the last receive left in slot `i`.
-    #[inline]
-    pub(crate) fn control(&self, i: usize) -> &[u8] {
-        &self.rows.controls[i].0[..self.result(i).control_len]
-    }
-
     /// What the last receive left beside the payload in slot `i`.
     #[inline]
     pub(crate) fn row(&self, i: usize) -> Row<'_> {
