@@ -167,24 +167,18 @@ impl RecvMeta {
     #[inline]
     pub(crate) fn decode(control: &[u8]) -> Self {
         let mut meta = Self::default();
-        meta.add(control);
+        meta.set(control);
         meta
     }
 
     /// Like [`decode`](Self::decode), in place of what was here.
-    #[inline]
-    pub(crate) fn set(&mut self, control: &[u8]) {
-        *self = Self::default();
-        self.add(control);
-    }
-
-    /// Sets the fields that these control messages have.
     ///
     /// Not inlined: the compiler would make a variable of every field, and one control message would take
     /// 300 instructions in place of 75.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[inline(never)]
-    pub(crate) fn add(&mut self, control: &[u8]) {
+    pub(crate) fn set(&mut self, control: &[u8]) {
+        *self = Self::default();
         // Both carry the destination, whose form depends on whether both came.
         let (mut v4, mut v6): (&[u8], &[u8]) = (&[], &[]);
         for message in ControlMessages::new(control) {

@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
+use crate::ancillary::RecvMeta;
 use crate::engine::progress::Progress;
 use crate::engine::single;
 use crate::recv::message::Message;
@@ -205,11 +206,11 @@ impl MmsgBuf {
             let buffers = &mut buffers[range.clone()];
             buffers.iter_mut().for_each(|buffer| headers.push_buffer(buffer));
             let result = headers.recv(backend, socket, flags);
+            let mut meta = RecvMeta::default();
             for (i, buffer) in buffers[..result.count].iter().enumerate() {
-                Message::with_row(buffer, arena.recv.row(i), |message| {
-                    totals.add(&message.received(), message.len());
-                    each(range.start + i, message)
-                });
+                let message = Message::read_back(buffer, arena.recv.row(i), &mut meta);
+                totals.add(&message.received(), message.len());
+                each(range.start + i, message);
             }
             Ok(result)
         })

@@ -166,18 +166,14 @@ impl Running {
         self.add([(|totals| &totals.not_offered, 1)]);
     }
 
-    pub(super) fn received(
-        &self,
-        ReceivedTotals { moved, truncated, .. }: ReceivedTotals,
-        calls: usize,
-    ) {
+    pub(super) fn received(&self, received: &ReceivedTotals, calls: usize) {
         self.add([
-            (|totals| &totals.received, moved.datagrams),
-            (|totals| &totals.received_bytes, moved.bytes),
+            (|totals| &totals.received, received.datagrams),
+            (|totals| &totals.received_bytes, received.bytes),
             (|totals| &totals.receive_calls, calls),
-            (|totals| &totals.received_coalesced, moved.batches),
-            (|totals| &totals.received_segments, moved.segments),
-            (|totals| &totals.truncated, truncated),
+            (|totals| &totals.received_coalesced, received.coalesced),
+            (|totals| &totals.received_segments, received.segments),
+            (|totals| &totals.truncated, received.truncated),
         ]);
     }
 
@@ -233,8 +229,15 @@ mod tests {
         let moved = Transferred { datagrams: 1, bytes: 2, batches: 3, segments: 4 };
         running.sent(moved, 5);
         running.rejected(Rejection::Unsupported);
-        let moved = Transferred { datagrams: 6, bytes: 7, batches: 8, segments: 9 };
-        running.received(ReceivedTotals { moved, truncated: 10, longest: 0 }, 11);
+        let received = ReceivedTotals {
+            datagrams: 6,
+            longest: 0,
+            bytes: 7,
+            coalesced: 8,
+            segments: 9,
+            truncated: 10,
+        };
+        running.received(&received, 11);
         let counters = running.snapshot();
         let pairs: Vec<_> =
             counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();

@@ -286,10 +286,10 @@ impl OffloadRef<'_> {
         }
     }
 
-    fn count_received(&self, flags: RecvFlags, mut totals: ReceivedTotals, calls: usize) {
+    fn count_received(&self, flags: RecvFlags, totals: &ReceivedTotals, calls: usize) {
         // A later receive counts what a peek shows.
         if flags.contains(RecvFlags::PEEK) {
-            totals = ReceivedTotals::default();
+            return self.state.counters.received(&ReceivedTotals::NONE, calls);
         }
         self.state.counters.received(totals, calls);
         // The system coalesces without reporting the boundaries.
@@ -331,10 +331,10 @@ impl BatchSocket for OffloadRef<'_> {
             let result = arena.recv_on(self.socket, msgs, flags);
             (result, arena.calls())
         });
-        let mut totals = ReceivedTotals::default();
+        let mut totals = ReceivedTotals::NONE;
         let count = result.as_ref().map_or(0, |count| *count);
         msgs[..count].iter().for_each(|msg| totals.add(&msg.received(), msg.len()));
-        self.count_received(flags, totals, calls);
+        self.count_received(flags, &totals, calls);
         result
     }
 
@@ -359,12 +359,12 @@ impl BatchSocket for OffloadRef<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         self.check_capacity(flags, || buffers.iter().map(|buffer| buffer.len()).min())?;
-        let mut totals = ReceivedTotals::default();
+        let mut totals = ReceivedTotals::NONE;
         let (result, calls) = pool::with(|arena| {
             let result = arena.recv_slices_on(self.socket, buffers, flags, &mut totals, each);
             (result, arena.calls())
         });
-        self.count_received(flags, totals, calls);
+        self.count_received(flags, &totals, calls);
         result
     }
 

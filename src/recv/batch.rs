@@ -215,7 +215,7 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
-        if self.contents.singles {
+        if self.contents.are_singles() {
             self.contents.len
         } else {
             self.messages().map(|message| message.datagrams().len()).sum()
@@ -227,7 +227,7 @@ impl RecvBatch {
     #[must_use]
     #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
-        !self.contents.singles && self.messages().any(|message| message.truncated())
+        !self.contents.are_singles() && self.messages().any(|message| message.truncated())
     }
 
     /// The datagrams of the last receive, in the order in which they were received.
@@ -313,6 +313,7 @@ impl RecvBatch {
     #[inline]
     pub fn clear(&mut self) {
         self.contents.clear();
+        self.calls = 0;
     }
 
     /// Capacity of a slot in bytes.
@@ -325,12 +326,6 @@ impl RecvBatch {
         self.calls
     }
 
-    /// What the last receive brought.
-    #[inline]
-    pub(crate) fn totals(&self) -> ReceivedTotals {
-        self.contents.totals()
-    }
-
     /// Fills the first slots by a receive into borrowed messages.
     pub(crate) fn recv_by(
         &mut self,
@@ -339,7 +334,13 @@ impl RecvBatch {
         self.contents.recv_by(recv)
     }
 
-    /// Receives into the slots of `range` by one call of the backend, and decodes what came.
+    /// What the last receive brought.
+    pub(crate) fn totals(&self) -> &ReceivedTotals {
+        &self.contents.totals
+    }
+
+    /// Receives into the slots of `range`, which begins after the messages that are there, by one call of the
+    /// backend, and reads back what came.
     #[inline]
     pub(crate) fn recv_step(
         &mut self,
@@ -350,13 +351,8 @@ impl RecvBatch {
         let start = range.start;
         let result = self.contents.slots.recv(Backend::current(), socket, range, flags);
         self.contents.read_back(start..start + result.count);
+        self.calls += result.calls;
         result
-    }
-
-    /// Notes that `messages` were received, by `calls` system calls.
-    #[inline]
-    pub(crate) fn set_received(&mut self, messages: usize, calls: usize) {
-        (self.contents.len, self.calls) = (messages, calls);
     }
 }
 

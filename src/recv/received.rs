@@ -1,8 +1,10 @@
 //! What a receive reports about a message beside its bytes: lengths and losses.
 
+use std::num::NonZero;
+
 use crate::ancillary::RecvMeta;
 use crate::recv::envelope::Envelope;
-use crate::sys::{RecvResult, Row, Transferred, numbers};
+use crate::sys::{RecvResult, Row, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +13,7 @@ pub(crate) struct Received {
     /// of a truncated message.
     pub(crate) reported: usize,
     /// Length of a coalesced message's segments; `None` for a single datagram.
-    pub(crate) segment_size: Option<u16>,
+    pub(crate) segment_size: Option<NonZero<usize>>,
     pub(crate) truncation: Truncation,
     /// Whether control messages came with it.
     pub(crate) has_meta: bool,
@@ -44,7 +46,7 @@ impl Received {
         meta: Option<&RecvMeta>,
         from_inet: impl FnOnce() -> bool,
     ) -> Self {
-        let segment_size = meta.and_then(|meta| meta.segment_size).filter(|size| *size > 0);
+        let segment_size = meta.and_then(|meta| NonZero::new(meta.segment_size?.into()));
         let control = result.control_truncated;
         let truncation = Truncation {
             data: result.truncated,
@@ -85,31 +87,48 @@ impl Received {
 }
 
 /// What one receive call brought.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedTotals {
-    pub(crate) moved: Transferred,
-    /// Messages that lack bytes or datagram boundaries.
-    pub(crate) truncated: usize,
+    pub(crate) datagrams: usize,
     /// The longest datagram, by what the kernel says.
     pub(crate) longest: usize,
+    pub(crate) bytes: usize,
+    /// Coalesced messages, and the datagrams in them.
+    pub(crate) coalesced: usize,
+    pub(crate) segments: usize,
+    /// Messages that lack bytes or datagram boundaries.
+    pub(crate) truncated: usize,
 }
 
 impl ReceivedTotals {
+    pub(crate) const NONE: Self =
+        Self { datagrams: 0, longest: 0, bytes: 0, coalesced: 0, segments: 0, truncated: 0 };
+
+    /// Whether each message is a single whole datagram.
+    #[inline]
+    pub(crate) fn are_singles(&self) -> bool {
+        self.coalesced == 0 && self.truncated == 0
+    }
+
+    /// Adds a datagram of `len` bytes.
+    #[inline]
+    pub(crate) fn add_datagram(&mut self, len: usize) {
+        self.longest = self.longest.max(len);
+        self.bytes += len;
+        self.datagrams += 1;
+    }
+
     /// Adds a message, of which `len` bytes are in its buffers.
     #[inline]
     pub(crate) fn add(&mut self, received: &Received, len: usize) {
-        self.moved.bytes += len;
         self.truncated += usize::from(received.truncated());
-        self.longest = self.longest.max(received.segment_size.map_or(len, usize::from));
-        self.moved.datagrams += match received.segment_size {
-            None => 1,
-            Some(size) => {
-                let segments = len.div_ceil(size.into()).max(1);
-                self.moved.batches += 1;
-                self.moved.segments += segments;
-                segments
-            }
-        };
+        let Some(size) = received.segment_size else { return self.add_datagram(len) };
+        let segments = len.div_ceil(size.get()).max(1);
+        self.longest = self.longest.max(size.get());
+        self.bytes += len;
+        self.datagrams += segments;
+        self.coalesced += 1;
+        self.segments += segments;
     }
 }
 
@@ -177,7 +196,8 @@ mod tests {
                 (received.truncated(), received.control_truncated()),
                 (lost, control_truncated)
             );
-            assert_eq!(received.segment_size, meta.and_then(|meta| meta.segment_size));
+            let size = meta.and_then(|meta| meta.segment_size).map(usize::from);
+            assert_eq!(received.segment_size.map(NonZero::get), size);
         }
     }
 }

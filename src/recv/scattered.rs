@@ -64,14 +64,16 @@ impl<'a> Parts<'a> {
             }
             None => {
                 let piece = Self { len: n, ..*self };
-                self.skip(n);
+                *self = self.skip(n);
                 piece
             }
         }
     }
 
-    /// Drops the first `n` bytes, over as many buffers as they take.
-    fn skip(&mut self, mut n: usize) {
+    /// Without the first `n` bytes, over as many buffers as they take. By value: a pointer to the parts would keep
+    /// those of one buffer out of registers, too.
+    #[inline(never)]
+    fn skip(mut self, mut n: usize) -> Self {
         while n > 0 {
             let step = n.min(self.head.len());
             self.head = &self.head[step..];
@@ -79,6 +81,7 @@ impl<'a> Parts<'a> {
             n -= step;
             self.find_head();
         }
+        self
     }
 
     /// Moves on to the next buffer that has bytes, once the head is used up.
@@ -126,7 +129,7 @@ impl<'a> Iterator for Slices<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let head = self.parts.head;
-        self.parts.skip(head.len());
+        self.parts = self.parts.skip(head.len());
         (!head.is_empty()).then_some(head)
     }
 }

@@ -1,6 +1,7 @@
 //! A message split into its datagrams.
 
 use std::iter::FusedIterator;
+use std::num::NonZero;
 
 use crate::recv::datagram::Datagram;
 use crate::recv::envelope::Envelope;
@@ -47,7 +48,7 @@ impl Split {
     /// Also returns the bytes of the message that are split: none if the datagram boundaries are unknown.
     #[inline]
     pub(crate) fn new(received: &Received, len: usize) -> (Self, usize) {
-        let segment = received.segment_size.map_or(usize::MAX, usize::from);
+        let segment = received.segment_size.map_or(usize::MAX, NonZero::get);
         let split = Self { more: true, segment, missing: received.missing(len) };
         (split, if received.truncation.segment_size { 0 } else { len })
     }
@@ -161,6 +162,7 @@ mod tests {
     }
 
     fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
+        let segment_size = segment_size.and_then(|size| NonZero::new(size.into()));
         Received { reported: len, segment_size, truncation, has_meta: false }
     }
 

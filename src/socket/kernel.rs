@@ -39,7 +39,7 @@ impl BatchSocket for BorrowedSocket<'_> {
 
     #[inline]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch::recv(batch, *self, RecvFlags::NONE)
+        self.recv_into_with(batch, RecvFlags::NONE)
     }
 
     #[inline]
@@ -55,8 +55,8 @@ impl BatchSocket for BorrowedSocket<'_> {
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
         // Only an `Offload` counts totals.
-        let totals = &mut ReceivedTotals::default();
-        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, totals, each))
+        let mut totals = ReceivedTotals::NONE;
+        pool::with(|arena| arena.recv_slices_on(*self, buffers, flags, &mut totals, each))
     }
 
     #[inline]

@@ -25,7 +25,8 @@ impl Layout {
     /// (`CMSG_SPACE`).
     #[inline(always)]
     pub(crate) const fn space(self, payload: usize) -> usize {
-        (self.data_offset + payload).next_multiple_of(self.align)
+        // The alignment is a power of two.
+        (self.data_offset + payload + self.align - 1) & !(self.align - 1)
     }
 
     /// Reads a C int at `at`, `None` beyond the end.

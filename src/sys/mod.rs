@@ -330,14 +330,22 @@ pub(crate) enum Rejection {
     Size,
 }
 
-/// What has been sent or received.
+/// What has been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transferred {
     pub(crate) datagrams: usize,
     pub(crate) bytes: usize,
-    /// GSO batches or coalesced messages, and the datagrams in them.
+    /// GSO batches, and the datagrams in them.
     pub(crate) batches: usize,
     pub(crate) segments: usize,
+}
+
+impl RecvResult {
+    /// Whether the message has no control data, and nothing is missing.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.control_len == 0 && !self.truncated && !self.control_truncated
+    }
 }
 
 impl Transferred {
@@ -364,7 +372,7 @@ impl CallResult {
 
     /// Truncates the result of a receive that met the socket's shutdown at message `count`, and drops a
     /// `WouldBlock`.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn ended_at(self, count: usize) -> Self {
         let error = self.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock);
         Self { count, error, ended: true, ..self }

@@ -19,8 +19,8 @@ pub(super) struct Contents {
     pub(super) len: usize,
     /// What the control data of each slot means; set where there is any.
     pub(super) metas: Vec<RecvMeta>,
-    /// Whether all messages are whole, and a datagram each.
-    pub(super) singles: bool,
+    /// What the last receive brought, unless the batch is `filled`.
+    pub(super) totals: ReceivedTotals,
     /// Whether the messages come from an implementation of `BatchSocket` other than the kernel's: there
     /// is no control data, and all of `metas` is set.
     pub(super) filled: bool,
@@ -29,17 +29,17 @@ pub(super) struct Contents {
 impl Contents {
     /// `metas` has one element for each slot.
     pub(super) fn new(slots: Slots, metas: Vec<RecvMeta>) -> Self {
-        Self { slots, len: 0, metas, singles: true, filled: false }
+        Self { slots, len: 0, metas, totals: ReceivedTotals::NONE, filled: false }
     }
 
     #[inline]
     pub(super) fn clear(&mut self) {
-        self.len = 0;
-        (self.singles, self.filled) = (true, false);
+        (self.len, self.totals, self.filled) = (0, ReceivedTotals::NONE, false);
         self.slots.close_fds();
     }
 
-    #[inline]
+    /// Always inlined: see [`Message::of_row`].
+    #[inline(always)]
     pub(super) fn message(&self, index: usize) -> Option<Message<'_>> {
         if index >= self.len {
             return None;
@@ -49,11 +49,16 @@ impl Contents {
         Some(Message::of_row(payload, row, has_meta.then_some(&self.metas[index])))
     }
 
+    /// Whether each message is a single whole datagram that came from the kernel.
+    #[inline]
+    pub(super) fn are_singles(&self) -> bool {
+        self.totals.are_singles() && !self.filled
+    }
+
     /// Slots and metadata, if each has a single whole datagram that came from the kernel.
     #[inline]
     pub(super) fn singles(&self) -> Option<Zip<SlotIter<'_>, slice::Iter<'_, RecvMeta>>> {
-        let singles = self.singles && !self.filled;
-        singles.then(|| self.slots.iter(self.len).zip(&self.metas))
+        self.are_singles().then(|| self.slots.iter(self.len).zip(&self.metas))
     }
 
     #[inline]
@@ -79,32 +84,32 @@ impl Contents {
         }
     }
 
-    /// What the last receive brought. Not counted with [`read_back`](Self::read_back): that would take 30
-    /// instructions a datagram, also on sockets that count nothing.
-    #[inline]
-    pub(super) fn totals(&self) -> ReceivedTotals {
-        let mut totals = ReceivedTotals::default();
-        for (i, result) in self.slots.results(0..self.len).enumerate() {
-            let has_meta = self.filled || result.control_len > 0;
-            let from_inet = || self.slots.row(i).source().get().is_some();
-            let received = Received::new(&result, has_meta.then(|| &self.metas[i]), from_inet);
-            totals.add(&received, result.len.min(self.slots.slot_len()));
-        }
-        totals
-    }
-
-    /// Decodes the control data in the slots of `range`, which a receive has filled.
+    /// Reads back what a receive left in the slots of `range`, after the messages that are there.
     #[inline]
     pub(super) fn read_back(&mut self, range: Range<usize>) {
-        let (start, mut singles) = (range.start, self.singles);
-        for (i, result) in self.slots.results(range).enumerate() {
-            singles &= !(result.truncated | result.control_truncated);
-            if result.control_len > 0 {
-                let meta = &mut self.metas[start + i];
-                meta.set(self.slots.row(start + i).control());
-                singles &= meta.segment_size.is_none();
+        self.len = range.end;
+        for i in range {
+            let result = self.slots.result(i);
+            if result.is_plain() {
+                self.totals.add_datagram(result.len.min(self.slots.slot_len()));
+            } else {
+                self.read_back_one(i);
             }
         }
-        self.singles = singles;
+    }
+
+    /// Reads back a message with control data, or of which something is missing. Not inlined, so that the loop over
+    /// messages without either stays short.
+    #[inline(never)]
+    fn read_back_one(&mut self, i: usize) {
+        let row = self.slots.row(i);
+        let result = row.result();
+        let meta = (result.control_len > 0).then(|| {
+            let meta = &mut self.metas[i];
+            meta.set(row.control());
+            &*meta
+        });
+        let received = Received::new(&result, meta, || row.source().get().is_some());
+        self.totals.add(&received, result.len.min(self.slots.slot_len()));
     }
 }

@@ -42,7 +42,7 @@ impl<'a> Messages<'a> {
 impl<'a> Iterator for Messages<'a> {
     type Item = Message<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Message<'a>> {
         let message = self.contents.message(self.next);
         self.next += usize::from(message.is_some());

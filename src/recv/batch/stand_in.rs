@@ -72,6 +72,6 @@ impl Contents {
             let fds = slot.map(|slot| &mut fds[slot]);
             self.slots.add_fds(i, fds.into_iter().flat_map(|fds| fds.drain(..)));
         }
-        (self.filled, self.singles) = (true, false);
+        self.filled = true;
     }
 }

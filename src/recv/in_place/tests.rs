@@ -1,5 +1,7 @@
 //! Messages split in place beside a naive twin.
 
+use std::num::NonZero;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -23,7 +25,8 @@ fn plain(datagram: &Datagram<'_>) -> Plain {
 fn received(len: usize, segment: Option<u16>, lost: Option<usize>, known: bool) -> Received {
     let reported = if known { len + lost.unwrap_or(0) } else { len };
     let truncation = Truncation { data: lost.is_some(), ..Truncation::NONE };
-    Received { reported, segment_size: segment, truncation, has_meta: false }
+    let segment_size = segment.and_then(|size| NonZero::new(size.into()));
+    Received { reported, segment_size, truncation, has_meta: false }
 }
 
 /// The datagrams, found byte by byte.

@@ -24,6 +24,8 @@ pub(crate) use send::{Extension, OpenHeader, SendHeaders, SendStorage};
 pub(crate) use single::SingleHeader;
 pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
 
+pub(super) use recv::WiredRecvs;
+
 use super::MAX_BATCH;
 use super::native::header::{Buffer, Header};
 

@@ -58,7 +58,7 @@ impl RecvStorage {
             count: 0,
             names: self.names.iter_mut(),
             controls: self.controls.iter_mut(),
-            fds: self.fds.begin(0),
+            fds: &mut self.fds,
             accept_fds: false,
             buffers: PhantomData,
         }
@@ -66,22 +66,9 @@ impl RecvStorage {
 
     /// The headers of `range`, which are wired already.
     #[inline]
-    pub(super) fn wired(&mut self, range: Range<usize>, accept_fds: bool) -> RecvHeaders<'_> {
-        RecvHeaders {
-            count: range.len(),
-            fds: self.fds.begin(range.start),
-            headers: &mut self.headers[range],
-            names: [].iter_mut(),
-            controls: [].iter_mut(),
-            accept_fds,
-            buffers: PhantomData,
-        }
-    }
-
-    /// What the last call reported about the messages of `range`.
-    #[inline]
-    pub(super) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
-        self.headers[range].iter().map(Header::result)
+    pub(super) fn wired(&mut self, range: Range<usize>, accept_fds: bool) -> WiredRecvs<'_> {
+        let fds = accept_fds.then(|| self.fds.begin(range.start));
+        WiredRecvs { headers: &mut self.headers[range], fds }
     }
 
     /// What the last call reported about message `i`, and the storage's own memory for it.
@@ -117,18 +104,16 @@ impl Storage for RecvStorage {
     }
 }
 
-/// Headers wired for a receive, and memory for more.
+/// Headers to be wired for a receive, and memory for their addresses and control data.
 ///
-/// Invariant 1 (ARCHITECTURE.md), which makes the system call on them sound: of each of the first `count` headers, name,
-/// buffers and control data are memory that is writable by nobody else for `'a`, with the lengths
-/// that stand beside the pointers.
+/// Invariant: of each of the first `count` headers, name, buffers and control data are memory that is writable by nobody
+/// else for `'a`, with the lengths that stand beside the pointers.
 pub(crate) struct RecvHeaders<'a> {
     headers: &'a mut [Header],
     count: usize,
     /// Memory for the addresses of messages that bring none of their own.
     names: slice::IterMut<'a, UnixName>,
     controls: slice::IterMut<'a, Control>,
-    /// Receives accepted descriptors; others are closed.
     fds: &'a mut ReceivedFds,
     accept_fds: bool,
     buffers: PhantomData<&'a mut [u8]>,
@@ -160,35 +145,22 @@ impl<'a> RecvHeaders<'a> {
         self.accept_fds = true;
     }
 
-    #[inline]
-    pub(in crate::sys) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// For the system call, after which the descriptors that came are to be owned.
-    #[inline]
-    pub(in crate::sys) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
-        let fds = self.accept_fds.then_some(&mut *self.fds);
-        (&mut self.headers[..self.count], fds)
-    }
-
     /// Receives; see the contract in [`crate::sys`].
     #[inline]
     pub(crate) fn recv(
-        mut self,
+        self,
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> CallResult {
-        let mut result = call::recv(backend, socket, &mut self, flags);
-        // Messages in the error queue may have neither payload nor source.
-        if flags.contains(RecvFlags::ERROR_QUEUE) {
-            return result;
-        }
-        if let Some(end) = end(socket, &self.headers[..result.count]) {
-            result = result.ended_at(end);
-        }
-        result
+        self.wired().recv(backend, socket, flags)
+    }
+
+    /// The wired headers.
+    #[inline]
+    pub(super) fn wired(self) -> WiredRecvs<'a> {
+        let fds = self.accept_fds.then(|| self.fds.begin(0));
+        WiredRecvs { headers: &mut self.headers[..self.count], fds }
     }
 
     /// The next header and its memory. The caller has reserved capacity.
@@ -199,6 +171,48 @@ impl<'a> RecvHeaders<'a> {
         let next = (header?, self.names.next()?, self.controls.next()?);
         self.count += 1;
         Some(next)
+    }
+}
+
+/// Wired headers, for the system calls.
+///
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call on them sound: each header's name, buffers and control
+/// data are memory that is writable by nobody else for `'h`, with the lengths that stand beside the pointers.
+pub(in crate::sys) struct WiredRecvs<'h> {
+    headers: &'h mut [Header],
+    /// Takes accepted descriptors; without it all are closed.
+    fds: Option<&'h mut ReceivedFds>,
+}
+
+impl WiredRecvs<'_> {
+    #[inline]
+    pub(in crate::sys) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// For the system call, after which the descriptors that came are to be owned.
+    #[inline]
+    pub(in crate::sys) fn as_mut(&mut self) -> (&mut [Header], Option<&mut ReceivedFds>) {
+        (self.headers, self.fds.as_deref_mut())
+    }
+
+    /// Receives; see the contract in [`crate::sys`].
+    #[inline]
+    pub(super) fn recv(
+        mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        flags: RecvFlags,
+    ) -> CallResult {
+        let result = call::recv(backend, socket, &mut self, flags);
+        // Messages in the error queue may have neither payload nor source.
+        if flags.contains(RecvFlags::ERROR_QUEUE) {
+            return result;
+        }
+        match end(socket, &self.headers[..result.count]) {
+            Some(end) => result.ended_at(end),
+            None => result,
+        }
     }
 }
 

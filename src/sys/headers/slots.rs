@@ -134,10 +134,10 @@ impl Slots {
         }
     }
 
-    /// What the last receive reported about the messages in the slots of `range`.
+    /// What the last receive reported about the message in slot `i`.
     #[inline]
-    pub(crate) fn results(&self, range: Range<usize>) -> impl Iterator<Item = RecvResult> {
-        self.rows.results(range)
+    pub(crate) fn result(&self, i: usize) -> RecvResult {
+        self.rows.headers[i].result()
     }
 
     /// What the last receive left beside the payload in slot `i`.

@@ -22,6 +22,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
         for (buffer, source) in buffers.iter_mut().zip(&mut sources) {
             wired.push(std::slice::from_mut(buffer), source.space(), None);
         }
+        let mut wired = wired.wired();
         assert_eq!(wired.len(), 2);
         for header in wired.as_mut().0 {
             let result = header.result();

@@ -21,7 +21,7 @@ use super::socket::BorrowedSocket;
 use crate::events;
 #[cfg(any(mmsg_calls, msg_x_calls))]
 use crate::sys::backend;
-use crate::sys::headers::{RecvHeaders, WiredSends};
+use crate::sys::headers::{WiredRecvs, WiredSends};
 use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
@@ -29,7 +29,7 @@ use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 pub(crate) fn recv(
     backend: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut RecvHeaders<'_>,
+    wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
 ) -> CallResult {
     let flags = native_flags(flags);

@@ -61,29 +61,46 @@ impl ReceivedFds {
     }
 }
 
-/// Owns the descriptors that came with the message in `header`, message `i` of its call: they go
-/// into `keep`, or are closed. Those of `SCM_PIDFD` are always closed.
+/// Owns the descriptors that came with the messages in `headers`, of which the first is message `first` of its
+/// call: they go into `keep`, or are closed. Those of `SCM_PIDFD` are always closed.
 ///
 /// # Safety
 ///
-/// A receive has just filled the header, of which the invariant of
-/// [`RecvHeaders`](crate::sys::headers::RecvHeaders) holds, and its control data was not looked at since.
+/// A receive on one socket has just filled the headers, of which the invariant of
+/// [`WiredRecvs`](crate::sys::headers::WiredRecvs) holds, and their control data was not looked at since.
 #[inline]
-pub(super) unsafe fn own(header: &Header, i: usize, keep: Option<&mut ReceivedFds>) {
-    let (control, len) = header.control();
+pub(super) unsafe fn own(headers: &[Header], first: usize, keep: Option<&mut ReceivedFds>) {
+    // Only Unix sockets pass descriptors, and the source of their messages is a Unix address or none. All
+    // sources of a socket are of one kind.
     // SAFETY: the caller's.
-    if len > 0 && !unsafe { is_from_inet(header) } {
-        let len = len.min(CONTROL_SPACE);
-        // SAFETY: the caller's: memory for control data, of which the kernel has written the first
-        // `len` bytes, and which nobody else uses.
-        let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len) };
-        // SAFETY: the caller's.
-        unsafe { own_all(control, i, keep) };
+    if headers.first().is_some_and(|header| unsafe { is_from_inet(header) }) {
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe { own_all(headers, first, keep) };
+}
+
+/// Like [`own`], whatever the socket.
+///
+/// # Safety
+///
+/// As [`own`].
+#[cold]
+unsafe fn own_all(headers: &[Header], first: usize, mut keep: Option<&mut ReceivedFds>) {
+    for (i, header) in headers.iter().enumerate() {
+        let (control, len) = header.control();
+        if len > 0 {
+            let len = len.min(CONTROL_SPACE);
+            // SAFETY: the caller's: memory for control data, of which the kernel has written the first
+            // `len` bytes, and which nobody else uses.
+            let control = unsafe { slice::from_raw_parts_mut(control.cast_mut(), len) };
+            // SAFETY: the caller's.
+            unsafe { own_each(control, first + i, keep.as_deref_mut()) };
+        }
     }
 }
 
-/// Whether the message came from an Internet address. Only Unix sockets pass descriptors, and the source of
-/// their messages is a Unix address or none. The walk over control data takes 70 instructions, this one 7.
+/// Whether the message came from an Internet address.
 ///
 /// # Safety
 ///
@@ -100,7 +117,7 @@ unsafe fn is_from_inet(header: &Header) -> bool {
 /// # Safety
 ///
 /// A receive has just written the control data, which nobody has looked at since.
-unsafe fn own_all(control: &mut [u8], i: usize, keep: Option<&mut ReceivedFds>) {
+unsafe fn own_each(control: &mut [u8], i: usize, keep: Option<&mut ReceivedFds>) {
     let mut keep = keep.map(|keep| (keep.first + i, keep));
     erase_numbers(control, |fd, is_pidfd| {
         // SAFETY: the kernel has just made it for this process, its number was nowhere but in the

@@ -17,7 +17,7 @@ use super::retry::retry;
 use crate::sys::Direction;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{RecvHeaders, WiredSends};
+use crate::sys::headers::{WiredRecvs, WiredSends};
 
 #[cfg(not(mmsg_extern))]
 mod calls {
@@ -46,17 +46,18 @@ mod calls {
 ///
 /// `flags` decide about waiting; the timeout argument is never used: the kernel looks at it only
 /// after a datagram arrived (recvmmsg(2), BUGS).
+#[inline]
 pub(super) fn recvmmsg(
     socket: BorrowedFd<'_>,
-    wired: &mut RecvHeaders<'_>,
+    wired: &mut WiredRecvs<'_>,
     flags: c_int,
 ) -> io::Result<usize> {
-    let (headers, mut fds) = wired.as_mut();
+    let (headers, fds) = wired.as_mut();
     let received = retry(socket, Direction::Receive, flags, |flags| {
         let len = headers.len();
         #[cfg(any(test, fuzzing))]
         let len = fault::next(Call::RecvMmsg, len)?;
-        // SAFETY: the invariant of RecvHeaders; `len` is at most their number.
+        // SAFETY: the invariant of WiredRecvs; `len` is at most their number.
         let n = unsafe {
             calls::recvmmsg(
                 socket.as_raw_fd(),
@@ -68,10 +69,8 @@ pub(super) fn recvmmsg(
         };
         count(n as isize)
     })?;
-    for (i, header) in headers[..received].iter().enumerate() {
-        // SAFETY: the call has just filled it.
-        unsafe { fds::own(header, i, fds.as_deref_mut()) };
-    }
+    // SAFETY: the call has just filled them.
+    unsafe { fds::own(&headers[..received], 0, fds) };
     Ok(received)
 }
 

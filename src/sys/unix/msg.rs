@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::{ptr, slice};
 
 use libc::c_int;
 
@@ -18,16 +18,12 @@ use super::send_space::send_if_it_fits;
 use super::tos;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{RecvHeaders, WiredSends};
+use crate::sys::headers::{WiredRecvs, WiredSends};
 use crate::sys::layout::Control;
 use crate::sys::{CONTROL_SPACE, CallResult, Direction};
 
 /// Receives message by message until one is not there; only the first is waited for.
-pub(super) fn recv(
-    socket: BorrowedFd<'_>,
-    wired: &mut RecvHeaders<'_>,
-    flags: c_int,
-) -> CallResult {
+pub(super) fn recv(socket: BorrowedFd<'_>, wired: &mut WiredRecvs<'_>, flags: c_int) -> CallResult {
     let mut wait = flags;
     for i in 0..wired.len() {
         if let Err(error) = recv_one(socket, wired, i, wait) {
@@ -101,7 +97,7 @@ pub(super) fn send_range(
 #[inline]
 pub(super) fn recv_one(
     socket: BorrowedFd<'_>,
-    wired: &mut RecvHeaders<'_>,
+    wired: &mut WiredRecvs<'_>,
     i: usize,
     flags: c_int,
 ) -> io::Result<()> {
@@ -110,13 +106,13 @@ pub(super) fn recv_one(
     let len = retry(socket, Direction::Receive, flags, |flags| {
         #[cfg(any(test, fuzzing))]
         fault::next(Call::RecvMsg, 1)?;
-        // SAFETY: the invariant of RecvHeaders.
+        // SAFETY: the invariant of WiredRecvs.
         let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.0.msg_hdr, flags) };
         usize::try_from(len).map_err(|_| io::Error::last_os_error())
     })?;
     header.0.msg_len = len as _;
     // SAFETY: the call has just filled it.
-    unsafe { fds::own(header, i, fds) };
+    unsafe { fds::own(slice::from_ref(header), i, fds) };
     Ok(())
 }
 

@@ -40,7 +40,7 @@ use super::retry::{Tried, retry};
 use super::socket::is_inet;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{RecvHeaders, WiredSends};
+use crate::sys::headers::{WiredRecvs, WiredSends};
 use crate::sys::{CallResult, Direction, MAX_BUFFERS, RecvResult, numbers};
 
 #[cfg(all(test, target_os = "linux"))]
@@ -137,7 +137,7 @@ fn is_inet_datagram(socket: BorrowedFd<'_>) -> bool {
 pub(super) fn recv(
     calls: &Calls,
     socket: BorrowedFd<'_>,
-    wired: &mut RecvHeaders<'_>,
+    wired: &mut WiredRecvs<'_>,
     flags: c_int,
 ) -> CallResult {
     // MSG_PEEK is EINVAL, and so is any flag but MSG_DONTWAIT.
@@ -189,7 +189,7 @@ fn recv_some(
         let len = offered;
         #[cfg(any(test, fuzzing))]
         let len = fault::next(Call::RecvMmsg, len)?;
-        // SAFETY: the invariant of RecvHeaders, for the memory that `wire` copied from `offered`
+        // SAFETY: the invariant of WiredRecvs, for the memory that `wire` copied from `offered`
         // headers; `buffers` and `spare` outlive the call; `len` is at most `offered`.
         let n = unsafe {
             let flags = flags & libc::MSG_DONTWAIT;
@@ -262,7 +262,7 @@ fn read_back(row: &[MsgHdrX], headers: &mut [Header]) {
 /// The buffers of a header that is wired for a receive.
 fn buffers(header: &Header) -> &[Buffer] {
     let (first, count) = header.buffers();
-    // SAFETY: the invariant of RecvHeaders, whose headers alone come here: `count` buffers at `first`.
+    // SAFETY: the invariant of WiredRecvs, whose headers alone come here: `count` buffers at `first`.
     if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first, count) } }
 }
 

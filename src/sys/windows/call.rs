@@ -21,14 +21,14 @@ use super::retry::{is_from_network, retry_unrelated_icmp_error};
 use super::{handle, last_error};
 #[cfg(test)]
 use crate::sys::fault::{self, Call};
-use crate::sys::headers::{RecvHeaders, WiredSend, WiredSends};
+use crate::sys::headers::{WiredRecvs, WiredSend, WiredSends};
 use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives message by message until one is not there; only the first is waited for.
 pub(crate) fn recv(
     _: Backend,
     socket: BorrowedSocket<'_>,
-    wired: &mut RecvHeaders<'_>,
+    wired: &mut WiredRecvs<'_>,
     flags: RecvFlags,
 ) -> CallResult {
     let (mut wait, peek) = (!flags.contains(RecvFlags::DONT_WAIT), flags.contains(RecvFlags::PEEK));
@@ -97,7 +97,7 @@ fn recv_one(
     let wait = if peek && !wait { is_readable(socket)? } else { wait };
     let (name_len, control_len) = (header.msg.namelen, header.msg.Control.len);
     header.msg.dwFlags = if peek { MSG_PEEK as u32 } else { 0 };
-    // SAFETY: the invariant of RecvHeaders, from which the header is.
+    // SAFETY: the invariant of WiredRecvs, from which the header is.
     let (len, result) = unsafe { recv_msg(socket, &mut header.msg, wait) };
     header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
     header.received = len;
@@ -107,7 +107,7 @@ fn recv_one(
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || len == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
-                // SAFETY: the invariant of RecvHeaders.
+                // SAFETY: the invariant of WiredRecvs.
                 header.received = unsafe { capacity(&header.msg) };
             }
             Ok(())
@@ -136,7 +136,7 @@ unsafe fn capacity(msg: &WSAMSG) -> u32 {
 ///
 /// # Safety
 ///
-/// The invariant of [`RecvHeaders`].
+/// The invariant of [`WiredRecvs`].
 unsafe fn recv_msg(
     socket: BorrowedSocket<'_>,
     msg: &mut WSAMSG,
@@ -183,7 +183,7 @@ fn is_readable(socket: BorrowedSocket<'_>) -> io::Result<bool> {
 ///
 /// # Safety
 ///
-/// The invariant of [`RecvHeaders`].
+/// The invariant of [`WiredRecvs`].
 #[cold]
 unsafe fn peek(socket: BorrowedSocket<'_>, msg: &mut WSAMSG) -> (u32, io::Result<()>) {
     msg.Control.len = 0;
