@@ -228,7 +228,7 @@ impl<'r, 'm> Run<'r, 'm> {
         let segment = self.segment;
         let most = match self.bytes_left {
             0 => 0,
-            // A division takes as long as a few messages.
+            // The most usual: no division.
             left if left >= segment * (MAX_SEGMENTS - 1) => MAX_SEGMENTS - 1,
             left => left / segment,
         };

@@ -73,8 +73,8 @@ impl InlineOptions {
     }
 }
 
-/// The options of a message, where they are: by value they are written in smaller pieces than they are read in, which
-/// takes 5 ns.
+/// The options of a message, where they are: a copy would be written in smaller pieces than it is read in, and that
+/// read waits for the writes.
 #[derive(Clone, Copy)]
 pub(crate) enum OptionsRef<'r, 'a> {
     /// Only options in the message itself.
