@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::WiredBuffers;
+use super::copies::Copies;
 use crate::sys::MAX_BUFFERS;
 use crate::sys::native::header::Buffer;
 use crate::sys::zeroed::Zeroed;
@@ -55,9 +56,7 @@ impl BufferStorage {
             first: self.iovecs.as_mut_ptr(),
             row: &mut self.iovecs,
             used: 0,
-            copies_start: self.copies.as_mut_ptr(),
-            copies: &mut self.copies,
-            copied: 0,
+            copies: Copies::new(&mut self.copies),
             copying: false,
             whole: 0,
         }
@@ -73,12 +72,8 @@ pub(super) struct BufferRow<'a> {
     first: *mut Buffer,
     row: &'a mut [Buffer],
     used: usize,
-    /// Memory for copies, and its address as above.
-    copies: &'a mut [u8],
-    copies_start: *const u8,
-    /// Bytes of it in use.
-    copied: usize,
-    /// Whether the last buffer is a copy, the last one in that memory.
+    copies: Copies<'a>,
+    /// Whether the last buffer is the last of the copies.
     copying: bool,
     /// Buffers from here on are as they were added: no other was joined to them, which may be of another allocation.
     whole: usize,
@@ -121,9 +116,8 @@ impl<'a> BufferRow<'a> {
     pub(super) fn join(&mut self, data: &'a [u8]) {
         let last = &mut self.row[self.used - 1];
         if self.copying {
-            let space = self.copies[self.copied..].get_mut(..data.len());
-            if let Some(space) = space.filter(|space| space.len() <= COPY_MAX) {
-                space.copy_from_slice(data);
+            if data.len() <= COPY_MAX && data.len() <= self.copies.left() {
+                self.copies.space(data.len()).copy_from_slice(data);
                 return self.join_copied(data.len());
             }
         } else if data.as_ptr() == end(last) {
@@ -157,30 +151,26 @@ impl<'a> BufferRow<'a> {
             self.whole = self.used;
             return Others::Adjacent(Adjacent { end, last, data: PhantomData });
         }
-        let (len, all) = (data.len(), data.len() * (count + 2));
+        let (len, both) = (data.len(), 2 * data.len());
         let is_alone = !self.copying && at == start && first.len() == len && at >= self.whole;
-        if len > COPY_MAX || !is_alone || all > self.copies.len() - self.copied {
+        if len > COPY_MAX || !is_alone || both + len * count > self.copies.left() {
             self.join(data);
             return Others::Apart;
         }
-        let space = &mut self.copies[self.copied..][..all];
         let from = WiredBuffers { buffers: &[first] };
-        let (copy, rest) = space.split_at_mut(len);
+        let (copy, other) = self.copies.space(both).split_at_mut(len);
         from.iter().for_each(|first| copy.copy_from_slice(first));
-        let (copy, rest) = rest.split_at_mut(len);
-        copy.copy_from_slice(data);
-        self.row[at] = Buffer::new(self.copies_start.wrapping_add(self.copied), 2 * len);
+        other.copy_from_slice(data);
+        self.row[at] = self.copies.take(both);
         self.copying = true;
-        self.copied += 2 * len;
-        Others::Copied(rest)
+        Others::Copied(self.copies.space(len * count))
     }
 
     /// Joins what was copied into the first `len` bytes of the space for [`Others::Copied`].
     #[inline(always)]
     pub(super) fn join_copied(&mut self, len: usize) {
         let last = &mut self.row[self.used - 1];
-        *last = Buffer::new(last.start(), last.len() + len);
-        self.copied += len;
+        *last = Buffer::new(last.start(), last.len() + self.copies.take(len).len());
     }
 
     /// Makes one buffer of those from `start` on by copying, if they are short: each costs the kernel more than its copy, and
@@ -197,18 +187,17 @@ impl<'a> BufferRow<'a> {
     fn copy_from(&mut self, start: usize) {
         let from = WiredBuffers { buffers: &self.row[start..self.used] };
         let bytes = from.buffers.iter().map(Buffer::len).sum();
-        let mut rest = &mut self.copies[self.copied..];
-        if bytes > (from.buffers.len() * COPY_MAX).min(rest.len()) {
+        if bytes > (from.buffers.len() * COPY_MAX).min(self.copies.left()) {
             return;
         }
+        let mut rest = self.copies.space(bytes);
         for data in from.iter() {
             let to;
             (to, rest) = rest.split_at_mut(data.len());
             to.copy_from_slice(data);
         }
-        self.row[start] = Buffer::new(self.copies_start.wrapping_add(self.copied), bytes);
+        self.row[start] = self.copies.take(bytes);
         (self.used, self.copying) = (start + 1, true);
-        self.copied += bytes;
     }
 }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::slice;
 
 mod buffers;
+mod copies;
 mod recv;
 mod send;
 mod single;
