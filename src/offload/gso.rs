@@ -171,7 +171,8 @@ impl<'c> Call<'c> {
             if !self.looks_at_each() {
                 let mut first = SingleHeader::new();
                 match wire_single(&mut headers, &mut first, self.socket, msgs, self.limits) {
-                    Some(Ok(batch)) if msgs.is_empty() => {
+                    // Again: an iterator may itself send, and meet a rejection.
+                    Some(Ok(batch)) if msgs.is_empty() && !self.looks_at_each() => {
                         return self.send_only(&mut headers, &first, batch);
                     }
                     Some(Ok(batch)) => headers.adopt(&first, batch),

@@ -340,3 +340,27 @@ fn r11_connection_refused_met_late_by_an_iterator_is_returned_by_the_next_send()
         assert_eq!(net.delivered().map(|delivered| delivered.len()), [65, 65]);
     }
 }
+
+/// An iterator may send, too: a message that it leaves half-sent and then yields goes on where it stopped.
+#[cfg(mmsg_calls)]
+#[test]
+fn d8_a_message_that_its_iterator_has_sent_in_part_goes_on() {
+    let Some(net) = Net::new() else { return };
+    let data = data();
+    for backend in BACKENDS {
+        backend.make_process_default().unwrap();
+        net.near.set_gso(true);
+        let mut fates = vec![(Call::SendMsg, Fate::Fail(errno::EMSGSIZE))];
+        fates.extend(leave_half_sent(backend, 2, errno::EAGAIN));
+        fault::script(fates);
+        let mut left = Some(own(&net, &data));
+        let sent = net.near.send_iter(std::iter::from_fn(|| {
+            let msg = left.take()?;
+            assert_eq!(errno(net.near.send_batch(&[msg])), errno::EAGAIN);
+            Some(msg)
+        }));
+        fault::finish();
+        assert_eq!(sent.unwrap(), 1, "{backend:?}");
+        assert_eq!(net.delivered(), [pieces(&data), vec![]], "{backend:?}");
+    }
+}
