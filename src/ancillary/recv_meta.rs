@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use super::{Ecn, SendMeta};
-use crate::sys::{self, ControlMessages, numbers};
+use crate::sys::{self, ControlMessage, ControlMessages, numbers};
 
 /// Metadata of a received message, besides its payload and its source.
 ///
@@ -164,119 +164,112 @@ impl RecvMeta {
 
     /// Decodes the control messages of one received message. A control message of an unexpected length
     /// is ignored.
-    #[inline]
     pub(crate) fn decode(control: &[u8]) -> Self {
         let mut meta = Self::default();
-        meta.set(control);
+        meta.add(control);
         meta
     }
 
     /// Like [`decode`](Self::decode), in place of what was here.
-    ///
-    /// Not inlined: the compiler would make a variable of every field, and one control message would take
-    /// 300 instructions in place of 75.
-    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn set(&mut self, control: &[u8]) {
         *self = Self::default();
-        // Both carry the destination, whose form depends on whether both came.
-        let (mut v4, mut v6): (&[u8], &[u8]) = (&[], &[]);
-        for message in ControlMessages::new(control) {
-            let data = message.data;
-            match Some((message.level, message.ty)) {
-                numbers::PKTINFO_V4 if PktinfoV4::decode(data).is_some() => v4 = data,
-                numbers::PKTINFO_V6 if PktinfoV6::decode(data).is_some() => v6 = data,
-                numbers::DSTADDR_V4 => {
-                    let dest = exactly(data).map(Ipv4Addr::from);
-                    self.destination = dest.map(IpAddr::V4).or(self.destination);
-                }
+        self.add(control);
+    }
+
+    /// Like [`decode`](Self::decode), in addition to what is here.
+    ///
+    /// Not inlined: the compiler would make a variable of every field, and one control message would take
+    /// 300 instructions in place of 40.
+    #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
+    #[inline(never)]
+    pub(crate) fn add(&mut self, control: &[u8]) {
+        // Has the last word, whichever comes first.
+        let mut pktinfo_v6 = None;
+        for ControlMessage { level, ty, data } in ControlMessages::new(control) {
+            match Some((level, ty)) {
+                numbers::PKTINFO_V4 if data.len() == 12 => self.set_pktinfo_v4(data),
+                numbers::PKTINFO_V6 if data.len() == 20 => pktinfo_v6 = Some(data),
                 numbers::TOS | numbers::TCLASS => self.tos = byte(data).or(self.tos),
-                numbers::ECN_V4 | numbers::ECN_V6 => self.tos = self.tos.or(byte(data)),
-                numbers::TTL | numbers::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
                 numbers::GRO => self.segment_size = segment_size(data).or(self.segment_size),
-                numbers::TIMESTAMP_NS => {
-                    self.timestamp = clock(data, Unit::Nanos).and_then(system_time)
-                }
-                numbers::TIMESTAMP_US => {
-                    let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
-                    self.timestamp = clock(data, unit).and_then(system_time);
-                }
-                numbers::TIMESTAMPING => {
-                    let (software, hardware) = timestamping(data);
-                    self.timestamp = software.and_then(system_time).or(self.timestamp);
-                    self.hardware_timestamp = hardware;
-                }
-                numbers::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
-                numbers::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
-                numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
-                    let is_whole = [16, 28].contains(&data.len());
-                    self.original_dest = sys::socket_addr(data).filter(|_| is_whole);
-                }
-                numbers::PATH_MTU => self.path_mtu = path_mtu(data),
-                _ => {}
+                _ => self.add_rare(level, ty, data),
             }
         }
-        self.set_dest(PktinfoV4::decode(v4), PktinfoV6::decode(v6));
-    }
-
-    /// Sets both addresses and the interface. A dual-stack socket reports an IPv4 message in both
-    /// structs: the destination stays IPv4-mapped, like the source, and `in_pktinfo` has the local
-    /// address.
-    fn set_dest(&mut self, v4: Option<PktinfoV4>, v6: Option<PktinfoV6>) {
-        if let Some(info) = v4 {
-            self.destination = Some(info.dest.into());
-            self.local = info.local.map(IpAddr::V4);
-            self.interface = info.interface;
-        }
-        if let Some(PktinfoV6 { dest, interface }) = v6 {
-            self.destination = Some(dest.into());
-            self.interface = interface.or(self.interface);
-            let is_mapped = dest.to_ipv4_mapped().is_some();
-            self.local = if is_mapped {
-                let local = v4.and_then(|info| info.local);
-                local.map(|ip| ip.to_ipv6_mapped().into())
-            } else {
-                (!dest.is_multicast()).then_some(dest.into())
-            };
+        if let Some(data) = pktinfo_v6 {
+            self.set_pktinfo_v6(data);
         }
     }
-}
 
-/// `struct in_pktinfo`.
-#[derive(Clone, Copy)]
-struct PktinfoV4 {
-    dest: Ipv4Addr,
-    /// This host's own address.
-    local: Option<Ipv4Addr>,
-    interface: Option<u32>,
-}
+    /// Decodes a control message that most sockets do not ask for.
+    #[allow(unreachable_patterns)] // As above.
+    #[cold]
+    #[inline(never)]
+    fn add_rare(&mut self, level: i32, ty: i32, data: &[u8]) {
+        match Some((level, ty)) {
+            // NetBSD and Windows: destination, interface.
+            numbers::PKTINFO_V4 => {
+                let Some([d0, d1, d2, d3, index @ ..]) = exactly::<8>(data) else { return };
+                self.destination = Some(Ipv4Addr::new(d0, d1, d2, d3).into());
+                (self.local, self.interface) = (None, interface(index));
+            }
+            numbers::DSTADDR_V4 => {
+                // `in_pktinfo` has it as well.
+                self.destination =
+                    self.destination.or_else(|| Some(Ipv4Addr::from(exactly(data)?).into()));
+            }
+            numbers::ECN_V4 | numbers::ECN_V6 => self.tos = self.tos.or(byte(data)),
+            numbers::TTL | numbers::HOP_LIMIT => self.hop_limit = byte(data).or(self.hop_limit),
+            numbers::TIMESTAMP_NS => {
+                self.timestamp = clock(data, Unit::Nanos).and_then(system_time)
+            }
+            numbers::TIMESTAMP_US => {
+                let unit = Unit::Micros { len: sys::MICROSECONDS_LEN };
+                self.timestamp = clock(data, unit).and_then(system_time);
+            }
+            numbers::TIMESTAMPING => {
+                let (software, hardware) = timestamping(data);
+                self.timestamp = software.and_then(system_time).or(self.timestamp);
+                self.hardware_timestamp = hardware;
+            }
+            numbers::DROPPED => self.dropped = exactly(data).map(u32::from_ne_bytes),
+            numbers::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
+            numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
+                let is_whole = [16, 28].contains(&data.len());
+                self.original_dest = sys::socket_addr(data).filter(|_| is_whole);
+            }
+            numbers::PATH_MTU => self.path_mtu = path_mtu(data),
+            _ => {}
+        }
+    }
 
-impl PktinfoV4 {
+    /// Sets both addresses and the interface by a `struct in_pktinfo`.
+    ///
     /// Linux and macOS: interface, local address, destination (ip(7)). The first two are 0 in a message
-    /// queued before the option was set. NetBSD: destination, interface (sys/netinet/in.h).
-    fn decode(data: &[u8]) -> Option<Self> {
-        if let Ok([a0, a1, a2, a3, index @ ..]) = <[u8; 8]>::try_from(data) {
-            let dest = Ipv4Addr::new(a0, a1, a2, a3);
-            return Some(Self { dest, local: None, interface: interface(index) });
-        }
-        let [i0, i1, i2, i3, l0, l1, l2, l3, dest @ ..] = exactly::<12>(data)?;
-        let local = Some(Ipv4Addr::new(l0, l1, l2, l3)).filter(|ip| !ip.is_unspecified());
-        let interface = interface([i0, i1, i2, i3]);
-        Some(Self { dest: dest.into(), local, interface })
+    /// queued before the option was set.
+    #[inline]
+    fn set_pktinfo_v4(&mut self, data: &[u8]) {
+        let Some([i0, i1, i2, i3, l0, l1, l2, l3, dest @ ..]) = exactly::<12>(data) else { return };
+        let local = Ipv4Addr::new(l0, l1, l2, l3);
+        self.destination = Some(Ipv4Addr::from(dest).into());
+        self.local = if local.is_unspecified() { None } else { Some(local.into()) };
+        self.interface = interface([i0, i1, i2, i3]);
     }
-}
 
-/// `struct in6_pktinfo`: destination, interface (RFC 3542, section 6.1).
-#[derive(Clone, Copy)]
-struct PktinfoV6 {
-    dest: Ipv6Addr,
-    interface: Option<u32>,
-}
-
-impl PktinfoV6 {
-    fn decode(data: &[u8]) -> Option<Self> {
-        let [ip @ .., i0, i1, i2, i3] = exactly::<20>(data)?;
-        Some(Self { dest: ip.into(), interface: interface([i0, i1, i2, i3]) })
+    /// Sets both addresses and the interface by a `struct in6_pktinfo`: destination, interface (RFC 3542, section 6.1).
+    ///
+    /// A dual-stack socket reports an IPv4 message in both structs: the destination stays IPv4-mapped, like the
+    /// source, and `in_pktinfo` has the local address.
+    #[inline(never)]
+    fn set_pktinfo_v6(&mut self, data: &[u8]) {
+        let Some([ip @ .., i0, i1, i2, i3]) = exactly::<20>(data) else { return };
+        let dest = Ipv6Addr::from(ip);
+        self.destination = Some(dest.into());
+        self.interface = interface([i0, i1, i2, i3]).or(self.interface);
+        self.local = match (dest.to_ipv4_mapped(), self.local) {
+            (None, _) => (!dest.is_multicast()).then_some(dest.into()),
+            (Some(_), Some(IpAddr::V4(local))) => Some(local.to_ipv6_mapped().into()),
+            (Some(_), _) => None,
+        };
     }
 }
 

@@ -186,12 +186,22 @@ impl MmsgBuf {
         msgs: &mut [RecvMsg<'_>],
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        self.recv_in_steps(socket, msgs.len(), flags, |arena, range, flags| {
+        let (mut progress, first) = self.begin_recv(socket, msgs.len(), flags)?;
+        if progress.goes_on() {
+            let result = self.recv_step(socket, &mut msgs[..first], flags);
+            self.add_step(&mut progress, first, result)?;
+        }
+        if !progress.goes_on() {
+            self.expected = progress.count;
+            return Ok(progress.count);
+        }
+        self.recv_rest(progress, first, flags, |arena, range, flags| {
             arena.recv_step(socket, &mut msgs[range], flags)
         })
     }
 
     /// Receives a message into each buffer, adds each that came to `totals`, and gives it to `each`.
+    #[inline(always)]
     pub(crate) fn recv_slices_on(
         &mut self,
         socket: BorrowedSocket<'_>,
@@ -200,50 +210,108 @@ impl MmsgBuf {
         totals: &mut ReceivedTotals,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        self.recv_in_steps(socket, buffers.len(), flags, |arena, range, flags| {
-            let backend = arena.backend();
-            let mut headers = arena.recv.wire();
-            let buffers = &mut buffers[range.clone()];
-            buffers.iter_mut().for_each(|buffer| headers.push_buffer(buffer));
-            let result = headers.recv(backend, socket, flags);
-            let mut meta = RecvMeta::default();
-            for (i, buffer) in buffers[..result.count].iter().enumerate() {
-                let message = Message::read_back(buffer, arena.recv.row(i), &mut meta);
-                totals.add(&message.received(), message.len());
-                each(range.start + i, message);
-            }
-            Ok(result)
+        let (mut progress, first) = self.begin_recv(socket, buffers.len(), flags)?;
+        if progress.goes_on() {
+            let result =
+                self.recv_slices_step(socket, &mut buffers[..first], 0, flags, totals, each);
+            self.add_step(&mut progress, first, Ok(result))?;
+        }
+        if !progress.goes_on() {
+            self.expected = progress.count;
+            return Ok(progress.count);
+        }
+        self.recv_rest(progress, first, flags, |arena, range, flags| {
+            let first = range.start;
+            Ok(arena.recv_slices_step(socket, &mut buffers[range], first, flags, totals, each))
         })
     }
 
-    /// Receives up to `most` messages by as many calls of `step` as it takes, each for a range of them.
-    fn recv_in_steps(
+    /// Makes one call for these buffers, of which the first is number `first`, and reads them back.
+    #[inline(always)]
+    fn recv_slices_step(
         &mut self,
         socket: BorrowedSocket<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        first: usize,
+        flags: RecvFlags,
+        totals: &mut ReceivedTotals,
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> CallResult {
+        let backend = self.backend();
+        let result = self.recv.recv_buffers(backend, socket, buffers, flags);
+        let rows = self.recv.rows(result.count);
+        for (i, (buffer, row)) in buffers.iter().zip(rows).enumerate() {
+            let mut meta = RecvMeta::default();
+            if !row.control().is_empty() {
+                meta.add(row.control());
+            }
+            let message = Message::of_row(buffer, row, &meta);
+            totals.add(&message.received(), message.len());
+            each(first + i, message);
+        }
+        result
+    }
+
+    /// Begins a receive of up to `most` messages. Returns its progress, and how many messages the first call is for.
+    #[inline]
+    fn begin_recv<'s>(
+        &mut self,
+        socket: BorrowedSocket<'s>,
         most: usize,
+        flags: RecvFlags,
+    ) -> io::Result<(Progress<'s>, usize)> {
+        self.calls = 0;
+        let most = flags.most(most);
+        let progress = Progress::begin(socket, Direction::Receive, most)?;
+        // For the whole receive at once: the next one of its size finds all that it needs.
+        if most > self.recv.capacity() {
+            self.recv.reserve(most.min(MAX_BATCH))?;
+        }
+        let first = if most <= FIRST_STEP {
+            most
+        } else {
+            most.min(FIRST_STEP.max(self.expected)).min(MAX_BATCH)
+        };
+        Ok((progress, first))
+    }
+
+    /// Goes on with a receive whose first call was for `reach` messages.
+    ///
+    /// The first call is not in this loop, whose variables would take 40 instructions.
+    #[cold]
+    #[inline(never)]
+    fn recv_rest(
+        &mut self,
+        mut progress: Progress<'_>,
+        mut reach: usize,
         flags: RecvFlags,
         mut step: impl FnMut(&mut Self, Range<usize>, RecvFlags) -> io::Result<CallResult>,
     ) -> io::Result<usize> {
-        self.calls = 0;
-        let most = flags.most(most);
-        let mut progress = Progress::begin(socket, Direction::Receive, most)?;
-        // For the whole call at once: the next one of its size finds all that it needs.
-        self.recv.reserve(most.min(MAX_BATCH))?;
-        let mut reach = FIRST_STEP.max(self.expected);
         while progress.goes_on() {
-            reach = reach.min(MAX_BATCH);
-            let range = progress.count..most.min(progress.count + reach);
+            reach = MAX_BATCH.min(reach * GROWTH);
+            let range = progress.count..progress.most.min(progress.count + reach);
             let (offered, flags) = (range.len(), progress.flags(flags));
-            let added = match step(self, range, flags) {
-                Ok(result) => progress.add(offered, result),
-                Err(error) => progress.stop(error),
-            };
-            self.calls = progress.calls;
-            added?;
-            reach *= GROWTH;
+            let result = step(self, range, flags);
+            self.add_step(&mut progress, offered, result)?;
         }
         self.expected = progress.count;
         Ok(progress.count)
+    }
+
+    /// Adds the result of a call for `offered` messages.
+    #[inline]
+    fn add_step(
+        &mut self,
+        progress: &mut Progress<'_>,
+        offered: usize,
+        result: io::Result<CallResult>,
+    ) -> io::Result<()> {
+        let added = match result {
+            Ok(result) => progress.add(offered, result),
+            Err(error) => progress.stop(error),
+        };
+        self.calls = progress.calls;
+        added
     }
 
     /// Makes one call for these messages, and reads them back. Rejects all of them if the system would

@@ -85,7 +85,7 @@ impl<'s> Progress<'s> {
     /// # Errors
     ///
     /// The result's error, if no message was transferred in the whole batch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, offered: usize, result: CallResult) -> io::Result<()> {
         self.count += result.count;
         self.calls += result.calls;
@@ -104,6 +104,7 @@ impl<'s> Progress<'s> {
     }
 
     /// Whether a call with the remaining messages would not meet the error again.
+    #[inline(always)] // By a reference, all of `self` would be in memory.
     fn would_be_lost(&self, reported_once: bool, error: &io::Error) -> bool {
         match self.direction {
             Direction::Receive => error.kind() != io::ErrorKind::WouldBlock,

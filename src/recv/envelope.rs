@@ -15,17 +15,11 @@ pub(crate) struct Envelope<'a> {
     control: &'a [u8],
 }
 
-static NO_META: RecvMeta = RecvMeta::NONE;
-
 impl<'a> Envelope<'a> {
-    /// `meta` is what `control` means, if there is any.
+    /// `meta` is what `control` means.
     #[inline(always)]
-    pub(crate) fn new(
-        source: RawAddrRef<'a>,
-        meta: Option<&'a RecvMeta>,
-        control: &'a [u8],
-    ) -> Self {
-        Self { source, meta: meta.unwrap_or(&NO_META), control }
+    pub(crate) fn new(source: RawAddrRef<'a>, meta: &'a RecvMeta, control: &'a [u8]) -> Self {
+        Self { source, meta, control }
     }
 
     #[inline]

@@ -36,21 +36,11 @@ impl<'a> Message<'a> {
         Self { parts, received, envelope }
     }
 
-    /// The message that a receive left in `buffer`; `meta` is memory for its metadata.
-    #[inline]
-    pub(crate) fn read_back(buffer: &'a [u8], row: Row<'a>, meta: &'a mut RecvMeta) -> Self {
-        let has_meta = row.result().control_len > 0;
-        if has_meta {
-            meta.set(row.control());
-        }
-        Self::of_row(buffer, row, has_meta.then_some(meta))
-    }
-
     /// The message that a receive left in `buffer`, with its metadata.
     ///
     /// Always inlined, since a message that a call returns goes through memory, which takes 100 instructions.
     #[inline(always)]
-    pub(crate) fn of_row(buffer: &'a [u8], row: Row<'a>, meta: Option<&'a RecvMeta>) -> Self {
+    pub(crate) fn of_row(buffer: &'a [u8], row: Row<'a>, meta: &'a RecvMeta) -> Self {
         let (received, envelope) = received::describe(row, meta);
         Self::new(Parts::one(&buffer[..buffer.len().min(received.reported)]), received, envelope)
     }

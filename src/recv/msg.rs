@@ -59,8 +59,9 @@ pub struct RecvMsg<'a> {
     space: RecvSpace<'a>,
     source: RawAddr,
     received: Received,
-    /// Valid if `received` says that the message has metadata.
+    /// Valid if `has_meta`.
     meta: RecvMeta,
+    has_meta: bool,
 }
 
 impl RecvMsg<'_> {
@@ -94,8 +95,8 @@ impl RecvMsg<'_> {
         self.space.set_control_len(0);
         self.clear_fds();
         self.space.source_mut(&mut self.source).set(source.as_ref());
-        self.meta = meta;
-        self.received = Received::new(&result, Some(&meta), || false);
+        (self.meta, self.has_meta) = (meta, true);
+        self.received = Received::new(&result, &meta, self.source());
     }
 
     /// Lends all that a receive may write to.
@@ -121,12 +122,11 @@ impl RecvMsg<'_> {
         let result = row.result();
         self.space.source_mut(&mut self.source).set_len(result.source_len);
         self.space.set_control_len(result.control_len);
-        let has_meta = result.control_len > 0;
-        if has_meta {
+        self.has_meta = result.control_len > 0;
+        if self.has_meta {
             self.meta.set(self.space.control().map_or(row.control(), ControlSpace::as_bytes));
         }
-        let meta = has_meta.then_some(&self.meta);
-        self.received = Received::new(&result, meta, || self.addr().is_some());
+        self.received = Received::new(&result, self.meta_ref(), self.source());
         self.clear_fds();
     }
 
@@ -168,7 +168,7 @@ impl RecvMsg<'_> {
 
     /// Everything about the message but its payload and its source.
     pub(crate) fn known(&self) -> (RecvResult, RecvMeta) {
-        let Received { reported, truncation, has_meta, .. } = self.received;
+        let Received { reported, truncation, .. } = self.received;
         let result = RecvResult {
             len: reported,
             truncated: truncation.data,
@@ -176,7 +176,12 @@ impl RecvMsg<'_> {
             source_len: 0,
             control_len: 0,
         };
-        (result, if has_meta { self.meta } else { RecvMeta::NONE })
+        (result, *self.meta_ref())
+    }
+
+    #[inline]
+    fn meta_ref(&self) -> &RecvMeta {
+        if self.has_meta { &self.meta } else { &RecvMeta::NONE }
     }
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
 use crate::recv::envelope::Envelope;
-use crate::sys::{RecvResult, Row, numbers};
+use crate::sys::{RawAddrRef, RecvResult, Row, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,6 @@ pub(crate) struct Received {
     /// Length of a coalesced message's segments; `None` for a single datagram.
     pub(crate) segment_size: Option<NonZero<usize>>,
     pub(crate) truncation: Truncation,
-    /// Whether control messages came with it.
-    pub(crate) has_meta: bool,
 }
 
 /// What a message lost because its buffers were too small.
@@ -32,32 +30,32 @@ pub(crate) struct Truncation {
 
 impl Truncation {
     pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
+
+    /// Takes values, since a reference would keep them out of registers in the usual case as well.
+    #[cold]
+    fn of(data: bool, control: bool, has_segment_size: bool, source: RawAddrRef<'_>) -> Self {
+        // Only Internet sockets coalesce, and their messages have a source.
+        let may_be_coalesced =
+            numbers::GRO.is_some() && !has_segment_size && source.get().is_some();
+        Self { data, control, segment_size: control && may_be_coalesced }
+    }
 }
 
 impl Received {
     pub(crate) const NONE: Self =
-        Self { reported: 0, segment_size: None, truncation: Truncation::NONE, has_meta: false };
+        Self { reported: 0, segment_size: None, truncation: Truncation::NONE };
 
-    /// What the system reported, with the metadata decoded from the control data, if there is any;
-    /// `from_inet` returns whether the source is an Internet address.
+    /// What the system reported of a message, its metadata and its source.
     #[inline]
-    pub(crate) fn new(
-        result: &RecvResult,
-        meta: Option<&RecvMeta>,
-        from_inet: impl FnOnce() -> bool,
-    ) -> Self {
-        let segment_size = meta.and_then(|meta| NonZero::new(meta.segment_size?.into()));
-        let control = result.control_truncated;
-        let truncation = Truncation {
-            data: result.truncated,
-            control,
-            // Only Internet sockets coalesce, and their messages have a source.
-            segment_size: control
-                && numbers::GRO.is_some()
-                && segment_size.is_none()
-                && from_inet(),
+    pub(crate) fn new(result: &RecvResult, meta: &RecvMeta, source: RawAddrRef<'_>) -> Self {
+        let segment_size = meta.segment_size.and_then(|size| NonZero::new(size.into()));
+        let truncation = if result.is_whole() {
+            Truncation::NONE
+        } else {
+            let (data, control) = (result.truncated, result.control_truncated);
+            Truncation::of(data, control, segment_size.is_some(), source)
         };
-        Self { reported: result.len, segment_size, truncation, has_meta: meta.is_some() }
+        Self { reported: result.len, segment_size, truncation }
     }
 
     /// The message's full length, of which `len` bytes are in the buffers.
@@ -121,8 +119,17 @@ impl ReceivedTotals {
     /// Adds a message, of which `len` bytes are in its buffers.
     #[inline]
     pub(crate) fn add(&mut self, received: &Received, len: usize) {
-        self.truncated += usize::from(received.truncated());
-        let Some(size) = received.segment_size else { return self.add_datagram(len) };
+        match received.segment_size {
+            None if !received.truncated() => self.add_datagram(len),
+            size => self.add_other(size, received.truncated(), len),
+        }
+    }
+
+    /// Adds a message that is not a single whole datagram.
+    #[inline(never)]
+    fn add_other(&mut self, segment_size: Option<NonZero<usize>>, truncated: bool, len: usize) {
+        self.truncated += usize::from(truncated);
+        let Some(size) = segment_size else { return self.add_datagram(len) };
         let segments = len.div_ceil(size.get()).max(1);
         self.longest = self.longest.max(size.get());
         self.bytes += len;
@@ -162,26 +169,25 @@ impl Missing {
 /// What a receive reports in `row`, and what comes with the bytes; `meta` is decoded from its control data, or
 /// stands for it.
 #[inline]
-pub(crate) fn describe<'a>(row: Row<'a>, meta: Option<&'a RecvMeta>) -> (Received, Envelope<'a>) {
-    let received = Received::new(&row.result(), meta, || row.source().get().is_some());
+pub(crate) fn describe<'a>(row: Row<'a>, meta: &'a RecvMeta) -> (Received, Envelope<'a>) {
+    let received = Received::new(&row.result(), meta, row.source());
     (received, Envelope::new(row.source(), meta, row.control()))
 }
 
 #[cfg(all(test, linux_like))]
 mod tests {
     use super::*;
+    use crate::sys::RawAddr;
 
     /// Only a message that may be coalesced, and whose segment size is missing, has unknown boundaries.
     #[test]
     fn r4_datagram_boundaries_are_unknown_only_without_the_segment_size() {
         let size = |segment_size| RecvMeta { segment_size, ..RecvMeta::default() };
         for (control_truncated, meta, from_inet, lost) in [
-            (true, Some(size(None)), true, true),
-            (true, None, true, true),
-            (true, Some(size(Some(7))), true, false),
-            (true, Some(size(None)), false, false),
-            (false, Some(size(None)), true, false),
-            (false, None, true, false),
+            (true, size(None), true, true),
+            (true, size(Some(7)), true, false),
+            (true, size(None), false, false),
+            (false, size(None), true, false),
         ] {
             let result = RecvResult {
                 len: 20,
@@ -190,13 +196,14 @@ mod tests {
                 source_len: 16,
                 control_len: 0,
             };
-            let received = Received::new(&result, meta.as_ref(), || from_inet);
+            let source = RawAddr::new(from_inet.then_some(&([127, 0, 0, 1], 53).into()));
+            let received = Received::new(&result, &meta, source.lend());
             assert_eq!(received.truncation.segment_size, lost, "{meta:?} {from_inet}");
             assert_eq!(
                 (received.truncated(), received.control_truncated()),
                 (lost, control_truncated)
             );
-            let size = meta.and_then(|meta| meta.segment_size).map(usize::from);
+            let size = meta.segment_size.map(usize::from);
             assert_eq!(received.segment_size.map(NonZero::get), size);
         }
     }

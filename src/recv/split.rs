@@ -1,6 +1,7 @@
 //! A message split into its datagrams.
 
 use std::iter::FusedIterator;
+use std::mem;
 use std::num::NonZero;
 
 use crate::recv::datagram::Datagram;
@@ -68,6 +69,12 @@ impl Split {
         Some((len, missing))
     }
 
+    /// Whether the `left` bytes that are left are the last datagram, and whole.
+    #[inline(always)]
+    fn ends_whole(&self, left: usize) -> bool {
+        self.more && left <= self.segment && !self.missing.is_truncated()
+    }
+
     /// Datagrams to come, if `left` bytes are left.
     #[inline]
     pub(crate) fn count(&self, left: usize) -> usize {
@@ -129,6 +136,11 @@ impl<'a> Iterator for Datagrams<'a> {
         if let Some(parts) = self.rest.split_within(self.split.segment) {
             return Some(Datagram::new(parts, self.envelope, Missing::NOTHING));
         }
+        // The last one of a message of which nothing is missing.
+        if self.split.ends_whole(self.rest.len()) {
+            self.split.more = false;
+            return Some(Datagram::new(mem::take(&mut self.rest), self.envelope, Missing::NOTHING));
+        }
         let (len, missing) = self.split.next(self.rest.len())?;
         let parts = self.rest.split_to(len);
         Some(Datagram::new(parts, self.envelope, missing))
@@ -147,6 +159,7 @@ impl FusedIterator for Datagrams<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ancillary::RecvMeta;
     use crate::recv::message::Message;
     use crate::recv::received::Truncation;
     use crate::sys::RawAddr;
@@ -154,7 +167,7 @@ mod tests {
 
     fn envelope() -> Envelope<'static> {
         static NOWHERE: RawAddr = RawAddr::NONE;
-        Envelope::new(NOWHERE.lend(), None, &[])
+        Envelope::new(NOWHERE.lend(), &RecvMeta::NONE, &[])
     }
 
     fn message(bytes: &[u8], received: Received) -> Message<'_> {
@@ -163,7 +176,7 @@ mod tests {
 
     fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
         let segment_size = segment_size.and_then(|size| NonZero::new(size.into()));
-        Received { reported: len, segment_size, truncation, has_meta: false }
+        Received { reported: len, segment_size, truncation }
     }
 
     fn truncation(data: bool) -> Truncation {

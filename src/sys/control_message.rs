@@ -110,7 +110,7 @@ pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessag
     let ty = layout.read_int(header, layout.len_bytes + 4)?;
     // `get` rejects a length beyond the buffer and one shorter than the header.
     let data = bytes.get(layout.data_offset..len)?;
-    let rest = bytes.get(layout.space(data.len())..).unwrap_or_default();
+    let rest = &bytes[layout.space(data.len()).min(bytes.len())..];
     Some((ControlMessage { level, ty, data }, rest))
 }
 

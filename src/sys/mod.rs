@@ -17,8 +17,8 @@
 //!   - `send` sends complete headers, `send_segments` the datagrams of one, a GSO batch, one by one.
 //! - `SingleHeader` sends a message or a GSO batch by a header on the stack.
 //! - [`RecvStorage`]: memory for the headers of a receive, whose `wire` gives [`RecvHeaders`]: these take
-//!   each message's memory by `push` or `push_buffer`, and `recv` fills it. Then `row` has what the
-//!   system reported of each message, as bytes and plain values.
+//!   each message's memory by `push`, and `recv` fills it. `recv_buffers` does both for messages of one
+//!   buffer. Then `rows` has what the system reported of each message, as bytes and plain values.
 //! - Of both directions, each system call:
 //!   - takes messages in order and returns a [`CallResult`]: how many were transferred, and the error of
 //!     the message after them, if any;
@@ -344,7 +344,13 @@ impl RecvResult {
     /// Whether the message has no control data, and nothing is missing.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.control_len == 0 && !self.truncated && !self.control_truncated
+        self.control_len == 0 && self.is_whole()
+    }
+
+    /// Whether nothing is missing.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.truncated && !self.control_truncated
     }
 }
 

@@ -46,7 +46,8 @@ impl Contents {
         }
         let (payload, row) = self.slots.slot(index);
         let has_meta = self.filled || row.result().control_len > 0;
-        Some(Message::of_row(payload, row, has_meta.then_some(&self.metas[index])))
+        let meta = if has_meta { &self.metas[index] } else { &RecvMeta::NONE };
+        Some(Message::of_row(payload, row, meta))
     }
 
     /// Whether each message is a single whole datagram that came from the kernel.
@@ -104,12 +105,13 @@ impl Contents {
     fn read_back_one(&mut self, i: usize) {
         let row = self.slots.row(i);
         let result = row.result();
-        let meta = (result.control_len > 0).then(|| {
-            let meta = &mut self.metas[i];
-            meta.set(row.control());
-            &*meta
-        });
-        let received = Received::new(&result, meta, || row.source().get().is_some());
+        let meta = if result.control_len > 0 {
+            self.metas[i].set(row.control());
+            &self.metas[i]
+        } else {
+            &RecvMeta::NONE
+        };
+        let received = Received::new(&result, meta, row.source());
         self.totals.add(&received, result.len.min(self.slots.slot_len()));
     }
 }

@@ -98,7 +98,7 @@ impl<'a> Iterator for Iter<'a> {
             let result = row.result();
             let parts = Parts::one(&payload[..payload.len().min(result.len)]);
             // Sockets without metadata pay for one comparison.
-            let meta = (result.control_len > 0).then_some(meta);
+            let meta = if result.control_len > 0 { meta } else { &RecvMeta::NONE };
             let envelope = Envelope::new(row.source(), meta, &[]);
             return Some(Datagram::new(parts, envelope, Missing::NOTHING));
         }
@@ -154,7 +154,7 @@ impl<'a> Iterator for MessagesMut<'a> {
     fn next(&mut self) -> Option<MessageMut<'a>> {
         let ((payload, row), meta) = self.slots.next()?;
         let has_meta = self.filled || row.result().control_len > 0;
-        let (received, envelope) = describe(row, has_meta.then_some(meta));
+        let (received, envelope) = describe(row, if has_meta { meta } else { &RecvMeta::NONE });
         let len = payload.len().min(received.reported);
         Some(MessageMut::new(&mut payload[..len], received, envelope))
     }

@@ -5,13 +5,14 @@ use std::num::NonZero;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ancillary::RecvMeta;
 use crate::recv::received::Truncation;
 use crate::recv::split::Datagrams;
 use crate::sys::RawAddr;
 
 fn envelope() -> Envelope<'static> {
     static NOWHERE: RawAddr = RawAddr::NONE;
-    Envelope::new(NOWHERE.lend(), None, &[])
+    Envelope::new(NOWHERE.lend(), &RecvMeta::NONE, &[])
 }
 
 /// Bytes, whether they are truncated, the full length.
@@ -26,7 +27,7 @@ fn received(len: usize, segment: Option<u16>, lost: Option<usize>, known: bool) 
     let reported = if known { len + lost.unwrap_or(0) } else { len };
     let truncation = Truncation { data: lost.is_some(), ..Truncation::NONE };
     let segment_size = segment.and_then(|size| NonZero::new(size.into()));
-    Received { reported, segment_size, truncation, has_meta: false }
+    Received { reported, segment_size, truncation }
 }
 
 /// The datagrams, found byte by byte.

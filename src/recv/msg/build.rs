@@ -47,7 +47,13 @@ impl<'a> RecvMsg<'a> {
 
     #[inline]
     fn with_space(space: RecvSpace<'a>) -> Self {
-        Self { space, source: RawAddr::NONE, received: Received::NONE, meta: RecvMeta::NONE }
+        Self {
+            space,
+            source: RawAddr::NONE,
+            received: Received::NONE,
+            meta: RecvMeta::NONE,
+            has_meta: false,
+        }
     }
 
     /// Receives raw control messages into `control`.

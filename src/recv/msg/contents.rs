@@ -200,9 +200,9 @@ impl RecvMsg<'_> {
     /// ```
     pub fn datagrams_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
         let (received, len) = (self.received, self.len());
-        let Self { space, source, meta, .. } = self;
+        let Self { space, source, meta, has_meta, .. } = self;
         let (buffers, source) = space.parts_mut(source);
-        let envelope = Envelope::new(source, received.has_meta.then_some(&*meta), &[]);
+        let envelope = Envelope::new(source, if *has_meta { meta } else { &RecvMeta::NONE }, &[]);
         in_place::split_scattered(buffers, len, received, envelope)
     }
 
@@ -218,7 +218,7 @@ impl RecvMsg<'_> {
 
     #[inline(always)]
     fn envelope(&self) -> Envelope<'_> {
-        Envelope::new(self.source(), self.received.has_meta.then_some(&self.meta), &[])
+        Envelope::new(self.source(), self.meta_ref(), &[])
     }
 
     fn parts(&self) -> Parts<'_> {

@@ -71,10 +71,34 @@ impl RecvStorage {
         WiredRecvs { headers: &mut self.headers[range], fds }
     }
 
+    /// Receives a message into each buffer; see the contract in [`crate::sys`]. Sources and control data go into
+    /// the storage's own memory, and descriptors are closed. The caller has reserved capacity.
+    #[inline(always)]
+    pub(crate) fn recv_buffers(
+        &mut self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> CallResult {
+        let headers = &mut self.headers[..buffers.len()];
+        let memory = self.names.iter_mut().zip(self.controls.iter_mut());
+        for ((header, buffer), (name, control)) in headers.iter_mut().zip(buffers).zip(memory) {
+            wire(header, slice::from_mut(buffer), name, &mut control.0);
+        }
+        WiredRecvs { headers, fds: None }.recv(backend, socket, flags)
+    }
+
     /// What the last call reported about message `i`, and the storage's own memory for it.
     #[inline]
     pub(crate) fn row(&self, i: usize) -> Row<'_> {
-        Row { header: &self.headers[i], name: &self.names[i], control: &self.controls[i] }
+        Row::new(&self.headers[i], &self.names[i], &self.controls[i])
+    }
+
+    /// What the last call reported about the first `n` messages, and the storage's own memory for them.
+    #[inline]
+    pub(crate) fn rows(&self, n: usize) -> impl Iterator<Item = Row<'_>> {
+        self.iter(n).map(|(header, (name, control))| Row::new(header, name, control))
     }
 
     /// What the last call left of the first `n` messages.
@@ -131,13 +155,6 @@ impl<'a> RecvHeaders<'a> {
     ) {
         let Some((header, _, own)) = self.next() else { return };
         wire(header, buffers, source.into_name(), control.unwrap_or(&mut own.0));
-    }
-
-    /// Points the next header at one buffer. Source and control data go into the storage's own memory.
-    #[inline]
-    pub(crate) fn push_buffer(&mut self, buffer: &'a mut IoSliceMut<'_>) {
-        let Some((header, name, control)) = self.next() else { return };
-        wire(header, slice::from_mut(buffer), name, &mut control.0);
     }
 
     /// Accepts descriptors, for all messages.
@@ -197,7 +214,7 @@ impl WiredRecvs<'_> {
     }
 
     /// Receives; see the contract in [`crate::sys`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(
         mut self,
         backend: Backend,
@@ -259,7 +276,7 @@ fn is_end(header: &Header) -> bool {
 /// What a receive left in one header and in the storage's memory for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
-    header: &'a Header,
+    result: RecvResult,
     name: &'a UnixName,
     control: &'a Control,
 }
@@ -271,24 +288,24 @@ pub(super) type Rows<'a> =
 impl<'a> Row<'a> {
     #[inline(always)]
     pub(super) fn new(header: &'a Header, name: &'a UnixName, control: &'a Control) -> Self {
-        Self { header, name, control }
+        Self { result: header.result(), name, control }
     }
 
     #[inline(always)]
     pub(crate) fn result(self) -> RecvResult {
-        self.header.result()
+        self.result
     }
 
     /// The source address, if it was received into the storage.
     #[inline(always)]
     pub(crate) fn source(self) -> RawAddrRef<'a> {
-        RawAddrRef::new(self.name, self.header.name_len())
+        RawAddrRef::new(self.name, self.result.source_len)
     }
 
     /// The control data, if it was received into the storage.
     #[inline(always)]
     pub(crate) fn control(self) -> &'a [u8] {
-        &self.control.0[..self.result().control_len]
+        &self.control.0[..self.result.control_len]
     }
 }
 

@@ -25,7 +25,7 @@ use crate::sys::headers::{WiredRecvs, WiredSends};
 use crate::sys::{Backend, CallResult, RecvFlags, SendFlags};
 
 /// Receives into wired headers, with one multi-message call or a call for each message.
-#[inline]
+#[inline(always)]
 pub(crate) fn recv(
     backend: Backend,
     socket: BorrowedSocket<'_>,

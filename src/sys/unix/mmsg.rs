@@ -46,7 +46,7 @@ mod calls {
 ///
 /// `flags` decide about waiting; the timeout argument is never used: the kernel looks at it only
 /// after a datagram arrived (recvmmsg(2), BUGS).
-#[inline]
+#[inline(always)]
 pub(super) fn recvmmsg(
     socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,

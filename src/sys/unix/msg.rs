@@ -94,7 +94,7 @@ pub(super) fn send_range(
 }
 
 /// Receives one message into header `i`.
-#[inline]
+#[inline(always)]
 pub(super) fn recv_one(
     socket: BorrowedFd<'_>,
     wired: &mut WiredRecvs<'_>,

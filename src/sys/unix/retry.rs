@@ -22,7 +22,7 @@ const TRIES: usize = 1_000;
 const NAP: Duration = Duration::from_millis(2);
 
 /// Makes a system call with `flags`, and repeats it while unrelated events end it early.
-#[inline]
+#[inline(always)]
 pub(super) fn retry<T>(
     socket: BorrowedSocket<'_>,
     direction: Direction,
