@@ -191,7 +191,11 @@ impl RecvMeta {
                 numbers::PKTINFO_V4 if data.len() == 12 => self.set_pktinfo_v4(data),
                 numbers::PKTINFO_V6 if data.len() == 20 => pktinfo_v6 = Some(data),
                 numbers::TOS | numbers::TCLASS => self.tos = byte(data).or(self.tos),
-                numbers::GRO => self.segment_size = segment_size(data).or(self.segment_size),
+                numbers::GRO => {
+                    if let Some(size) = segment_size(data) {
+                        self.segment_size = Some(size);
+                    }
+                }
                 _ => self.add_rare(level, ty, data),
             }
         }

@@ -264,14 +264,8 @@ impl MmsgBuf {
         let most = flags.most(most);
         let progress = Progress::begin(socket, Direction::Receive, most)?;
         // For the whole receive at once: the next one of its size finds all that it needs.
-        if most > self.recv.capacity() {
-            self.recv.reserve(most.min(MAX_BATCH))?;
-        }
-        let first = if most <= FIRST_STEP {
-            most
-        } else {
-            most.min(FIRST_STEP.max(self.expected)).min(MAX_BATCH)
-        };
+        self.recv.reserve(most.min(MAX_BATCH))?;
+        let first = most.min(FIRST_STEP.max(self.expected)).min(MAX_BATCH);
         Ok((progress, first))
     }
 

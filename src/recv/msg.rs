@@ -96,7 +96,7 @@ impl RecvMsg<'_> {
         self.clear_fds();
         self.space.source_mut(&mut self.source).set(source.as_ref());
         (self.meta, self.has_meta) = (meta, true);
-        self.received = Received::new(&result, &meta, self.source());
+        self.received = Received::new(&result, &meta, || self.source());
     }
 
     /// Lends all that a receive may write to.
@@ -126,7 +126,7 @@ impl RecvMsg<'_> {
         if self.has_meta {
             self.meta.set(self.space.control().map_or(row.control(), ControlSpace::as_bytes));
         }
-        self.received = Received::new(&result, self.meta_ref(), self.source());
+        self.received = Received::new(&result, self.meta_ref(), || self.source());
         self.clear_fds();
     }
 

@@ -47,13 +47,17 @@ impl Received {
 
     /// What the system reported of a message, its metadata and its source.
     #[inline]
-    pub(crate) fn new(result: &RecvResult, meta: &RecvMeta, source: RawAddrRef<'_>) -> Self {
+    pub(crate) fn new<'a>(
+        result: &RecvResult,
+        meta: &RecvMeta,
+        source: impl FnOnce() -> RawAddrRef<'a>,
+    ) -> Self {
         let segment_size = meta.segment_size.and_then(|size| NonZero::new(size.into()));
         let truncation = if result.is_whole() {
             Truncation::NONE
         } else {
             let (data, control) = (result.truncated, result.control_truncated);
-            Truncation::of(data, control, segment_size.is_some(), source)
+            Truncation::of(data, control, segment_size.is_some(), source())
         };
         Self { reported: result.len, segment_size, truncation }
     }
@@ -170,7 +174,7 @@ impl Missing {
 /// stands for it.
 #[inline]
 pub(crate) fn describe<'a>(row: Row<'a>, meta: &'a RecvMeta) -> (Received, Envelope<'a>) {
-    let received = Received::new(&row.result(), meta, row.source());
+    let received = Received::new(&row.result(), meta, || row.source());
     (received, Envelope::new(row.source(), meta, row.control()))
 }
 
@@ -197,7 +201,7 @@ mod tests {
                 control_len: 0,
             };
             let source = RawAddr::new(from_inet.then_some(&([127, 0, 0, 1], 53).into()));
-            let received = Received::new(&result, &meta, source.lend());
+            let received = Received::new(&result, &meta, || source.lend());
             assert_eq!(received.truncation.segment_size, lost, "{meta:?} {from_inet}");
             assert_eq!(
                 (received.truncated(), received.control_truncated()),

@@ -104,14 +104,12 @@ impl Contents {
     #[inline(never)]
     fn read_back_one(&mut self, i: usize) {
         let row = self.slots.row(i);
-        let result = row.result();
-        let meta = if result.control_len > 0 {
+        let (result, mut meta) = (row.result(), &RecvMeta::NONE);
+        if result.control_len > 0 {
             self.metas[i].set(row.control());
-            &self.metas[i]
-        } else {
-            &RecvMeta::NONE
-        };
-        let received = Received::new(&result, meta, row.source());
+            meta = &self.metas[i];
+        }
+        let received = Received::new(&result, meta, || row.source());
         self.totals.add(&received, result.len.min(self.slots.slot_len()));
     }
 }
