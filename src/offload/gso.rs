@@ -139,7 +139,8 @@ impl<'c> Call<'c> {
         let sent = rejected.and_then(|error| {
             pool::with(|arena| {
                 arena.reserve(msgs.len()).ok()?;
-                let mut headers = self.begin_headers(arena).ok()?;
+                self.reserve_copies(arena).ok()?;
+                let mut headers = arena.send_storage().begin();
                 let mut msgs = Source::new(msgs.iter());
                 match wire(&mut headers, self.socket, &mut msgs, self.limits) {
                     None => Some(self.send_rejected(&mut headers, 0, error, result.reported_once)),
@@ -158,24 +159,25 @@ impl<'c> Call<'c> {
     }
 
     /// Sends messages until there are no more or the call is over.
+    #[inline(always)]
     fn send<'m, M: Outgoing<'m>>(
         &mut self,
         arena: &mut MmsgBuf,
         msgs: &mut Source<impl Messages<'m, Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            let mut headers = match self.begin_headers(arena) {
-                Ok(headers) => headers,
-                Err(error) => return self.progress.stop(error),
-            };
+            if let Err(error) = self.reserve_copies(arena) {
+                return self.progress.stop(error);
+            }
+            let mut headers = arena.send_storage().begin();
             if !self.looks_at_each() {
                 let mut first = SingleHeader::new();
-                match wire_single(&mut headers, &mut first, self.socket, msgs, self.limits) {
+                match wire_single(&mut headers, &mut first, self.socket, msgs, &self.limits) {
                     // Again: an iterator may itself send, and meet a rejection.
-                    Some(Ok(batch)) if msgs.is_empty() && !self.looks_at_each() => {
-                        return self.send_only(&mut headers, &first, batch);
+                    Some(Ok(())) if msgs.is_empty() && !self.looks_at_each() => {
+                        return self.send_only(&mut headers, &first);
                     }
-                    Some(Ok(batch)) => headers.adopt(&first, batch),
+                    Some(Ok(())) => headers.adopt(&first),
                     Some(Err(error)) => {
                         return self.progress.stop(error.after(self.progress.count));
                     }
@@ -192,30 +194,30 @@ impl<'c> Call<'c> {
     }
 
     /// Sends the only batch that there is, by its header on the stack.
-    #[inline]
+    #[inline(always)]
     fn send_only(
         &mut self,
         headers: &mut SendHeaders<'_>,
         header: &SingleHeader,
-        batch: GsoBatch,
     ) -> io::Result<()> {
         let result = headers.send_single(header, self.socket, self.flags);
         let mut moved = Transferred::default();
         if result.count == 0 {
             self.offload.counters.sent(moved, result.calls);
-            headers.adopt(header, batch);
+            headers.adopt(header);
             return self.send_stopped(headers, 0, result).map(drop);
         }
-        moved.add(&batch);
+        let batch = header.batch();
+        moved.add(batch);
         self.offload.counters.sent(moved, result.calls);
         self.progress.add(batch.messages, CallResult::moved(batch.messages).after(result.calls))
     }
 
-    fn begin_headers<'a>(&self, arena: &'a mut MmsgBuf) -> io::Result<SendHeaders<'a>> {
-        // Without GSO no buffers are joined.
+    /// Makes memory for copies of small buffers. Without GSO no buffers are joined.
+    fn reserve_copies(&self, arena: &mut MmsgBuf) -> io::Result<()> {
         match self.limits.rejected_len {
-            0 => Ok(arena.send_storage().begin()),
-            _ => arena.send_storage().begin_with_copies(),
+            0 => Ok(()),
+            _ => arena.send_storage().reserve_copies(),
         }
     }
 

@@ -81,15 +81,14 @@ impl SendStorage {
         }
     }
 
-    /// Like [`begin`](Self::begin), for headers whose small buffers are copied together.
+    /// Makes memory to copy small buffers together, if there is none.
     ///
     /// # Errors
     ///
     /// `OutOfMemory`.
     #[inline]
-    pub(crate) fn begin_with_copies(&mut self) -> io::Result<SendHeaders<'_>> {
-        self.buffers.reserve_copies(self.capacity())?;
-        Ok(self.begin())
+    pub(crate) fn reserve_copies(&mut self) -> io::Result<()> {
+        self.buffers.reserve_copies(self.capacity())
     }
 }
 
@@ -170,11 +169,11 @@ impl<'a> SendHeaders<'a> {
         opened
     }
 
-    /// Adds the first buffer for a header on the stack. No other header is begun before that one is sent or
+    /// Adds a buffer of the first message for a header on the stack. No other header is begun before that one is sent or
     /// [adopted](Self::adopt).
     #[inline(always)]
     pub(crate) fn push_single(&mut self, data: &'a [u8]) {
-        debug_assert!(self.complete.is_empty() && self.buffers.used() == 0);
+        debug_assert!(self.complete.is_empty());
         self.buffers.add(data);
     }
 
@@ -194,7 +193,7 @@ impl<'a> SendHeaders<'a> {
     }
 
     /// Sends the buffers of a header on the stack by it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_single(
         &self,
         single: &SingleHeader,
@@ -205,9 +204,9 @@ impl<'a> SendHeaders<'a> {
         single.send_buffers(socket, data, flags)
     }
 
-    /// Makes the first complete header of one on the stack and its buffers; `batch` is what it carries.
+    /// Makes the first complete header of one on the stack and its buffers.
     #[inline(never)]
-    pub(crate) fn adopt(&mut self, single: &SingleHeader, batch: GsoBatch) {
+    pub(crate) fn adopt(&mut self, single: &SingleHeader) {
         let mut opened = self.open(DestRef::Addr(None), 0);
         let (name, control) = (single.name(), single.control());
         let SendHeaders { names, controls, .. } = &mut *opened.headers;
@@ -217,7 +216,8 @@ impl<'a> SendHeaders<'a> {
         let (name_start, control_start) = (own_name.as_ptr(), own_control.as_ptr());
         opened.header().set_name(name_start, name.len());
         opened.header().set_control(control_start, control.len());
-        opened.complete(batch, batch.is_segmented());
+        let batch = single.batch();
+        opened.complete(*batch, batch.is_segmented());
     }
 
     /// Begins a header of the iovecs from `start` on.
