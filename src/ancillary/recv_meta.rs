@@ -184,7 +184,7 @@ impl RecvMeta {
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[inline(never)]
     pub(crate) fn add(&mut self, control: &[u8]) {
-        // Has the last word, whichever comes first.
+        // Decoded after the IPv4 form, which it builds on.
         let mut pktinfo_v6 = None;
         for ControlMessage { level, ty, data } in ControlMessages::new(control) {
             match Some((level, ty)) {
@@ -204,7 +204,7 @@ impl RecvMeta {
         }
     }
 
-    /// Decodes a control message that most sockets do not ask for.
+    /// Decodes one that few sockets ask for, apart, so that the loop over the others stays in registers.
     #[allow(unreachable_patterns)] // As above.
     #[cold]
     #[inline(never)]
@@ -217,7 +217,7 @@ impl RecvMeta {
                 (self.local, self.interface) = (None, interface(index));
             }
             numbers::DSTADDR_V4 => {
-                // `in_pktinfo` has it as well.
+                // A `struct in_pktinfo` has the same address.
                 self.destination =
                     self.destination.or_else(|| Some(Ipv4Addr::from(exactly(data)?).into()));
             }

@@ -226,7 +226,8 @@ impl MmsgBuf {
         })
     }
 
-    /// Makes one call for these buffers, of which the first is number `first`, and reads them back.
+    /// Makes one call for these buffers, of which the first is number `first`, and reads them back. Always inlined, so
+    /// that what the call returned stays in registers.
     #[inline(always)]
     fn recv_slices_step(
         &mut self,
@@ -271,7 +272,7 @@ impl MmsgBuf {
 
     /// Goes on with a receive whose first call was for `reach` messages.
     ///
-    /// The first call is not in this loop, whose variables would take 40 instructions.
+    /// The first call, which usually receives all, is not in this loop: the loop's variables would take it 40 instructions.
     #[cold]
     #[inline(never)]
     fn recv_rest(
