@@ -1,7 +1,6 @@
 //! A message split into its datagrams.
 
 use std::iter::FusedIterator;
-use std::mem;
 use std::num::NonZero;
 
 use crate::recv::datagram::Datagram;
@@ -69,12 +68,6 @@ impl Split {
         Some((len, missing))
     }
 
-    /// Whether the `left` bytes that are left are the last datagram, and whole.
-    #[inline(always)]
-    fn ends_whole(&self, left: usize) -> bool {
-        self.more && left <= self.segment && !self.missing.is_truncated()
-    }
-
     /// Datagrams to come, if `left` bytes are left.
     #[inline]
     pub(crate) fn count(&self, left: usize) -> usize {
@@ -135,11 +128,6 @@ impl<'a> Iterator for Datagrams<'a> {
         // The common case: more bytes follow in the same buffer, so that this datagram is whole.
         if let Some(parts) = self.rest.split_within(self.split.segment) {
             return Some(Datagram::new(parts, self.envelope, Missing::NOTHING));
-        }
-        // The last one of a message of which nothing is missing.
-        if self.split.ends_whole(self.rest.len()) {
-            self.split.more = false;
-            return Some(Datagram::new(mem::take(&mut self.rest), self.envelope, Missing::NOTHING));
         }
         let (len, missing) = self.split.next(self.rest.len())?;
         let parts = self.rest.split_to(len);
