@@ -82,17 +82,6 @@ pub(crate) enum OptionsRef<'r, 'a> {
     Any(&'r MsgOptions<'a>),
 }
 
-impl OptionsRef<'_, '_> {
-    /// Whether there are neither options nor control messages.
-    #[inline(always)]
-    pub(crate) fn is_none(self) -> bool {
-        match self {
-            OptionsRef::Inline(inline) => inline.is_none(),
-            OptionsRef::Any(options) => options.is_none(),
-        }
-    }
-}
-
 impl<'a> From<OptionsRef<'_, 'a>> for MsgOptions<'a> {
     #[inline]
     fn from(options: OptionsRef<'_, 'a>) -> Self {
@@ -104,6 +93,23 @@ impl<'a> From<OptionsRef<'_, 'a>> for MsgOptions<'a> {
 }
 
 impl<'a> LentOptions<'a> {
+    /// Calls `then` with the options. Most are not copied.
+    #[inline(always)]
+    pub(super) fn with_meta<R>(self, then: impl FnOnce(&SendMeta) -> R) -> R {
+        match self {
+            Self::None => then(const { &SendMeta::new() }),
+            Self::Meta(meta) => then(meta),
+            Self::Reply(received) => then(&received.reply()),
+            Self::Control(control) => then(control.meta_ref()),
+        }
+    }
+
+    /// Whether there are options but the segment size. Their control messages depend on the destination's family.
+    pub(super) fn depend_on_family(self, ecn: Option<Ecn>) -> bool {
+        ecn.is_some()
+            || self.with_meta(|meta| SendMeta { segment_size: None, ..*meta } != SendMeta::new())
+    }
+
     /// Whether both are the same memory, or none.
     #[inline]
     fn is(&self, other: &LentOptions<'_>) -> bool {
@@ -138,12 +144,7 @@ impl<'a> MsgOptions<'a> {
     /// All options together.
     #[inline]
     pub(crate) fn meta(&self) -> SendMeta {
-        let mut meta = match self.lent {
-            LentOptions::None => SendMeta::new(),
-            LentOptions::Meta(meta) => *meta,
-            LentOptions::Reply(received) => received.reply(),
-            LentOptions::Control(control) => control.meta(),
-        };
+        let mut meta = self.lent.with_meta(|meta| *meta);
         if let Some(ecn) = self.inline.ecn {
             meta = meta.with_ecn(ecn);
         }
