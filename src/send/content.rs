@@ -283,6 +283,20 @@ impl<'a> Content<'a> {
         MsgOptions { lent, inline }
     }
 
+    /// The payload and the options, if the payload is one buffer and there is no `ControlBuf`.
+    #[inline(always)]
+    pub(super) const fn single(&self) -> Option<(&'a [u8], MsgOptions<'a>)> {
+        let (data, lent, inline) = match *self {
+            Self::One { inline, data } => (data, LentOptions::None, inline),
+            Self::OneMeta { inline, data, meta } => (data, LentOptions::Meta(meta), inline),
+            Self::OneReply { inline, data, received } => {
+                (data, LentOptions::Reply(received), inline)
+            }
+            _ => return None,
+        };
+        Some((data, MsgOptions { lent, inline }))
+    }
+
     /// The payload and the options, if the payload is one buffer and no options are behind a reference. Those in the
     /// message by reference: by value they are read in wider pieces than they were written in, which takes 8 ns.
     #[inline(always)]

@@ -338,6 +338,11 @@ impl<'a> SendMsg<'a> {
     }
 
     #[inline(always)]
+    pub(crate) const fn single(&self) -> Option<(&'a [u8], MsgOptions<'a>)> {
+        self.content.single()
+    }
+
+    #[inline(always)]
     pub(super) const fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
         self.content.unlent()
     }
