@@ -204,12 +204,6 @@ impl<'a> MsgOptions<'a> {
     fn equals(&self, other: &MsgOptions<'_>) -> bool {
         self.meta() == other.meta() && self.control() == other.control()
     }
-
-    /// Those in the message itself, if there are no others.
-    #[inline]
-    pub(crate) fn unlent(&self) -> Option<&InlineOptions> {
-        if matches!(self.lent, LentOptions::None) { Some(&self.inline) } else { None }
-    }
 }
 
 /// Payload and options. One enum in place of one for each, which would make a message 8 bytes longer.
