@@ -43,9 +43,9 @@ pub struct SendMsg<'a> {
 /// Where a message goes.
 #[derive(Clone, Copy)]
 enum Dest<'a> {
+    Addr(SocketAddr),
     /// The peer of a connected socket.
     None,
-    Addr(SocketAddr),
     Unix(UnixAddr<'a>),
 }
 
