@@ -213,6 +213,9 @@ pub trait BatchSocket {
 
     /// Receives into `batch` and returns the number of messages.
     ///
+    /// A receive of fewer messages than slots does not mean that none is left: see [`RecvBatch`]. Call until
+    /// `WouldBlock` where readiness is edge-triggered.
+    ///
     /// After an error the batch is empty. The provided implementation fills at most 32 slots a call.
     ///
     /// # Errors

@@ -144,7 +144,8 @@ impl<'c> Call<'c> {
         let sent = rejected.and_then(|error| {
             pool::with(|arena| {
                 arena.reserve(msgs.len()).ok()?;
-                let mut headers = self.begin_headers(arena).ok()?;
+                self.reserve_copies(arena).ok()?;
+                let mut headers = arena.send_storage().begin();
                 let mut msgs = Source::new(msgs.iter());
                 match wire(&mut headers, self.socket, &mut msgs, self.limits) {
                     None => Some(self.send_rejected(&mut headers, 0, error, result.reported_once)),
@@ -170,10 +171,10 @@ impl<'c> Call<'c> {
         msgs: &mut Source<impl Messages<'m, Item = M>>,
     ) -> io::Result<()> {
         while self.progress.goes_on() && !msgs.is_empty() {
-            let mut headers = match self.begin_headers(arena) {
-                Ok(headers) => headers,
-                Err(error) => return self.progress.stop(error),
-            };
+            if let Err(error) = self.reserve_copies(arena) {
+                return self.progress.stop(error);
+            }
+            let mut headers = arena.send_storage().begin();
             if !self.looks_at_each() {
                 let mut first = SingleHeader::new();
                 match wire_single(&mut headers, &mut first, self.socket, msgs, self.limits) {
@@ -217,11 +218,11 @@ impl<'c> Call<'c> {
         self.progress.add(batch.messages, CallResult::moved(batch.messages).after(result.calls))
     }
 
-    fn begin_headers<'a>(&self, arena: &'a mut MmsgBuf) -> io::Result<SendHeaders<'a>> {
-        // Without GSO no buffers are joined.
+    /// Makes memory for copies of small buffers. Without GSO no buffers are joined.
+    fn reserve_copies(&self, arena: &mut MmsgBuf) -> io::Result<()> {
         match self.limits.rejected_len {
-            0 => Ok(arena.send_storage().begin()),
-            _ => arena.send_storage().begin_with_copies(),
+            0 => Ok(()),
+            _ => arena.send_storage().reserve_copies(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod contents;
 pub(crate) mod iter;
+mod offer;
 mod stand_in;
 
 use std::io;
@@ -16,11 +17,16 @@ use crate::recv::received::ReceivedTotals;
 use crate::sys::{Backend, BorrowedSocket, CallResult, OwnedSocket, RecvFlags, Slots};
 use contents::Contents;
 use iter::{Iter, IterMut, Messages, MessagesMut};
+use offer::Offer;
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
 /// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares only the slots
 /// that the last call used. Iteration yields datagrams; a coalesced message yields its segments.
+///
+/// A receive takes what waits, up to the number of slots. After 24 receives in a row that found one message each, seven
+/// of eight take one message without a look for a second one, which saves a twentieth of the time of a send and a receive.
+/// Others that wait by then are there for the next call.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -54,6 +60,8 @@ pub struct RecvBatch {
     contents: Contents,
     /// System calls that the last receive made.
     calls: usize,
+    /// How many slots the next receive offers.
+    offer: Offer,
 }
 
 impl RecvBatch {
@@ -122,7 +130,7 @@ impl RecvBatch {
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         metas.resize(slots, RecvMeta::NONE);
         let slots = Slots::try_new(slots, slot_len)?;
-        Ok(Self { contents: Contents::new(slots, metas), calls: 0 })
+        Ok(Self { contents: Contents::new(slots, metas), calls: 0, offer: Offer::default() })
     }
 
     /// The most messages that one receive can return.
@@ -321,6 +329,12 @@ impl RecvBatch {
         self.contents.slots.slot_len()
     }
 
+    /// The most messages to ask for in the next receive, which fill the first slots. A peek fills one.
+    #[inline]
+    pub(crate) fn most(&self, flags: RecvFlags) -> usize {
+        flags.most(self.offer.of(self.slots()))
+    }
+
     /// System calls that the last receive made.
     pub(crate) fn calls(&self) -> usize {
         self.calls
@@ -352,6 +366,9 @@ impl RecvBatch {
         let result = self.contents.slots.recv(Backend::current(), socket, range, flags);
         self.contents.read_back(start..start + result.count);
         self.calls += result.calls;
+        if !flags.contains(RecvFlags::PEEK) {
+            self.offer.note(self.contents.len);
+        }
         result
     }
 }

@@ -4,7 +4,7 @@
 //! for 4 datagrams of 15 bytes, and 7 % more for 64 of 200 bytes.
 
 use super::coalesce::{Limits, Run, Source, segment_size};
-use super::content::{LentOptions, OptionsRef};
+use super::content::{LentOptions, OptionsRef, SendBuffers};
 use super::outgoing::{Messages, Outgoing};
 use crate::ancillary::{Ecn, SendMeta, Unencodable};
 use crate::sys::{self, BorrowedSocket, DestRef, GsoBatch, SendHeaders, SingleHeader};
@@ -64,42 +64,83 @@ pub(crate) fn wire_single<'a, 'm: 'a, M: Outgoing<'m>>(
     msgs: &mut Source<impl Messages<'m, Item = M>>,
     limits: Limits,
 ) -> Option<Result<GsoBatch, Unencodable>> {
-    let msg = msgs.take();
-    let Some((dest, data, options)) = msg.as_ref().and_then(|msg| parts(msg)) else {
-        msgs.put_back(msg);
-        return None;
-    };
-    headers.push_single(data);
-    let mut run = Run::start(dest, data.len(), options, limits, headers.single_capacity_left());
-    let next = if run.is_open() {
-        headers.extend_single(|buffers| run.join(msgs.rest(), buffers))
-    } else {
-        msgs.rest().next()
-    };
-    let size = match run.count() {
-        1 => segment_size(data.len(), &options.into()),
-        _ => Some(run.segment()),
-    };
-    header.set_dest(dest);
-    // It fits a `u16`: the batch is longer.
-    let encoded = encode_options(header, socket, dest, options, size.map(|size| size as u16));
-    msgs.put_back(next);
-    let batch = GsoBatch {
-        messages: run.count(),
-        bytes: run.bytes(),
-        segment: size.unwrap_or(run.segment()),
-    };
-    Some(encoded.map(|()| batch))
+    let taken = msgs.take();
+    let mut wiring = Wiring { headers, header, socket, limits };
+    let wired = taken.as_ref().and_then(|msg| match msg.unlent() {
+        // By itself, so that the compiler makes a shorter version for the common messages.
+        Some((data, inline)) => {
+            let (buffers, options) = (SendBuffers::One(data), OptionsRef::Inline(inline));
+            wiring.wire_parts(msg.dest(), buffers, options, msgs)
+        }
+        None => wiring.wire_any(msg, msgs),
+    });
+    if wired.is_none() {
+        msgs.put_back(taken);
+    }
+    wired
 }
 
-/// Destination, payload and options of a message that fits a header on the stack.
-#[inline(always)]
-fn parts<'r, 'm, M: Outgoing<'m>>(
-    msg: &'r M,
-) -> Option<(DestRef<'r, 'm>, &'m [u8], OptionsRef<'r, 'm>)> {
-    let (data, inline) = msg.unlent()?;
-    match msg.dest() {
-        DestRef::Unix(_) => None,
-        dest => Some((dest, data, OptionsRef::Inline(inline))),
+/// A header on the stack, and where the buffers for it go.
+struct Wiring<'h, 'a, 's> {
+    headers: &'h mut SendHeaders<'a>,
+    header: &'h mut SingleHeader,
+    socket: BorrowedSocket<'s>,
+    limits: Limits,
+}
+
+impl<'a> Wiring<'_, 'a, '_> {
+    #[inline(never)]
+    fn wire_any<'m: 'a, M: Outgoing<'m>>(
+        &mut self,
+        msg: &M,
+        msgs: &mut Source<impl Messages<'m, Item = M>>,
+    ) -> Option<Result<GsoBatch, Unencodable>> {
+        let options = msg.options();
+        // They are of any length.
+        if !options.control().is_empty() {
+            return None;
+        }
+        self.wire_parts(msg.dest(), msg.buffers(), OptionsRef::Any(&options), msgs)
+    }
+
+    /// Wires a message of these parts and those of `msgs` that join it.
+    #[inline(always)]
+    fn wire_parts<'m: 'a, M: Outgoing<'m>>(
+        &mut self,
+        dest: DestRef<'_, 'm>,
+        buffers: SendBuffers<'m>,
+        options: OptionsRef<'_, 'm>,
+        msgs: &mut Source<impl Messages<'m, Item = M>>,
+    ) -> Option<Result<GsoBatch, Unencodable>> {
+        let Self { headers, header, socket, limits } = self;
+        match (dest, buffers) {
+            (DestRef::Unix(_), _) => return None,
+            (_, SendBuffers::One(data)) => headers.push_single(data),
+            (_, SendBuffers::Many(many)) if many.len() <= headers.single_capacity_left() => {
+                many.iter().for_each(|data| headers.push_single(data));
+            }
+            (_, SendBuffers::Many(_)) => return None,
+        }
+        let bytes = buffers.len();
+        let mut run = Run::start(dest, bytes, options, *limits, headers.single_capacity_left());
+        let next = if run.is_open() {
+            headers.extend_single(|buffers| run.join(msgs.rest(), buffers))
+        } else {
+            msgs.rest().next()
+        };
+        let size = match run.count() {
+            1 => segment_size(bytes, &options.into()),
+            _ => Some(run.segment()),
+        };
+        header.set_dest(dest);
+        // It fits a `u16`: the batch is longer.
+        let encoded = encode_options(header, *socket, dest, options, size.map(|size| size as u16));
+        msgs.put_back(next);
+        let batch = GsoBatch {
+            messages: run.count(),
+            bytes: run.bytes(),
+            segment: size.unwrap_or(run.segment()),
+        };
+        Some(encoded.map(|()| batch))
     }
 }

@@ -78,6 +78,38 @@ fn every_count_is_received_into_a_batch_by_one_call() {
     }
 }
 
+/// A batch that has seen single messages for long looks for one, and takes several all the same when they come.
+#[test]
+fn several_messages_come_after_many_single_ones() {
+    let (from, to) = (udp4(), udp4());
+    to.set_nonblocking(true).expect("a socket can be non-blocking");
+    let mut batch = RecvBatch::new(8, 16);
+    let sent = numbered(120, 15);
+    let (single, together) = sent.split_at(100);
+    for data in single {
+        from.send_batch(&[SendMsg::to(addr(&to), data)]).expect("it is taken");
+        settle();
+        assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq([data]));
+    }
+    assert_eq!(from.send_batch(&messages(together, &to)).expect("all are taken"), together.len());
+    settle();
+    let (mut received, mut receives) = (Vec::new(), 0);
+    while received.len() < together.len() {
+        to.recv_into(&mut batch).expect("the rest is there");
+        received.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
+        receives += 1;
+    }
+    assert_eq!(received, together);
+    assert!(receives <= 7 + 3, "{receives} receives for {} messages", together.len());
+    let empty = to.recv_into(&mut batch).expect_err("nothing is left");
+    assert_eq!(empty.kind(), std::io::ErrorKind::WouldBlock);
+    // From now on all slots are offered.
+    assert_eq!(from.send_batch(&messages(&together[..8], &to)).expect("all are taken"), 8);
+    settle();
+    assert_eq!(to.recv_into(&mut batch).expect("all are there"), 8);
+}
+
 #[test]
 fn a_batch_of_exactly_one_call_and_one_slot_more() {
     for slots in [1_024, 1_025] {

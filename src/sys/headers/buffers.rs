@@ -43,9 +43,12 @@ impl BufferStorage {
     /// Makes memory for the copies of `capacity` headers, if there is none.
     #[inline]
     pub(super) fn reserve_copies(&mut self, capacity: usize) -> io::Result<()> {
-        if self.copies.len() < capacity * COPY_MAX {
-            self.copies = Zeroed::try_new(capacity * COPY_MAX)?;
-        }
+        if self.copies.is_empty() { self.make_copies(capacity) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn make_copies(&mut self, capacity: usize) -> io::Result<()> {
+        self.copies = Zeroed::try_new(capacity * COPY_MAX)?;
         Ok(())
     }
 

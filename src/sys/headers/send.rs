@@ -81,15 +81,14 @@ impl SendStorage {
         }
     }
 
-    /// Like [`begin`](Self::begin), for headers whose small buffers are copied together.
+    /// Makes memory to copy small buffers together, if there is none.
     ///
     /// # Errors
     ///
     /// `OutOfMemory`.
     #[inline]
-    pub(crate) fn begin_with_copies(&mut self) -> io::Result<SendHeaders<'_>> {
-        self.buffers.reserve_copies(self.capacity())?;
-        Ok(self.begin())
+    pub(crate) fn reserve_copies(&mut self) -> io::Result<()> {
+        self.buffers.reserve_copies(self.capacity())
     }
 }
 
@@ -170,11 +169,11 @@ impl<'a> SendHeaders<'a> {
         opened
     }
 
-    /// Adds the first buffer for a header on the stack. No other header is begun before that one is sent or
+    /// Adds a buffer of the first message for a header on the stack. No other header is begun before that one is sent or
     /// [adopted](Self::adopt).
     #[inline(always)]
     pub(crate) fn push_single(&mut self, data: &'a [u8]) {
-        debug_assert!(self.complete.is_empty() && self.buffers.used() == 0);
+        debug_assert!(self.complete.is_empty());
         self.buffers.add(data);
     }
 

@@ -83,7 +83,8 @@ proptest! {
         let mut storage = SendStorage::new();
         storage.reserve(4).expect("there is memory");
         let memories: Vec<_> = headers.iter().map(|pieces| joined(pieces)).collect();
-        let mut wired = storage.begin_with_copies().expect("there is memory");
+        storage.reserve_copies().expect("there is memory");
+        let mut wired = storage.begin();
         for (memory, ranges) in &memories {
             let mut header = wired.push(DestRef::Addr(None), &memory[ranges[0].clone()]);
             header.extend(|buffers| {

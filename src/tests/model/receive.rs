@@ -81,9 +81,13 @@ impl World {
         if into {
             (space.messages, space.bytes) = (space.messages.max(1), space.bytes.max(1));
         }
-        let new = || RecvBatch::new(space.messages, space.bytes);
-        let mut batch =
-            into.then(|| self.batches.remove(&(space.messages, space.bytes)).unwrap_or_else(new));
+        let size = (space.messages, space.bytes);
+        let new = || RecvBatch::new(size.0, size.1);
+        let mut batch = into.then(|| self.batches.remove(&size).unwrap_or_else(new));
+        if let Some(batch) = &batch {
+            // Where single messages came, a batch offers one of its slots.
+            space.messages = batch.most(RecvFlags::NONE);
+        }
         let end = &self.sockets[socket].clone(clone).end;
         let what = (socket, waiting, space.messages);
         let flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
@@ -93,7 +97,7 @@ impl World {
                 None => receive_msgs(end, way, flags, space),
             });
         if let Some(batch) = batch {
-            self.batches.insert((space.messages, space.bytes), batch);
+            self.batches.insert(size, batch);
         }
         self.judge_receive(socket, clone, space, peek, received, &log);
     }

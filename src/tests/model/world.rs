@@ -281,6 +281,7 @@ impl World {
     /// Makes the state that of a new case with the same sockets, after [`finish`](Self::finish).
     pub(super) fn renew(mut self, config: Config) -> Self {
         self.backend = config.backend;
+        self.batches.clear();
         self.sockets = self.sockets.map(|served| {
             let first = served.clones.into_iter().flatten().next().expect("one is open");
             let socket = match first.end {

@@ -9,8 +9,9 @@ use super::super::*;
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::joined::Joined;
 use crate::send::msg::SendMsg;
+use crate::send::single::wire_single;
 use crate::send::wire::wire;
-use crate::sys::{SendStorage, Storage, borrow};
+use crate::sys::{SendStorage, SingleHeader, Storage, borrow};
 
 /// More than any run here has.
 const BUFFERS: usize = 1024;
@@ -198,12 +199,17 @@ pub(crate) fn check(specs: &[Spec], limits: &[Limits]) {
     for limits in limits {
         let expected = naive(&msgs, *limits);
         assert_eq!(runs(&msgs, *limits), expected);
-        check_headers(&msgs, *limits, &expected);
+        check_headers(&msgs, *limits, &expected, false);
+        // Where no batch must be looked at before it is sent.
+        if limits.rejected_len == usize::MAX && !msgs.is_empty() {
+            check_headers(&msgs, *limits, &expected, true);
+        }
     }
 }
 
-/// Wires the messages, and reads back what the headers point to: that of the messages of each run.
-fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize]) {
+/// Wires the messages, and reads back what the headers point to: that of the messages of each run. The first header may
+/// be one on the stack that the others adopt.
+fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize], on_stack: bool) {
     thread_local! {
         static STORAGE: RefCell<SendStorage> = const { RefCell::new(SendStorage::new()) };
         static SOCKET: UdpSocket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
@@ -212,12 +218,21 @@ fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize]) {
         // Headers and buffers for all, so that no run ends for want of them.
         storage.reserve(msgs.len().max(256)).expect("there is memory");
         let mut source = Source::new(msgs.iter());
-        let mut headers = match limits.rejected_len {
-            0 => storage.begin(),
-            _ => storage.begin_with_copies().expect("there is memory"),
-        };
-        let unsendable =
-            SOCKET.with(|socket| wire(&mut headers, borrow(socket), &mut source, limits));
+        if limits.rejected_len > 0 {
+            storage.reserve_copies().expect("there is memory");
+        }
+        let (mut headers, mut first) = (storage.begin(), SingleHeader::new());
+        let unsendable = SOCKET.with(|socket| {
+            let socket = borrow(socket);
+            if on_stack {
+                match wire_single(&mut headers, &mut first, socket, &mut source, limits) {
+                    Some(Ok(batch)) => headers.adopt(&first, batch),
+                    Some(Err(error)) => return Some(error),
+                    None => assert!(!msgs[0].options().control().is_empty()),
+                }
+            }
+            wire(&mut headers, socket, &mut source, limits)
+        });
         // Not every system has a control message for each of the options.
         assert!(headers.len() == runs.len() || unsendable.is_some());
         let mut rest = msgs;
