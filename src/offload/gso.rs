@@ -54,11 +54,12 @@ impl OffloadRef<'_> {
         };
         let bytes = single.data.len();
         let size = segment_size(bytes, &single.options);
+        // What was rejected matters to batches alone.
         if size.is_some() && Call::new(self, progress.clone()).looks_at_each() {
             return None;
         }
-        // It fits: the size came from a `u16`.
         let mut header = SingleHeader::new();
+        // It fits: the size came from a `u16`.
         single.wire(&mut header, self.socket, size.map(|size| size as u16))?;
         let result = header.send(self.socket, single.data, flags);
         let batch = GsoBatch { messages: 1, bytes, segment: size.unwrap_or(bytes) };
