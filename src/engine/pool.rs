@@ -1,25 +1,38 @@
 //! The thread's pool of arenas.
 
-use std::cell::RefCell;
-use std::mem;
+use std::cell::Cell;
 
 use crate::engine::arena::MmsgBuf;
 
-thread_local! {
-    /// A stack, since an iterator that is being sent may itself send or receive. Boxed, so that taking
-    /// an arena moves a pointer.
-    #[expect(clippy::vec_box)]
-    static ARENAS: RefCell<Vec<Box<MmsgBuf>>> = const { RefCell::new(Vec::new()) };
+/// An arena of the pool, and the one below it.
+#[derive(Default)]
+struct Pooled {
+    arena: MmsgBuf,
+    below: Option<Box<Pooled>>,
 }
 
-/// Runs `call` with an arena of this thread's pool, and returns the arena to the pool, even on a panic.
+thread_local! {
+    /// The top of a stack, since an iterator that is being sent may itself send or receive.
+    static TOP: Cell<Option<Box<Pooled>>> = const { Cell::new(None) };
+}
+
+/// Runs `call` with an arena of this thread's pool, and returns the arena to the pool. A panic frees it.
 ///
 /// While the thread ends and its pool is already gone, the arena lives for this call only.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
-    let arena = ARENAS.try_with(|arenas| arenas.borrow_mut().pop()).unwrap_or_default();
-    let mut borrowed = Borrowed(Some(arena.unwrap_or_default()));
-    call(borrowed.0.get_or_insert_default())
+    let top = TOP.try_with(|top| {
+        let mut taken = top.take()?;
+        top.set(taken.below.take());
+        Some(taken)
+    });
+    let mut taken = top.ok().flatten().unwrap_or_default();
+    let result = call(&mut taken.arena);
+    let _ = TOP.try_with(|top| {
+        taken.below = top.take();
+        top.set(Some(taken));
+    });
+    result
 }
 
 /// Frees this thread's arenas.
@@ -31,28 +44,22 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
 /// mmsg::clear_pool(); // After an unusually large batch on a thread that stays.
 /// ```
 pub fn clear_pool() {
-    let _ = ARENAS.try_with(|arenas| mem::take(&mut *arenas.borrow_mut()));
-}
-
-/// An arena on loan; `Some` until dropped.
-struct Borrowed(Option<Box<MmsgBuf>>);
-
-impl Drop for Borrowed {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(arena) = self.0.take() {
-            let _ = ARENAS.try_with(|arenas| arenas.borrow_mut().push(arena));
-        }
-    }
+    let _ = TOP.try_with(Cell::take);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn pooled() -> usize {
-        ARENAS.with_borrow(Vec::len)
+        TOP.with(|top| {
+            let all = top.take();
+            let count = std::iter::successors(all.as_ref(), |pooled| pooled.below.as_ref()).count();
+            top.set(all);
+            count
+        })
     }
 
     #[test]
@@ -75,7 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_comes_back_from_a_panic() {
+    fn a_panic_frees_the_arena_alone() {
+        with(|_| with(|_| ()));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             with(|arena| {
                 arena.reserve_for_test(8);
@@ -83,7 +91,7 @@ mod tests {
             })
         }));
         assert!(panicked.is_err());
-        assert_eq!(with(|arena| arena.capacity()), 8);
+        assert_eq!((pooled(), with(|arena| arena.capacity())), (1, 0));
     }
 
     #[test]

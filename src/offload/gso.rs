@@ -166,6 +166,7 @@ impl<'c> Call<'c> {
     }
 
     /// Sends messages until there are no more or the call is over.
+    #[inline(always)]
     fn send<'m, M: Outgoing<'m>>(
         &mut self,
         arena: &mut MmsgBuf,
@@ -178,12 +179,12 @@ impl<'c> Call<'c> {
             let mut headers = arena.send_storage().begin();
             if !self.looks_at_each() {
                 let mut first = SingleHeader::new();
-                match wire_single(&mut headers, &mut first, self.socket, msgs, self.limits) {
+                match wire_single(&mut headers, &mut first, self.socket, msgs, &self.limits) {
                     // Again: an iterator may itself send, and meet a rejection.
-                    Some(Ok(batch)) if msgs.is_empty() && !self.looks_at_each() => {
-                        return self.send_only(&mut headers, &first, batch);
+                    Some(Ok(())) if msgs.is_empty() && !self.looks_at_each() => {
+                        return self.send_only(&mut headers, &first);
                     }
-                    Some(Ok(batch)) => headers.adopt(&first, batch),
+                    Some(Ok(())) => headers.adopt(&first),
                     Some(Err(error)) => {
                         return self.progress.stop(error.after(self.progress.count));
                     }
@@ -200,21 +201,21 @@ impl<'c> Call<'c> {
     }
 
     /// Sends the only batch that there is, by its header on the stack.
-    #[inline]
+    #[inline(always)]
     fn send_only(
         &mut self,
         headers: &mut SendHeaders<'_>,
         header: &SingleHeader,
-        batch: GsoBatch,
     ) -> io::Result<()> {
         let result = headers.send_single(header, self.socket, self.flags);
         let mut moved = Transferred::default();
         if result.count == 0 {
             self.offload.counters.sent(moved, result.calls);
-            headers.adopt(header, batch);
+            headers.adopt(header);
             return self.send_stopped(headers, 0, result).map(drop);
         }
-        moved.add(&batch);
+        let batch = header.batch();
+        moved.add(batch);
         self.offload.counters.sent(moved, result.calls);
         self.progress.add(batch.messages, CallResult::moved(batch.messages).after(result.calls))
     }

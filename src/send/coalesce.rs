@@ -112,7 +112,7 @@ impl<'r, 'm> Run<'r, 'm> {
         dest: DestRef<'r, 'm>,
         bytes: usize,
         options: OptionsRef<'r, 'm>,
-        limits: Limits,
+        limits: &Limits,
         buffers: usize,
     ) -> Self {
         let joins = bytes > 0
@@ -304,6 +304,12 @@ impl<'r, 'm> Run<'r, 'm> {
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.bytes_left > 0 && self.buffers_left > 0
+    }
+
+    /// Where all of it goes.
+    #[inline(always)]
+    pub(crate) fn dest(&self) -> DestRef<'r, 'm> {
+        self.dest
     }
 
     /// Messages in it.

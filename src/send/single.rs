@@ -62,8 +62,8 @@ pub(crate) fn wire_single<'a, 'm: 'a, M: Outgoing<'m>>(
     header: &mut SingleHeader,
     socket: BorrowedSocket<'_>,
     msgs: &mut Source<impl Messages<'m, Item = M>>,
-    limits: Limits,
-) -> Option<Result<GsoBatch, Unencodable>> {
+    limits: &Limits,
+) -> Option<Result<(), Unencodable>> {
     let taken = msgs.take();
     let mut wiring = Wiring { headers, header, socket, limits };
     let wired = taken.as_ref().and_then(|msg| match msg.unlent() {
@@ -85,7 +85,7 @@ struct Wiring<'h, 'a, 's> {
     headers: &'h mut SendHeaders<'a>,
     header: &'h mut SingleHeader,
     socket: BorrowedSocket<'s>,
-    limits: Limits,
+    limits: &'h Limits,
 }
 
 impl<'a> Wiring<'_, 'a, '_> {
@@ -94,7 +94,7 @@ impl<'a> Wiring<'_, 'a, '_> {
         &mut self,
         msg: &M,
         msgs: &mut Source<impl Messages<'m, Item = M>>,
-    ) -> Option<Result<GsoBatch, Unencodable>> {
+    ) -> Option<Result<(), Unencodable>> {
         let options = msg.options();
         // They are of any length.
         if !options.control().is_empty() {
@@ -111,7 +111,7 @@ impl<'a> Wiring<'_, 'a, '_> {
         buffers: SendBuffers<'m>,
         options: OptionsRef<'_, 'm>,
         msgs: &mut Source<impl Messages<'m, Item = M>>,
-    ) -> Option<Result<GsoBatch, Unencodable>> {
+    ) -> Option<Result<(), Unencodable>> {
         let Self { headers, header, socket, limits } = self;
         match (dest, buffers) {
             (DestRef::Unix(_), _) => return None,
@@ -122,7 +122,7 @@ impl<'a> Wiring<'_, 'a, '_> {
             (_, SendBuffers::Many(_)) => return None,
         }
         let bytes = buffers.len();
-        let mut run = Run::start(dest, bytes, options, *limits, headers.single_capacity_left());
+        let mut run = Run::start(dest, bytes, options, limits, headers.single_capacity_left());
         let next = if run.is_open() {
             headers.extend_single(|buffers| run.join(msgs.rest(), buffers))
         } else {
@@ -132,15 +132,16 @@ impl<'a> Wiring<'_, 'a, '_> {
             1 => segment_size(bytes, &options.into()),
             _ => Some(run.segment()),
         };
-        header.set_dest(dest);
+        header.set_dest(run.dest());
         // It fits a `u16`: the batch is longer.
-        let encoded = encode_options(header, *socket, dest, options, size.map(|size| size as u16));
+        let size16 = size.map(|size| size as u16);
+        let encoded = encode_options(header, *socket, run.dest(), options, size16);
         msgs.put_back(next);
-        let batch = GsoBatch {
+        header.set_batch(GsoBatch {
             messages: run.count(),
             bytes: run.bytes(),
             segment: size.unwrap_or(run.segment()),
-        };
-        Some(encoded.map(|()| batch))
+        });
+        Some(encoded)
     }
 }

@@ -106,7 +106,7 @@ fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
         header.complete(GsoBatch { messages: 1, bytes, segment: bytes }, false);
         return Ok(msgs.next());
     }
-    let mut run = Run::start(dest, buffers.len(), own, limits, header.capacity_left());
+    let mut run = Run::start(dest, buffers.len(), own, &limits, header.capacity_left());
     // A single message is common, and a batch takes time to begin.
     let next = if !run.is_open() || msgs.size_hint().1 == Some(0) {
         msgs.next()

@@ -101,6 +101,7 @@ impl<'a> BufferRow<'a> {
     }
 
     /// Iovecs in use.
+    #[inline(always)]
     pub(super) fn get(&self, range: Range<usize>) -> &[Buffer] {
         &self.row[..self.used][range]
     }

@@ -193,7 +193,7 @@ impl<'a> SendHeaders<'a> {
     }
 
     /// Sends the buffers of a header on the stack by it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_single(
         &self,
         single: &SingleHeader,
@@ -204,9 +204,9 @@ impl<'a> SendHeaders<'a> {
         single.send_buffers(socket, data, flags)
     }
 
-    /// Makes the first complete header of one on the stack and its buffers; `batch` is what it carries.
+    /// Makes the first complete header of one on the stack and its buffers.
     #[inline(never)]
-    pub(crate) fn adopt(&mut self, single: &SingleHeader, batch: GsoBatch) {
+    pub(crate) fn adopt(&mut self, single: &SingleHeader) {
         let mut opened = self.open(DestRef::Addr(None), 0);
         let (name, control) = (single.name(), single.control());
         let SendHeaders { names, controls, .. } = &mut *opened.headers;
@@ -216,7 +216,8 @@ impl<'a> SendHeaders<'a> {
         let (name_start, control_start) = (own_name.as_ptr(), own_control.as_ptr());
         opened.header().set_name(name_start, name.len());
         opened.header().set_control(control_start, control.len());
-        opened.complete(batch, batch.is_segmented());
+        let batch = single.batch();
+        opened.complete(*batch, batch.is_segmented());
     }
 
     /// Begins a header of the iovecs from `start` on.

@@ -7,7 +7,7 @@ use crate::sys::addr::{self, NAME_LEN, Name};
 use crate::sys::native::call;
 use crate::sys::native::header::{Buffer, Header};
 use crate::sys::zeroed::Plain;
-use crate::sys::{BorrowedSocket, CallResult, DestRef, SendFlags};
+use crate::sys::{BorrowedSocket, CallResult, DestRef, GsoBatch, SendFlags};
 
 /// Bytes for control data: all options of a send together, but for a few that are rare.
 const CONTROL_SPACE: usize = 160;
@@ -16,12 +16,13 @@ const CONTROL_SPACE: usize = 160;
 #[repr(align(8))]
 struct Control([u8; CONTROL_SPACE]);
 
-/// A header on the stack: the destination and the control data.
+/// A header on the stack: the destination, the control data, and what it carries.
 pub(crate) struct SingleHeader {
     name: Name,
     name_len: usize,
     control: Control,
     control_len: usize,
+    batch: GsoBatch,
 }
 
 impl SingleHeader {
@@ -29,7 +30,8 @@ impl SingleHeader {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         let control = Control([0; CONTROL_SPACE]);
-        Self { name: [0; NAME_LEN], name_len: 0, control, control_len: 0 }
+        let batch = GsoBatch { messages: 0, bytes: 0, segment: 0 };
+        Self { name: [0; NAME_LEN], name_len: 0, control, control_len: 0, batch }
     }
 
     /// Sets the destination, an Internet address or that of the socket's peer.
@@ -50,6 +52,18 @@ impl SingleHeader {
     ) -> Result<(), E> {
         self.control_len = encode(&mut self.control.0)?;
         Ok(())
+    }
+
+    /// Sets what it carries.
+    #[inline(always)]
+    pub(crate) fn set_batch(&mut self, batch: GsoBatch) {
+        self.batch = batch;
+    }
+
+    /// What it carries, if that was set.
+    #[inline(always)]
+    pub(crate) fn batch(&self) -> &GsoBatch {
+        &self.batch
     }
 
     #[inline]
@@ -75,7 +89,7 @@ impl SingleHeader {
     }
 
     /// Sends these buffers.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_buffers(
         &self,
         socket: BorrowedSocket<'_>,

@@ -109,7 +109,7 @@ pub(crate) fn send(
 }
 
 /// Sends the only one of wired headers.
-#[inline]
+#[inline(always)]
 pub(crate) fn send_only(
     socket: BorrowedSocket<'_>,
     wired: &WiredSends<'_>,

@@ -13,8 +13,8 @@ use libc::c_int;
 
 use super::fds;
 use super::icmp::send_stopped;
-use super::retry::{Tried, retry, retry_unrelated_icmp_error};
-use super::send_space::send_if_it_fits;
+use super::retry::{self, Repeat, Tried, retry, retry_unrelated_icmp_error};
+use super::send_space;
 use super::tos;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
@@ -41,14 +41,32 @@ pub(super) fn send(socket: BorrowedFd<'_>, wired: &mut WiredSends<'_>, flags: c_
 }
 
 /// Sends the only message.
-#[inline]
+#[inline(always)]
 pub(super) fn send_only(
     socket: BorrowedFd<'_>,
     wired: &WiredSends<'_>,
     flags: c_int,
 ) -> CallResult {
+    match send_one(socket, wired, 0, flags) {
+        Ok(()) => CallResult::moved(1),
+        Err(error) => send_only_again(socket, wired, error, flags),
+    }
+}
+
+/// Sends the only message again if its first error is about another datagram.
+#[cold]
+fn send_only_again(
+    socket: BorrowedFd<'_>,
+    wired: &WiredSends<'_>,
+    error: io::Error,
+    flags: c_int,
+) -> CallResult {
     let has_dest = wired.has_dest(0);
-    let send = || send_one(socket, wired, 0, flags);
+    let mut first = Some(error);
+    let send = || match first.take() {
+        Some(error) => Err(error),
+        None => send_one(socket, wired, 0, flags),
+    };
     match retry_unrelated_icmp_error(socket, has_dest, Tried::No, send) {
         Ok(()) => CallResult::moved(1),
         Err(error) => send_stopped(socket, has_dest, 0, error),
@@ -138,7 +156,7 @@ pub(super) fn send_plain(
     })
 }
 
-#[inline]
+#[inline(always)]
 fn send_one(
     socket: BorrowedFd<'_>,
     wired: &WiredSends<'_>,
@@ -149,16 +167,18 @@ fn send_one(
         return send_without_tos(socket, wired, i, flags);
     }
     let hdr = &wired.get(i).header().0.msg_hdr;
+    let needed = send_space::needed(hdr.msg_controllen as usize, || {
+        wired.get(i).payload().map(<[u8]>::len).sum()
+    });
+    send_space::check(socket, needed)?;
     // SAFETY: the invariant of WiredSends.
-    let send = || unsafe { send_header(socket, hdr, flags) };
-    let len = || wired.get(i).payload().map(<[u8]>::len).sum();
-    match send_if_it_fits(socket, hdr.msg_controllen as usize, len, send) {
+    match unsafe { send_header(socket, hdr, flags) } {
         Err(error) if may_go_without_tos(&error, wired, i) => {
             send_without_tos(socket, wired, i, flags)?;
             tos::note(socket);
             Ok(())
         }
-        result => result,
+        result => result.map_err(|error| send_space::explain(socket, needed, error)),
     }
 }
 
@@ -196,29 +216,43 @@ fn send_without_tos(
     unsafe { send_header(socket, &hdr, flags) }
 }
 
-/// Sends one message: if it is one buffer and nothing else by `sendto`, for which the kernel has
-/// less to fetch.
+/// Sends one message, and again after a signal.
 ///
 /// # Safety
 ///
 /// The invariant of [`WiredSends`].
-#[inline]
+#[inline(always)]
 unsafe fn send_header(socket: BorrowedFd<'_>, hdr: &libc::msghdr, flags: c_int) -> io::Result<()> {
+    // Not by `retry`: the compiler would make its closure a function, and after a system call the processor mispredicts
+    // the return from each function that made it. A return takes 7 ns.
+    let start = retry::start(flags);
+    // SAFETY: the caller's.
+    let first = unsafe { try_header(socket, hdr, flags) };
+    // SAFETY: the caller's.
+    let call = |flags| unsafe { try_header(socket, hdr, flags) };
+    Repeat { socket, direction: Direction::Send, flags, call }.after(first, start)
+}
+
+/// Tries to send one message: if it is one buffer and nothing else by `sendto`, for which the kernel has less to fetch.
+///
+/// # Safety
+///
+/// The invariant of [`WiredSends`].
+#[inline(always)]
+unsafe fn try_header(socket: BorrowedFd<'_>, hdr: &libc::msghdr, flags: c_int) -> io::Result<()> {
+    #[cfg(any(test, fuzzing))]
+    fault::next(Call::SendMsg, 1)?;
     let fd = socket.as_raw_fd();
-    retry(socket, Direction::Send, flags, |flags| {
-        #[cfg(any(test, fuzzing))]
-        fault::next(Call::SendMsg, 1)?;
-        let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
-            // SAFETY: the caller's.
-            unsafe { libc::sendmsg(fd, hdr, flags) }
-        } else {
-            let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
-            // SAFETY: the caller's; the header points at one iovec.
-            unsafe {
-                let buffer = &*hdr.msg_iov;
-                libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
-            }
-        };
-        if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    })
+    let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
+        // SAFETY: the caller's.
+        unsafe { libc::sendmsg(fd, hdr, flags) }
+    } else {
+        let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
+        // SAFETY: the caller's; the header points at one iovec.
+        unsafe {
+            let buffer = &*hdr.msg_iov;
+            libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)
+        }
+    };
+    if len < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

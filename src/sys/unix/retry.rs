@@ -22,33 +22,43 @@ const TRIES: usize = 1_000;
 const NAP: Duration = Duration::from_millis(2);
 
 /// Makes a system call with `flags`, and repeats it while unrelated events end it early.
-#[inline]
+#[inline(always)]
 pub(super) fn retry<T>(
     socket: BorrowedSocket<'_>,
     direction: Direction,
     flags: c_int,
     mut call: impl FnMut(c_int) -> io::Result<T>,
 ) -> io::Result<T> {
-    // Needed to know afterwards how long the call has waited. `Instant::now` would take 2 % of the time
-    // of a call that moves one small datagram.
-    let start = (flags & libc::MSG_DONTWAIT == 0).then(coarse_now);
-    match call(flags) {
-        Err(error) if ended_early(socket, direction, &error) => {
-            Repeat { socket, direction, flags, call }.make(start)
-        }
-        result => result,
-    }
+    let start = start(flags);
+    let first = call(flags);
+    Repeat { socket, direction, flags, call }.after(first, start)
+}
+
+/// When a call begins that may wait. Needed to know afterwards how long it has waited.
+#[inline(always)]
+pub(super) fn start(flags: c_int) -> Option<Duration> {
+    // `Instant::now` would take 2 % of the time of a call that moves one small datagram.
+    (flags & libc::MSG_DONTWAIT == 0).then(coarse_now)
 }
 
 /// A call to repeat.
-struct Repeat<'s, C> {
-    socket: BorrowedSocket<'s>,
-    direction: Direction,
-    flags: c_int,
-    call: C,
+pub(super) struct Repeat<'s, C> {
+    pub(super) socket: BorrowedSocket<'s>,
+    pub(super) direction: Direction,
+    pub(super) flags: c_int,
+    pub(super) call: C,
 }
 
 impl<T, C: FnMut(c_int) -> io::Result<T>> Repeat<'_, C> {
+    /// Repeats the call if an unrelated event ended its `first` try, which began at `start`.
+    #[inline(always)]
+    pub(super) fn after(self, first: io::Result<T>, start: Option<Duration>) -> io::Result<T> {
+        match first {
+            Err(error) if ended_early(self.socket, self.direction, &error) => self.make(start),
+            result => result,
+        }
+    }
+
     /// Makes the call, which began at `start` if it may wait.
     #[cold]
     fn make(mut self, start: Option<Duration>) -> io::Result<T> {

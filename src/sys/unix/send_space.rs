@@ -19,28 +19,43 @@ const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
 /// least this length: reading it takes a tenth of a send, and hardly any buffer is so small.
 const ASKED_BEFORE: usize = 2_048;
 
-/// Sends a message by `send`, or fails with `EMSGSIZE` if that would wait for ever. `len` is asked for the
-/// length of its payload if there is control data.
-#[inline]
-pub(super) fn send_if_it_fits(
+/// Bytes of the send buffer that a message takes, if it has control data and the system counts these. `len` is asked
+/// for the length of its payload.
+#[inline(always)]
+pub(super) fn needed(control_len: usize, len: impl FnOnce() -> usize) -> Option<usize> {
+    (COUNTS_CONTROL && control_len > 0).then(|| control_len + len())
+}
+
+/// Checks a long message before it is sent.
+///
+/// # Errors
+///
+/// `EMSGSIZE` if it would wait for ever.
+#[inline(always)]
+pub(super) fn check(socket: BorrowedSocket<'_>, needed: Option<usize>) -> io::Result<()> {
+    match needed {
+        Some(len) if len > ASKED_BEFORE && never_fits(socket, len) => Err(too_long()),
+        _ => Ok(()),
+    }
+}
+
+/// `EMSGSIZE` in place of the error of a send that would return `EWOULDBLOCK` for ever.
+#[inline(always)]
+pub(super) fn explain(
     socket: BorrowedSocket<'_>,
-    control_len: usize,
-    len: impl FnOnce() -> usize,
-    send: impl FnOnce() -> io::Result<()>,
-) -> io::Result<()> {
-    if !COUNTS_CONTROL || control_len == 0 {
-        return send();
-    }
-    let len = control_len + len();
-    if len > ASKED_BEFORE && never_fits(socket, len) {
-        return Err(io::Error::from_raw_os_error(numbers::EMSGSIZE));
-    }
-    match send() {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock && never_fits(socket, len) => {
-            Err(io::Error::from_raw_os_error(numbers::EMSGSIZE))
+    needed: Option<usize>,
+    error: io::Error,
+) -> io::Error {
+    match needed {
+        Some(len) if error.kind() == io::ErrorKind::WouldBlock && never_fits(socket, len) => {
+            too_long()
         }
-        result => result,
+        _ => error,
     }
+}
+
+fn too_long() -> io::Error {
+    io::Error::from_raw_os_error(numbers::EMSGSIZE)
 }
 
 /// Whether a message that takes `len` bytes of the send buffer is longer than all of it.

@@ -75,6 +75,7 @@ impl<const HOW: u8> Peer for Offloaded<HOW> {
         })
     }
 
+    #[inline(always)]
     fn send(&mut self, _: &Wire) {
         // The choice is outside of the loops, as in a program that always sets them or never does.
         if self.metadata { self.send_by::<true>() } else { self.send_by::<false>() }

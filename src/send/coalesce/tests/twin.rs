@@ -27,7 +27,7 @@ pub(super) fn start<'r, 'm>(
         Some((_, inline)) => OptionsRef::Inline(inline),
         None => OptionsRef::Any(options),
     };
-    Run::start(msg.dest_ref(), msg.len(), options, limits, buffers)
+    Run::start(msg.dest_ref(), msg.len(), options, &limits, buffers)
 }
 
 /// Counts what joins a run, and copies nothing.
@@ -225,8 +225,8 @@ fn check_headers(msgs: &[SendMsg<'_>], limits: Limits, runs: &[usize], on_stack:
         let unsendable = SOCKET.with(|socket| {
             let socket = borrow(socket);
             if on_stack {
-                match wire_single(&mut headers, &mut first, socket, &mut source, limits) {
-                    Some(Ok(batch)) => headers.adopt(&first, batch),
+                match wire_single(&mut headers, &mut first, socket, &mut source, &limits) {
+                    Some(Ok(())) => headers.adopt(&first),
                     Some(Err(error)) => return Some(error),
                     None => assert!(!msgs[0].options().control().is_empty()),
                 }
