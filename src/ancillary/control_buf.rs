@@ -156,6 +156,11 @@ impl<'fd> ControlBuf<'fd> {
         self.space.as_bytes()
     }
 
+    /// Those options by reference.
+    pub(crate) fn meta_ref(&self) -> &SendMeta {
+        &self.meta
+    }
+
     /// A copy that borrows no descriptors: empty if there are any.
     pub(crate) fn without_fds(&self) -> ControlBuf<'static> {
         let mut copy = ControlBuf::new().with_meta(self.meta);

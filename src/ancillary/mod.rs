@@ -5,6 +5,7 @@
 //! control messages, in both directions.
 
 mod control_buf;
+mod control_writer;
 mod ecn;
 mod options;
 mod recv_meta;
@@ -24,6 +25,7 @@ pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 pub use transmit_clock::TransmitClock;
 
+pub(crate) use control_writer::append_raw;
 pub(crate) use recv_meta::{system_time, timestamping};
 pub(crate) use send_times::{note_send_times, reports_send_times};
 pub(crate) use unencodable::Unencodable;

@@ -1,11 +1,8 @@
 //! Per-message options of a send.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::Ecn;
-use super::unencodable::Unencodable;
-use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{Layout, control_message};
 
 /// Options of one message to be sent.
 ///
@@ -77,11 +74,7 @@ impl SendMeta {
     #[doc(alias = "ECN")]
     #[must_use]
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
-        let rest = match self.tos {
-            Some(tos) => tos & !0b11,
-            None => 0,
-        };
-        self.tos = Some(rest | ecn as u8);
+        self.tos = Some(ecn.in_tos(self.tos));
         self
     }
 
@@ -185,163 +178,5 @@ impl SendMeta {
     pub const fn with_timestamp_id(mut self, id: u32) -> Self {
         self.timestamp_id = Some(id);
         self
-    }
-
-    /// Writes the control messages for an IPv4 (or IPv4-mapped) or IPv6 destination, followed by the
-    /// encoded messages in `raw`. Returns the length in bytes.
-    pub(crate) fn encode(
-        &self,
-        v4: bool,
-        raw: &[u8],
-        space: &mut [u8],
-    ) -> Result<usize, Unencodable> {
-        // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
-        let at = match self.segment_size {
-            Some(size) => Self::encode_segment_size(size, space)?,
-            None => 0,
-        };
-        let mut writer = Writer { space, at, v4 };
-        if v4 {
-            self.encode_v4(&mut writer)?
-        } else {
-            self.encode_v6(&mut writer)?
-        }
-        if let Some(time) = self.transmit_time {
-            writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
-        }
-        if let Some(id) = self.timestamp_id {
-            writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
-        }
-        writer.append_raw(raw)
-    }
-
-    /// Writes a segment size alone. Returns the length in bytes.
-    #[inline]
-    pub(crate) fn encode_segment_size(size: u16, space: &mut [u8]) -> Result<usize, Unencodable> {
-        if size == 0 && !numbers::SEGMENT_MAY_BE_ZERO {
-            return Ok(0);
-        }
-        let mut writer = Writer { space, at: 0, v4: true };
-        let (size, long) = (size.to_ne_bytes(), u32::from(size).to_ne_bytes());
-        let payload = if numbers::SEGMENT_LEN == 2 { &size[..] } else { &long };
-        writer.append("segment_size", numbers::SEGMENT, payload)?;
-        Ok(writer.at)
-    }
-
-    /// The TOS byte if it has no other bits than those of ECN.
-    fn ecn_alone(&self) -> Option<u8> {
-        self.tos.filter(|tos| tos & !0b11 == 0)
-    }
-
-    fn encode_v4(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
-        if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V4.is_some()) {
-            writer.append_int("tos", numbers::SEND_ECN_V4, ecn)?;
-        } else if let Some(tos) = self.tos {
-            // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            if numbers::SEND_TOS_IS_A_BYTE {
-                writer.append("tos", numbers::SEND_TOS, &[tos])?;
-            } else {
-                writer.append_int("tos", numbers::SEND_TOS, tos)?;
-            }
-        }
-        if let Some(ttl) = self.hop_limit {
-            if ttl == 0 {
-                return Err(Unencodable::NoHops);
-            }
-            writer.append_int("hop_limit", numbers::SEND_TTL, ttl)?;
-        }
-        let source = match self.source.map(|ip| ip.to_canonical()) {
-            Some(source @ IpAddr::V6(_)) => {
-                return Err(Unencodable::SourceFamily { source, v4: true });
-            }
-            Some(IpAddr::V4(ip)) => Some(ip),
-            None => None,
-        };
-        if source.is_none() && self.interface.is_none() {
-            return Ok(());
-        }
-        let ip = source.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
-        if numbers::SEND_PKTINFO_V4.is_none() && self.interface.is_none() {
-            return writer.append("source", numbers::SEND_SRCADDR_V4, &ip);
-        }
-        if numbers::SEND_PKTINFO_V4_IS_SHORT {
-            let interface = self.interface.unwrap_or(0).to_ne_bytes();
-            return writer.append(
-                "source",
-                numbers::SEND_PKTINFO_V4,
-                [ip, interface].as_flattened(),
-            );
-        }
-        // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
-        // ignores on send.
-        let mut info = [0; 12];
-        info[..4].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
-        info[4..8].copy_from_slice(&ip);
-        // A platform without this control message still has source addresses, so it is the interface that fails.
-        writer.append("interface", numbers::SEND_PKTINFO_V4, &info)
-    }
-
-    fn encode_v6(&self, writer: &mut Writer<'_>) -> Result<(), Unencodable> {
-        if let Some(ecn) = self.ecn_alone().filter(|_| numbers::SEND_ECN_V6.is_some()) {
-            writer.append_int("tos", numbers::SEND_ECN_V6, ecn)?;
-        } else if let Some(tos) = self.tos {
-            writer.append_int("tos", numbers::SEND_TCLASS, tos)?;
-        }
-        if let Some(hops) = self.hop_limit {
-            writer.append_int("hop_limit", numbers::SEND_HOP_LIMIT, hops)?;
-        }
-        let ip = match self.source {
-            Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => ip,
-            Some(source) => return Err(Unencodable::SourceFamily { source, v4: false }),
-            None if self.interface.is_none() => return Ok(()),
-            None => Ipv6Addr::UNSPECIFIED,
-        };
-        // struct in6_pktinfo (RFC 3542, section 6.1).
-        let mut info = [0; 20];
-        info[..16].copy_from_slice(&ip.octets());
-        info[16..].copy_from_slice(&self.interface.unwrap_or(0).to_ne_bytes());
-        let option = if self.source.is_some() { "source" } else { "interface" };
-        writer.append(option, numbers::SEND_PKTINFO_V6, &info)
-    }
-}
-
-/// Appends control messages to a buffer.
-struct Writer<'a> {
-    space: &'a mut [u8],
-    at: usize,
-    v4: bool,
-}
-
-impl Writer<'_> {
-    /// Appends the control message of an option, a field of `SendMeta`.
-    #[inline]
-    fn append(
-        &mut self,
-        option: &'static str,
-        ty: Option<CmsgType>,
-        payload: &[u8],
-    ) -> Result<(), Unencodable> {
-        let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
-        let end = control_message::append(Layout::NATIVE, self.space, self.at, ty, payload);
-        let needed = self.at + Layout::NATIVE.space(payload.len());
-        self.at = end.ok_or(Unencodable::TooLong { needed })?;
-        Ok(())
-    }
-
-    fn append_int(
-        &mut self,
-        option: &'static str,
-        ty: Option<CmsgType>,
-        value: u8,
-    ) -> Result<(), Unencodable> {
-        self.append(option, ty, &i32::from(value).to_ne_bytes())
-    }
-
-    /// Appends encoded messages after the last one's padding.
-    fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
-        let end = self.at + raw.len();
-        let space = self.space.get_mut(self.at..end);
-        space.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
-        Ok(end)
     }
 }

@@ -7,6 +7,7 @@ use crate::send::msg::SendMsg;
 use crate::sys::{BorrowedSocket, CallResult, Direction, RecvFlags};
 
 /// Adds up the system calls of one batch, and decides when it ends and what becomes of an error.
+#[derive(Clone)]
 pub(crate) struct Progress<'s> {
     socket: BorrowedSocket<'s>,
     direction: Direction,

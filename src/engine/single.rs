@@ -6,12 +6,12 @@
 use std::io;
 
 use crate::engine::deferred_error;
-use crate::send::content::{MsgOptions, OptionsRef, SendBuffers};
+use crate::send::content::{MsgOptions, OptionsRef};
 use crate::send::msg::SendMsg;
 use crate::send::single::encode_options;
-use crate::sys::{self, BorrowedSocket, CallResult, DestRef, Direction, SendFlags, SingleHeader};
+use crate::sys::{self, BorrowedSocket, DestRef, Direction, SendFlags, SingleHeader};
 
-/// A message of one buffer, to an Internet address, without raw control messages.
+/// A message of one buffer, to an Internet address, without a `ControlBuf`.
 #[derive(Clone, Copy)]
 pub(crate) struct Single<'m, 'a> {
     dest: DestRef<'m, 'a>,
@@ -21,29 +21,28 @@ pub(crate) struct Single<'m, 'a> {
 
 impl<'m, 'a> Single<'m, 'a> {
     /// The message of a slice, if the slice has one message, and that is such a message.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(msgs: &'m [SendMsg<'a>]) -> Option<Self> {
         let [msg] = msgs else { return None };
-        let SendBuffers::One(data) = msg.buffers() else { return None };
-        let (dest, options) = (msg.dest_ref(), msg.options());
-        let is_such = !matches!(dest, DestRef::Unix(_)) && options.control().is_empty();
-        is_such.then_some(Self { dest, data, options })
+        let (data, options) = msg.single()?;
+        match msg.dest_ref() {
+            DestRef::Unix(_) => None,
+            dest => Some(Self { dest, data, options }),
+        }
     }
 
-    /// Sends it, with this segment size in place of that of its options. `None` if its options cannot be
-    /// encoded here: an arena has more space for them, or returns the error.
-    #[inline]
-    pub(crate) fn send(
+    /// Wires it to the new `header`, with this segment size in place of that of its options. `None` if its options
+    /// cannot be encoded here: an arena has more space for them, or returns the error.
+    #[inline(always)]
+    pub(crate) fn wire(
         &self,
+        header: &mut SingleHeader,
         socket: BorrowedSocket<'_>,
         segment_size: Option<u16>,
-        flags: SendFlags,
-    ) -> Option<CallResult> {
-        let Self { dest, data, options } = *self;
-        let mut header = SingleHeader::new();
+    ) -> Option<()> {
+        let Self { dest, options, .. } = *self;
         header.set_dest(dest);
-        encode_options(&mut header, socket, dest, OptionsRef::Any(&options), segment_size).ok()?;
-        Some(header.send(socket, data, flags))
+        encode_options(header, socket, dest, OptionsRef::Any(&options), segment_size).ok()
     }
 }
 
@@ -61,6 +60,7 @@ pub(crate) fn send(
     if single.options.is_none() {
         return Some(sys::send_plain(socket, single.dest, single.data, flags).map(|()| 1));
     }
-    let result = single.send(socket, single.options.segment_size(), flags)?;
-    Some(result.error.map_or(Ok(1), Err))
+    let mut header = SingleHeader::new();
+    single.wire(&mut header, socket, single.options.segment_size())?;
+    Some(header.send(socket, single.data, flags).error.map_or(Ok(1), Err))
 }

@@ -48,19 +48,28 @@ impl OffloadRef<'_> {
         flags: SendFlags,
     ) -> Option<io::Result<usize>> {
         let single = Single::of(msgs)?;
-        let mut call = match Call::begin(self, 1) {
-            Ok(call) => Call { flags, ..call },
+        let progress = match Progress::begin(self.socket, Direction::Send, 1) {
+            Ok(progress) => progress,
             Err(error) => return Some(Err(error)),
         };
         let bytes = single.data.len();
         let size = segment_size(bytes, &single.options);
-        if size.is_some() && call.looks_at_each() {
+        // What was rejected matters to batches alone.
+        if size.is_some() && Call::new(self, progress.clone()).looks_at_each() {
             return None;
         }
+        let mut header = SingleHeader::new();
         // It fits: the size came from a `u16`.
-        let result = single.send(self.socket, size.map(|size| size as u16), flags)?;
+        single.wire(&mut header, self.socket, size.map(|size| size as u16))?;
+        let result = header.send(self.socket, single.data, flags);
         let batch = GsoBatch { messages: 1, bytes, segment: size.unwrap_or(bytes) };
-        Some(call.finish_single(msgs, &batch, result).map(|()| call.progress.count))
+        if result.count > 0 {
+            let mut moved = Transferred::default();
+            moved.add(&batch);
+            self.state.counters.sent(moved, result.calls);
+            return Some(Ok(1));
+        }
+        Some(Call { flags, ..Call::new(self, progress) }.single_stopped(msgs, batch, result))
     }
 
     /// Sends the messages of an iterator.
@@ -122,18 +131,15 @@ impl<'c> Call<'c> {
         Self { offload, socket, progress, limits, flags: SendFlags::NONE }
     }
 
-    /// Counts a message that was sent by itself, or sends the datagrams of one that was rejected.
-    fn finish_single(
-        &mut self,
+    /// Sends the datagrams of a message that was rejected by itself, or ends with its error.
+    #[cold]
+    fn single_stopped(
+        mut self,
         msgs: &[SendMsg<'_>],
-        batch: &GsoBatch,
+        batch: GsoBatch,
         result: CallResult,
-    ) -> io::Result<()> {
-        let mut moved = Transferred::default();
-        if result.count > 0 {
-            moved.add(batch);
-        }
-        self.offload.counters.sent(moved, result.calls);
+    ) -> io::Result<usize> {
+        self.offload.counters.sent(Transferred::default(), result.calls);
         let rejected =
             result.error.as_ref().filter(|error| batch.is_segmented() && may_be_its_own(error));
         let sent = rejected.and_then(|error| {
@@ -148,7 +154,8 @@ impl<'c> Call<'c> {
                 }
             })
         });
-        sent.unwrap_or_else(|| self.progress.add(1, result))
+        sent.unwrap_or_else(|| self.progress.add(1, result))?;
+        Ok(self.progress.count)
     }
 
     /// Whether each batch must be looked at before the kernel is offered it.

@@ -82,17 +82,6 @@ pub(crate) enum OptionsRef<'r, 'a> {
     Any(&'r MsgOptions<'a>),
 }
 
-impl OptionsRef<'_, '_> {
-    /// Whether there are neither options nor control messages.
-    #[inline(always)]
-    pub(crate) fn is_none(self) -> bool {
-        match self {
-            OptionsRef::Inline(inline) => inline.is_none(),
-            OptionsRef::Any(options) => options.is_none(),
-        }
-    }
-}
-
 impl<'a> From<OptionsRef<'_, 'a>> for MsgOptions<'a> {
     #[inline]
     fn from(options: OptionsRef<'_, 'a>) -> Self {
@@ -104,6 +93,23 @@ impl<'a> From<OptionsRef<'_, 'a>> for MsgOptions<'a> {
 }
 
 impl<'a> LentOptions<'a> {
+    /// Calls `then` with the options. Most are not copied.
+    #[inline(always)]
+    pub(super) fn with_meta<R>(self, then: impl FnOnce(&SendMeta) -> R) -> R {
+        match self {
+            Self::None => then(const { &SendMeta::new() }),
+            Self::Meta(meta) => then(meta),
+            Self::Reply(received) => then(&received.reply()),
+            Self::Control(control) => then(control.meta_ref()),
+        }
+    }
+
+    /// Whether there are options but the segment size. Their control messages depend on the destination's family.
+    pub(super) fn depend_on_family(self, ecn: Option<Ecn>) -> bool {
+        ecn.is_some()
+            || self.with_meta(|meta| SendMeta { segment_size: None, ..*meta } != SendMeta::new())
+    }
+
     /// Whether both are the same memory, or none.
     #[inline]
     fn is(&self, other: &LentOptions<'_>) -> bool {
@@ -138,12 +144,7 @@ impl<'a> MsgOptions<'a> {
     /// All options together.
     #[inline]
     pub(crate) fn meta(&self) -> SendMeta {
-        let mut meta = match self.lent {
-            LentOptions::None => SendMeta::new(),
-            LentOptions::Meta(meta) => *meta,
-            LentOptions::Reply(received) => received.reply(),
-            LentOptions::Control(control) => control.meta(),
-        };
+        let mut meta = self.lent.with_meta(|meta| *meta);
         if let Some(ecn) = self.inline.ecn {
             meta = meta.with_ecn(ecn);
         }
@@ -202,12 +203,6 @@ impl<'a> MsgOptions<'a> {
     #[inline(never)]
     fn equals(&self, other: &MsgOptions<'_>) -> bool {
         self.meta() == other.meta() && self.control() == other.control()
-    }
-
-    /// Those in the message itself, if there are no others.
-    #[inline]
-    pub(crate) fn unlent(&self) -> Option<&InlineOptions> {
-        if matches!(self.lent, LentOptions::None) { Some(&self.inline) } else { None }
     }
 }
 
@@ -280,6 +275,20 @@ impl<'a> Content<'a> {
             | Self::ManyControl { inline, control, .. } => (LentOptions::Control(control), inline),
         };
         MsgOptions { lent, inline }
+    }
+
+    /// The payload and the options, if the payload is one buffer and there is no `ControlBuf`.
+    #[inline(always)]
+    pub(super) const fn single(&self) -> Option<(&'a [u8], MsgOptions<'a>)> {
+        let (data, lent, inline) = match *self {
+            Self::One { inline, data } => (data, LentOptions::None, inline),
+            Self::OneMeta { inline, data, meta } => (data, LentOptions::Meta(meta), inline),
+            Self::OneReply { inline, data, received } => {
+                (data, LentOptions::Reply(received), inline)
+            }
+            _ => return None,
+        };
+        Some((data, MsgOptions { lent, inline }))
     }
 
     /// The payload and the options, if the payload is one buffer and no options are behind a reference. Those in the

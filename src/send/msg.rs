@@ -43,9 +43,9 @@ pub struct SendMsg<'a> {
 /// Where a message goes.
 #[derive(Clone, Copy)]
 enum Dest<'a> {
+    Addr(SocketAddr),
     /// The peer of a connected socket.
     None,
-    Addr(SocketAddr),
     Unix(UnixAddr<'a>),
 }
 
@@ -335,6 +335,11 @@ impl<'a> SendMsg<'a> {
     #[inline]
     pub(super) const fn inline(&self) -> InlineOptions {
         self.content.options().inline
+    }
+
+    #[inline(always)]
+    pub(crate) const fn single(&self) -> Option<(&'a [u8], MsgOptions<'a>)> {
+        self.content.single()
     }
 
     #[inline(always)]

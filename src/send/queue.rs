@@ -155,10 +155,9 @@ impl SendQueue {
         inline: &InlineOptions,
     ) -> Result<(), PushError> {
         let counted = data.len() + Self::OVERHEAD;
-        let len = data.len().try_into().map_err(|_| PushError::TooLong)?;
-        self.check(counted)?;
+        self.check(data.len(), counted)?;
         if !self.back.join(dest, data, inline) {
-            self.back.begin(dest, data, len, inline);
+            self.back.begin(dest, data, inline)?;
         }
         self.bytes += counted;
         Ok(())
@@ -254,17 +253,18 @@ impl SendQueue {
             }
         }
         let size = Size::of(msg)?;
-        self.check(size.counted)?;
+        self.check(size.len as usize, size.counted)?;
         Ok(size)
     }
 
-    /// Whether so many bytes fit the bound now, or ever.
+    /// Whether a datagram with `len` bytes of payload, which counts as `counted`, fits now, or ever.
     #[inline]
-    fn check(&self, counted: usize) -> Result<(), PushError> {
-        if counted > self.capacity {
-            return Err(PushError::TooLong);
+    fn check(&self, len: usize, counted: usize) -> Result<(), PushError> {
+        if counted <= self.remaining() {
+            return Ok(());
         }
-        if counted > self.remaining() { Err(PushError::Full) } else { Ok(()) }
+        let never_fits = counted > self.capacity || u32::try_from(len).is_err();
+        Err(if never_fits { PushError::TooLong } else { PushError::Full })
     }
 
     /// Datagrams in the queue.

@@ -4,13 +4,13 @@
 //! for 4 datagrams of 15 bytes, and 7 % more for 64 of 200 bytes.
 
 use super::coalesce::{Limits, Run, Source, segment_size};
-use super::content::{MsgOptions, OptionsRef, SendBuffers};
+use super::content::{LentOptions, OptionsRef, SendBuffers};
 use super::outgoing::{Messages, Outgoing};
-use crate::ancillary::{SendMeta, Unencodable};
+use crate::ancillary::{Ecn, SendMeta, Unencodable};
 use crate::sys::{self, BorrowedSocket, DestRef, GsoBatch, SendHeaders, SingleHeader};
 
-/// Writes options and this segment size as a header's control messages, if there are any.
-#[inline]
+/// Writes options, with this segment size in place of theirs, as a header's control messages, if there are any.
+#[inline(always)]
 pub(crate) fn encode_options(
     header: &mut SingleHeader,
     socket: BorrowedSocket<'_>,
@@ -18,27 +18,40 @@ pub(crate) fn encode_options(
     options: OptionsRef<'_, '_>,
     segment_size: Option<u16>,
 ) -> Result<(), Unencodable> {
-    match segment_size {
-        _ if !options.is_none() => encode_any(header, socket, dest, &options.into(), segment_size),
-        Some(size) => header.encode_control(|space| SendMeta::encode_segment_size(size, space)),
-        None => Ok(()),
+    let (lent, ecn) = match options {
+        OptionsRef::Inline(inline) => (LentOptions::None, inline.ecn),
+        OptionsRef::Any(options) => (options.lent, options.inline.ecn),
+    };
+    match (lent, ecn, segment_size) {
+        (LentOptions::None, None, None) => Ok(()),
+        // The usual GSO batch. A segment size does not depend on the family.
+        (LentOptions::None, None, Some(_)) => {
+            header.encode_control(|space| SendMeta::new().encode(None, segment_size, true, space))
+        }
+        _ => {
+            let v4 = dest.is_v4().unwrap_or_else(|| is_for_v4_peer(socket, lent, ecn));
+            lent.with_meta(|meta| encode_meta(header, meta, ecn, segment_size, v4))
+        }
     }
 }
 
-fn encode_any(
+/// Whether options to the socket's peer are those of IPv4, or the same for both families.
+#[cold]
+fn is_for_v4_peer(socket: BorrowedSocket<'_>, lent: LentOptions<'_>, ecn: Option<Ecn>) -> bool {
+    // To ask for the peer takes a system call.
+    !lent.depend_on_family(ecn) || sys::peer_is_v4(socket)
+}
+
+/// Out of line, so that it is there once for all kinds of messages.
+#[inline(never)]
+fn encode_meta(
     header: &mut SingleHeader,
-    socket: BorrowedSocket<'_>,
-    dest: DestRef<'_, '_>,
-    options: &MsgOptions<'_>,
+    meta: &SendMeta,
+    ecn: Option<Ecn>,
     segment_size: Option<u16>,
+    v4: bool,
 ) -> Result<(), Unencodable> {
-    let mut meta = options.meta();
-    meta.segment_size = segment_size;
-    let is_v4 = dest.is_v4().unwrap_or_else(|| {
-        // The segment size does not depend on the family, and to ask for the peer takes a system call.
-        meta == (SendMeta { segment_size, ..SendMeta::new() }) || sys::peer_is_v4(socket)
-    });
-    header.encode_control(|space| meta.encode(is_v4, &[], space))
+    header.encode_control(|space| meta.encode(ecn, segment_size, v4, space))
 }
 
 /// Wires the next message, and those that join it, to the new `header`; their buffers are the only ones in the row of

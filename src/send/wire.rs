@@ -5,7 +5,7 @@ use super::coalesce::{Limits, Run, Source, segment_size};
 use super::content::{MsgOptions, OptionsRef, SendBuffers};
 use super::joined::Joined;
 use super::outgoing::{Messages, Outgoing};
-use crate::ancillary::{SendMeta, Unencodable};
+use crate::ancillary::{SendMeta, Unencodable, append_raw};
 use crate::sys::{
     self, BorrowedSocket, DestRef, Extension, GsoBatch, OpenHeader, Others, SendHeaders,
 };
@@ -200,8 +200,9 @@ impl<'m> OptionsEncoder<'_, 'm> {
         }
         let v4 = match segment_size {
             // The usual GSO batch.
-            Some(size) if options.is_none() => {
-                header.encode_control(|space| SendMeta::encode_segment_size(size, space))?;
+            Some(_) if options.is_none() => {
+                let none = SendMeta::new();
+                header.encode_control(|space| none.encode(None, segment_size, true, space))?;
                 None
             }
             _ => match self.encode(header, dest, &options, segment_size)? {
@@ -224,18 +225,20 @@ impl<'m> OptionsEncoder<'_, 'm> {
     where
         'm: 'a,
     {
-        let (control, rest) =
-            (options.control(), SendMeta { segment_size: None, ..options.meta() });
-        // The segment size does not depend on the family.
-        let v4 = if rest == SendMeta::new() { None } else { Some(self.is_v4(dest)) };
+        let (lent, ecn) = (options.lent, options.inline.ecn);
+        let v4 = if lent.depend_on_family(ecn) { Some(self.is_v4(dest)) } else { None };
         if v4.is_none() && segment_size.is_none() {
+            let control = options.control();
             if !control.is_empty() {
                 header.set_control(control);
             }
             return Ok(None);
         }
-        let meta = SendMeta { segment_size, ..rest };
-        header.encode_control(|space| meta.encode(v4 != Some(false), control, space))?;
+        header.encode_control(|space| {
+            let len =
+                lent.with_meta(|meta| meta.encode(ecn, segment_size, v4 != Some(false), space))?;
+            append_raw(options.control(), len, space)
+        })?;
         Ok(Some(v4))
     }
 

@@ -10,15 +10,24 @@ use crate::sys::{self, DestRef};
 impl Stage {
     #[inline]
     pub(super) fn iter(&self) -> StageIter<'_> {
-        StageIter {
-            stage: self,
-            next: self.first,
-            gone: self.gone,
-            rest: &[],
-            segment: 0,
-            dest: DestRef::Addr(None),
-            options: MsgOptions::NONE,
+        StageIter { stage: self, next: self.first, gone: self.gone, entry: None, rest: &[] }
+    }
+
+    /// The options of an entry beside those in the entry.
+    #[inline]
+    fn lent_options(&self, entry: &QueueEntry) -> LentOptions<'_> {
+        match entry.stored {
+            Stored::None => LentOptions::None,
+            Stored::Meta => LentOptions::Meta(&self.metas[entry.option as usize - 1]),
+            Stored::Control => LentOptions::Control(&self.controls[entry.option as usize - 1]),
         }
+    }
+
+    /// The Unix destination of an entry.
+    #[cold]
+    fn unix_dest(&self, entry: &QueueEntry) -> DestRef<'_, '_> {
+        let name = &self.payload[entry.start + entry.len..][..entry.name_len.into()];
+        sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
     }
 
     /// Writes the first datagrams as `SendMsg`s, as many as there is memory for, and returns how many. Decodes a
@@ -47,37 +56,21 @@ pub(super) struct StageIter<'a> {
     /// The entry after the present one, and how many of its bytes to leave out.
     next: usize,
     gone: usize,
-    /// Of the present entry: the bytes left, and what each datagram has.
+    /// The present entry, and its bytes that are left.
+    entry: Option<&'a QueueEntry>,
     rest: &'a [u8],
-    segment: usize,
-    dest: DestRef<'a, 'a>,
-    options: MsgOptions<'a>,
 }
 
 impl<'a> StageIter<'a> {
     /// Goes on to the next entry.
     #[inline]
-    fn begin(&mut self, entry: &'a QueueEntry) {
-        let Stage { payload, metas, controls, .. } = self.stage;
-        let lent = match entry.stored {
-            Stored::None => LentOptions::None,
-            Stored::Meta => LentOptions::Meta(&metas[entry.option as usize - 1]),
-            Stored::Control => LentOptions::Control(&controls[entry.option as usize - 1]),
-        };
-        self.dest = match entry.name_len {
-            0 => DestRef::Raw(entry.dest.lend()),
-            len => stored_name(&payload[entry.start + entry.len..][..len.into()]),
-        };
-        self.options = MsgOptions { lent, inline: entry.inline };
-        self.rest = &payload[entry.start..][self.gone..entry.len];
-        (self.segment, self.gone) = (entry.segment as usize, 0);
+    fn begin(&mut self) -> Option<&'a QueueEntry> {
+        let entry = self.stage.entry(self.next)?;
+        self.rest = &self.stage.payload[entry.start..][self.gone..entry.len];
+        (self.entry, self.gone) = (Some(entry), 0);
         self.next += 1;
+        self.entry
     }
-}
-
-#[cold]
-fn stored_name<'s>(name: &'s [u8]) -> DestRef<'s, 's> {
-    sys::unix_addr(name).map_or(DestRef::Addr(None), DestRef::Unix)
 }
 
 impl<'a> Iterator for StageIter<'a> {
@@ -85,12 +78,10 @@ impl<'a> Iterator for StageIter<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Queued<'a>> {
-        if self.rest.is_empty() {
-            self.begin(self.stage.entry(self.next)?);
-        }
-        let (data, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
+        let entry = if self.rest.is_empty() { self.begin()? } else { self.entry? };
+        let (data, rest) = self.rest.split_at(self.rest.len().min(entry.segment as usize));
         self.rest = rest;
-        Some(Queued { dest: self.dest, data, options: self.options })
+        Some(Queued { stage: self.stage, entry, data })
     }
 }
 
@@ -98,8 +89,9 @@ impl<'a> Messages<'a> for StageIter<'a> {
     #[inline]
     fn take_alike(&mut self, most: usize) -> Option<&'a [u8]> {
         // The last one may be shorter; an empty one is alone.
-        let count = self.rest.len().checked_div(self.segment)?.min(most);
-        let (data, rest) = self.rest.split_at(count * self.segment);
+        let segment = self.entry?.segment as usize;
+        let count = self.rest.len().checked_div(segment)?.min(most);
+        let (data, rest) = self.rest.split_at(count * segment);
         self.rest = rest;
         (count > 0).then_some(data)
     }
@@ -108,15 +100,18 @@ impl<'a> Messages<'a> for StageIter<'a> {
 /// A datagram in a stage, borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Queued<'a> {
-    dest: DestRef<'a, 'a>,
+    stage: &'a Stage,
+    entry: &'a QueueEntry,
     data: &'a [u8],
-    options: MsgOptions<'a>,
 }
 
 impl<'a> Outgoing<'a> for Queued<'a> {
     #[inline]
     fn dest(&self) -> DestRef<'_, 'a> {
-        self.dest
+        match self.entry.name_len {
+            0 => DestRef::Raw(self.entry.dest.lend()),
+            _ => self.stage.unix_dest(self.entry),
+        }
     }
 
     #[inline]
@@ -126,16 +121,17 @@ impl<'a> Outgoing<'a> for Queued<'a> {
 
     #[inline]
     fn options(&self) -> MsgOptions<'a> {
-        self.options
+        MsgOptions { lent: self.stage.lent_options(self.entry), inline: self.entry.inline }
     }
 
     #[inline]
     fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
-        self.options.unlent().map(|inline| (self.data, inline))
+        let is_unlent = self.entry.stored == Stored::None;
+        is_unlent.then_some((self.data, &self.entry.inline))
     }
 
     #[inline(always)]
     fn to_msg(&self) -> SendMsg<'a> {
-        SendMsg::from_parts(self.dest, self.data, self.options)
+        SendMsg::from_parts(self.dest(), self.data, self.options())
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::entry::{QueueEntry, Size, Stored};
+use super::error::PushError;
 use crate::ancillary::{ControlBuf, SendMeta};
 use crate::send::content::{InlineOptions, LentOptions, MsgOptions, SendBuffers};
 use crate::send::msg::SendMsg;
@@ -101,20 +102,25 @@ impl Stage {
     }
 
     /// Begins an entry with such a datagram.
+    ///
+    /// # Errors
+    ///
+    /// `TooLong` for a length that an entry cannot have.
     #[inline(never)]
     pub(super) fn begin(
         &mut self,
         dest: Option<&SocketAddr>,
         data: &[u8],
-        len: u32,
         inline: &InlineOptions,
-    ) {
+    ) -> Result<(), PushError> {
+        let len = data.len().try_into().map_err(|_| PushError::TooLong)?;
         // Grow first: if growing panics, the stage is unchanged.
         self.entries.reserve(1);
         let start = self.payload.len();
         self.payload.extend_from_slice(data);
         self.push_entry(dest, QueueEntry { start, inline: *inline, ..QueueEntry::of(len) });
         self.len += 1;
+        Ok(())
     }
 
     #[inline]

@@ -21,7 +21,7 @@ fn message(level: i32, ty: i32, payload: &[u8]) -> Vec<u8> {
 
 fn encoded(v4: bool, meta: SendMeta) -> Vec<u8> {
     let mut space = [0xEE; crate::control::CONTROL_SPACE];
-    let len = meta.encode(v4, &[], &mut space).expect("Windows has it");
+    let len = meta.encode(None, meta.segment_size, v4, &mut space).expect("Windows has it");
     space[..len].to_vec()
 }
 

@@ -1,0 +1,155 @@
+//! The encoder of per-message options, compared with a naive list of control messages.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+
+use crate::ancillary::{Ecn, SendMeta, Unencodable};
+use crate::sys::control_message::append;
+use crate::sys::numbers::{self, CmsgType};
+use crate::sys::{CONTROL_SPACE, Layout};
+
+/// The name of an option, its control message and the payload; or why there is none.
+type Part = Result<(&'static str, Option<CmsgType>, Vec<u8>), Unencodable>;
+
+fn int(value: u8) -> Vec<u8> {
+    i32::from(value).to_ne_bytes().to_vec()
+}
+
+fn segment_size(size: u16) -> Option<Part> {
+    let payload = match numbers::SEGMENT_LEN {
+        2 => size.to_ne_bytes().to_vec(),
+        _ => u32::from(size).to_ne_bytes().to_vec(),
+    };
+    let is_sent = size > 0 || numbers::SEGMENT_MAY_BE_ZERO;
+    is_sent.then_some(Ok(("segment_size", numbers::SEGMENT, payload)))
+}
+
+fn tos(tos: u8, v4: bool) -> Part {
+    let (ecn, all) = match v4 {
+        true => (numbers::SEND_ECN_V4, numbers::SEND_TOS),
+        false => (numbers::SEND_ECN_V6, numbers::SEND_TCLASS),
+    };
+    if ecn.is_some() && tos < 4 {
+        return Ok(("tos", ecn, int(tos)));
+    }
+    let is_byte = v4 && numbers::SEND_TOS_IS_A_BYTE;
+    Ok(("tos", all, if is_byte { vec![tos] } else { int(tos) }))
+}
+
+fn hop_limit(hops: u8, v4: bool) -> Part {
+    match (v4, hops) {
+        (true, 0) => Err(Unencodable::NoHops),
+        (true, _) => Ok(("hop_limit", numbers::SEND_TTL, int(hops))),
+        (false, _) => Ok(("hop_limit", numbers::SEND_HOP_LIMIT, int(hops))),
+    }
+}
+
+fn pktinfo(source: Option<IpAddr>, interface: Option<u32>, v4: bool) -> Option<Part> {
+    let index = interface.unwrap_or(0).to_ne_bytes();
+    let wrong = source.filter(|source| source.to_canonical().is_ipv4() != v4);
+    if let Some(source) = wrong {
+        return Some(Err(Unencodable::SourceFamily { source, v4 }));
+    }
+    let part = match source.map(|source| source.to_canonical()) {
+        None if interface.is_none() => return None,
+        Some(IpAddr::V4(ip)) if numbers::SEND_PKTINFO_V4.is_none() && interface.is_none() => {
+            ("source", numbers::SEND_SRCADDR_V4, ip.octets().to_vec())
+        }
+        Some(IpAddr::V6(ip)) => {
+            ("source", numbers::SEND_PKTINFO_V6, [&ip.octets()[..], &index].concat())
+        }
+        None if !v4 => ("interface", numbers::SEND_PKTINFO_V6, [&[0; 16][..], &index].concat()),
+        v4 => {
+            let ip = match v4 {
+                Some(IpAddr::V4(ip)) => ip.octets(),
+                _ => [0; 4],
+            };
+            match numbers::SEND_PKTINFO_V4_IS_SHORT {
+                true => ("source", numbers::SEND_PKTINFO_V4, [ip, index].concat()),
+                false => ("interface", numbers::SEND_PKTINFO_V4, [index, ip, [0; 4]].concat()),
+            }
+        }
+    };
+    Some(Ok(part))
+}
+
+fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
+    let time = meta
+        .transmit_time
+        .map(|time| Ok(("transmit_time", numbers::TXTIME, time.to_ne_bytes().to_vec())));
+    let id = meta
+        .timestamp_id
+        .map(|id| Ok(("timestamp_id", numbers::STAMP_NUMBER, id.to_ne_bytes().to_vec())));
+    let all = [
+        meta.segment_size.and_then(segment_size),
+        meta.tos.map(|byte| tos(byte, v4)),
+        meta.hop_limit.map(|hops| hop_limit(hops, v4)),
+        pktinfo(meta.source, meta.interface, v4),
+        time,
+        id,
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The bytes of these control messages, in space for `most`.
+fn bytes(parts: Vec<Part>, v4: bool, most: usize) -> Result<Vec<u8>, Unencodable> {
+    let (mut space, mut len) = (vec![0; most], 0);
+    for part in parts {
+        let (option, ty, payload) = part?;
+        let ty = ty.ok_or(Unencodable::Unsupported { option, v4 })?;
+        let needed = len + Layout::NATIVE.space(payload.len());
+        let end = append(Layout::NATIVE, &mut space, len, ty, &payload);
+        len = end.ok_or(Unencodable::TooLong { needed })?;
+    }
+    space.truncate(len);
+    Ok(space)
+}
+
+fn sources() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![
+        any::<u32>().prop_map(|ip| IpAddr::V4(Ipv4Addr::from(ip))),
+        any::<u128>().prop_map(|ip| IpAddr::V6(Ipv6Addr::from(ip))),
+        any::<u32>().prop_map(|ip| IpAddr::V6(Ipv4Addr::from(ip).to_ipv6_mapped())),
+    ]
+}
+
+/// Mostly what many messages have.
+fn metas() -> impl Strategy<Value = SendMeta> {
+    let rarely = |rare| prop::option::weighted(rare, Just(()));
+    let usual = (any::<Option<u8>>(), prop::option::of(sources()), any::<Option<u16>>());
+    let rare = (
+        (rarely(0.1), any::<u32>()),
+        (rarely(0.1), 0..3u8),
+        (rarely(0.1), any::<u64>()),
+        (rarely(0.1), any::<u32>()),
+    );
+    (usual, rare).prop_map(|((tos, source, segment_size), (interface, hops, time, id))| SendMeta {
+        tos: tos.map(|tos| if tos < 128 { tos & 0b11 } else { tos }),
+        source,
+        interface: interface.0.map(|()| interface.1),
+        hop_limit: hops.0.map(|()| hops.1),
+        segment_size: segment_size.map(|size| size % 1500),
+        transmit_time: time.0.map(|()| time.1),
+        timestamp_id: id.0.map(|()| id.1),
+    })
+}
+
+proptest! {
+    #[test]
+    fn options_are_the_control_messages_of_the_list(
+        meta in metas(),
+        own_tos in 0..8u8,
+        own_size in any::<Option<u16>>(),
+        v4 in any::<bool>(),
+        most in prop_oneof![3 => Just(CONTROL_SPACE), 1 => 0..CONTROL_SPACE],
+    ) {
+        let ecn = (own_tos < 4).then(|| Ecn::from_tos(own_tos));
+        // No byte of what was there before remains.
+        let mut space = vec![0xEE; most];
+        let encoded = meta.encode(ecn, own_size, v4, &mut space).map(|len| space[..len].to_vec());
+        let tos = ecn.map_or(meta.tos, |ecn| Some(meta.tos.unwrap_or(0) / 4 * 4 + ecn as u8));
+        let all = SendMeta { tos, segment_size: own_size, ..meta };
+        prop_assert_eq!(encoded, bytes(parts(all, v4), v4, most));
+    }
+}
