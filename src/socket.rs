@@ -213,8 +213,8 @@ pub trait BatchSocket {
 
     /// Receives into `batch` and returns the number of messages.
     ///
-    /// A receive of fewer messages than slots does not mean that none is left: see [`RecvBatch`]. Call until
-    /// `WouldBlock` where readiness is edge-triggered.
+    /// It takes what waits, up to the number of slots; from a blocking socket it may leave messages to the next call
+    /// (see [`RecvBatch`]).
     ///
     /// After an error the batch is empty. The provided implementation fills at most 32 slots a call.
     ///

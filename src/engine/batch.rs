@@ -16,7 +16,7 @@ pub(crate) fn recv(
     socket: BorrowedSocket<'_>,
     flags: RecvFlags,
 ) -> io::Result<usize> {
-    let most = batch.most(flags);
+    let most = batch.most(socket, flags);
     if most > MAX_BATCH {
         return recv_in_steps(batch, socket, flags, most);
     }

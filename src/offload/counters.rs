@@ -145,6 +145,7 @@ totals! {
 type Counter = fn(&Totals) -> &AtomicU64;
 
 impl Running {
+    #[inline(always)]
     pub(super) fn sent(&self, moved: Transferred, calls: usize) {
         self.add(
             Direction::Send,
@@ -175,6 +176,7 @@ impl Running {
         self.add(Direction::Send, [(|totals| &totals.not_offered, 1)]);
     }
 
+    #[inline(always)]
     pub(super) fn received(&self, received: &ReceivedTotals, calls: usize) {
         self.add(
             Direction::Receive,
@@ -189,35 +191,38 @@ impl Running {
         );
     }
 
-    #[inline]
+    #[inline(always)]
     fn add<const N: usize>(&self, direction: Direction, additions: [(Counter, usize); N]) {
-        if self.owner(direction).load(Ordering::Relaxed) == this_thread() {
-            add_alone(&self.own, additions);
-        } else {
-            self.add_elsewhere(direction, additions);
-        }
-    }
-
-    /// Adds on a thread that is not the owner, and makes it the owner if there is none.
-    #[inline(never)]
-    fn add_elsewhere<const N: usize>(
-        &self,
-        direction: Direction,
-        additions: [(Counter, usize); N],
-    ) {
-        let (owner, none, relaxed) = (self.owner(direction), 0, Ordering::Relaxed);
-        if owner.compare_exchange(none, this_thread(), relaxed, relaxed).is_ok() {
-            add_alone(&self.own, additions);
-        } else if !self.in_use.swap(true, Ordering::Acquire) {
-            add_alone(&self.shared, additions);
-            self.in_use.store(false, Ordering::Release);
-        } else {
-            for (counter, n) in additions {
-                counter(&self.contended).fetch_add(n as u64, Ordering::Relaxed);
+        let is_owner = self.owner(direction).load(Ordering::Relaxed) == this_thread();
+        match if is_owner { Set::Own } else { self.begin_elsewhere(direction) } {
+            Set::Own => add_alone(&self.own, additions),
+            Set::Shared => {
+                add_alone(&self.shared, additions);
+                self.in_use.store(false, Ordering::Release);
+            }
+            Set::Contended => {
+                for (counter, n) in additions {
+                    counter(&self.contended).fetch_add(n as u64, Ordering::Relaxed);
+                }
             }
         }
     }
 
+    /// Where a thread adds that is not the owner. Makes it the owner if there is none.
+    #[inline(never)]
+    fn begin_elsewhere(&self, direction: Direction) -> Set {
+        let (none, relaxed) = (0, Ordering::Relaxed);
+        let owner = self.owner(direction);
+        if owner.compare_exchange(none, this_thread(), relaxed, relaxed).is_ok() {
+            Set::Own
+        } else if !self.in_use.swap(true, Ordering::Acquire) {
+            Set::Shared
+        } else {
+            Set::Contended
+        }
+    }
+
+    #[inline(always)]
     fn owner(&self, direction: Direction) -> &AtomicUsize {
         &self.owners[usize::from(direction == Direction::Send)]
     }
@@ -230,8 +235,16 @@ impl Running {
     }
 }
 
+/// Which counters a call adds to.
+enum Set {
+    Own,
+    /// Marked as in use by this call.
+    Shared,
+    Contended,
+}
+
 /// Adds to counters that no other thread writes to meanwhile.
-#[inline]
+#[inline(always)]
 fn add_alone<const N: usize>(totals: &Totals, additions: [(Counter, usize); N]) {
     for (counter, n) in additions {
         let counter = counter(totals);

@@ -24,9 +24,11 @@ use offer::Offer;
 /// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares only the slots
 /// that the last call used. Iteration yields datagrams; a coalesced message yields its segments.
 ///
-/// A receive takes what waits, up to the number of slots. After 24 receives in a row that found one message each, seven
-/// of eight take one message without a look for a second one, which saves a twentieth of the time of a send and a receive.
-/// Others that wait by then are there for the next call.
+/// A receive takes what waits, up to the number of slots. There is one exception, on blocking sockets without a read
+/// timeout or with one of a second or more, from which a program receives in a loop: after 24 receives in a row that
+/// returned one message each, seven of eight take one message and do not look for another, until several are found. That
+/// saves a twentieth of the time of a send and a receive. On a non-blocking socket, and with
+/// [`RecvFlags::DONT_WAIT`], a receive takes all.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -331,8 +333,8 @@ impl RecvBatch {
 
     /// The most messages to ask for in the next receive, which fill the first slots. A peek fills one.
     #[inline]
-    pub(crate) fn most(&self, flags: RecvFlags) -> usize {
-        flags.most(self.offer.of(self.slots()))
+    pub(crate) fn most(&self, socket: BorrowedSocket<'_>, flags: RecvFlags) -> usize {
+        flags.most(self.offer.of(self.slots(), socket, flags))
     }
 
     /// System calls that the last receive made.
@@ -367,7 +369,7 @@ impl RecvBatch {
         self.contents.read_back(start..start + result.count);
         self.calls += result.calls;
         if !flags.contains(RecvFlags::PEEK) {
-            self.offer.note(self.contents.len);
+            self.offer.note(self.contents.len, socket);
         }
         result
     }

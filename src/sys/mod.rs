@@ -39,7 +39,7 @@
 //! - `kernel_release`, as text, if the system has GSO.
 //! - `rejects_tos`, whether the kernel rejected the TOS of a message on the socket.
 //! - `raw`, `local_port` and `socket_cookie`, to find a socket again; `families`, which it carries;
-//!   `has_error_queue` and `has_transmit_times`, whether it has those.
+//!   `has_error_queue` and `has_transmit_times`, whether it has those; `waits_for`, how long its receives wait.
 //! - `spread_by`, `leave_port`, `wait_for_deliveries`, `keep_to_cpus`: for groups of sockets on one
 //!   port.
 //! - For the feature `tokio`: `has_error`, `is_shut_down` and `is_reported_once`; `Events` where there is epoll.
@@ -103,7 +103,7 @@ pub(crate) use self::native::{
     conflicting_option, families, for_datagram_sockets, has_error_queue, has_queued_messages,
     has_segmentation, has_transmit_times, is_about_the_option, kernel_release, lend_socket, option,
     peer, peer_is_v4, raw, rejects_tos, reports_send_times, segmentation_rejected, set_option,
-    set_option_bytes, set_transmit_clock, socket_cookie,
+    set_option_bytes, set_transmit_clock, socket_cookie, waits_for,
 };
 
 #[cfg(feature = "tokio")]

@@ -1,8 +1,9 @@
 //! Batch sizes from none to more than one system call can carry.
 
 use std::net::UdpSocket;
+use std::time::Duration;
 
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg, SendQueue};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, SendMsg, SendQueue};
 
 use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
 #[cfg(unix)]
@@ -78,11 +79,12 @@ fn every_count_is_received_into_a_batch_by_one_call() {
     }
 }
 
-/// A batch that has seen single messages for long looks for one, and takes several all the same when they come.
+/// A batch that has seen single messages for long looks for one, if the socket waits, and takes several all the same when
+/// they come.
 #[test]
 fn several_messages_come_after_many_single_ones() {
     let (from, to) = (udp4(), udp4());
-    to.set_nonblocking(true).expect("a socket can be non-blocking");
+    to.set_read_timeout(None).expect("a socket can wait");
     let mut batch = RecvBatch::new(8, 16);
     let sent = numbered(120, 15);
     let (single, together) = sent.split_at(100);
@@ -102,12 +104,37 @@ fn several_messages_come_after_many_single_ones() {
     }
     assert_eq!(received, together);
     assert!(receives <= 7 + 3, "{receives} receives for {} messages", together.len());
-    let empty = to.recv_into(&mut batch).expect_err("nothing is left");
+    let empty = to.recv_into_with(&mut batch, RecvFlags::DONT_WAIT).expect_err("nothing is left");
     assert_eq!(empty.kind(), std::io::ErrorKind::WouldBlock);
     // From now on all slots are offered.
     assert_eq!(from.send_batch(&messages(&together[..8], &to)).expect("all are taken"), 8);
     settle();
     assert_eq!(to.recv_into(&mut batch).expect("all are there"), 8);
+}
+
+/// An event loop or a loop of ticks gets all that waits by one receive, whatever came before.
+#[test]
+fn a_receive_that_does_not_wait_takes_all() {
+    let (from, timed, non_blocking, told) = (udp4(), udp4(), udp4(), udp4());
+    non_blocking.set_nonblocking(true).expect("a socket can be non-blocking");
+    timed.set_read_timeout(Some(Duration::from_millis(900))).expect("a socket can have a timeout");
+    told.set_read_timeout(None).expect("a socket can wait");
+    let dont_wait = [(&timed, false), (&non_blocking, false), (&told, true)];
+    for (to, flag) in dont_wait {
+        let flags = if flag { RecvFlags::DONT_WAIT } else { RecvFlags::NONE };
+        let mut batch = RecvBatch::new(8, 16);
+        let sent = numbered(45, 15);
+        let (single, together) = sent.split_at(40);
+        for data in single {
+            from.send_batch(&[SendMsg::to(addr(to), data)]).expect("it is taken");
+            settle();
+            assert_eq!(to.recv_into_with(&mut batch, flags).expect("it is there"), 1);
+        }
+        from.send_batch(&messages(together, to)).expect("all are taken");
+        settle();
+        assert_eq!(to.recv_into_with(&mut batch, flags).expect("all are there"), 5);
+        assert!(batch.iter().map(|datagram| datagram.data()).eq(together));
+    }
 }
 
 #[test]

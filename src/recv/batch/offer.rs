@@ -1,67 +1,107 @@
 //! How many of its slots a batch offers to a receive.
 
+use std::time::Duration;
+
+use crate::sys::{self, BorrowedSocket, RawSocket, RecvFlags};
+
 /// So many receives in a row that brought one message each, and most of the next ones offer one slot.
 const STREAK: u8 = 24;
 /// Of so many receives one offers all slots even then, to see whether more messages come again.
 const PERIOD: u8 = 8;
+/// A receive that waits for so long is not one of a loop of ticks.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Offers one slot where one message at a time comes.
 ///
 /// After each message but the last of all slots the kernel looks for another one. That it finds none takes as long as a
 /// twentieth of a send and a receive: ARCHITECTURE.md has what was measured.
+///
+/// Only on a socket whose receives wait for a second or longer: a program that makes such a receive makes the next one at
+/// once. An event loop or a loop of ticks may make it much later, and gets all that waits.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
     /// Receives in a row that brought one message each; from `STREAK + PERIOD` on it begins again at `STREAK`.
     singles: u8,
+    /// The socket that the row is from, if it waits long.
+    waits: Option<RawSocket>,
 }
 
 impl Offer {
     /// How many of so many slots to offer.
     #[inline]
-    pub(super) fn of(&self, slots: usize) -> usize {
-        if self.singles > STREAK { 1 } else { slots }
+    pub(super) fn of(&self, slots: usize, socket: BorrowedSocket<'_>, flags: RecvFlags) -> usize {
+        let is_one = self.singles > STREAK
+            && self.waits == Some(sys::raw(socket))
+            && !flags.contains(RecvFlags::DONT_WAIT);
+        if is_one { 1 } else { slots }
     }
 
     /// Notes how many messages a receive brought. None says nothing about how many come.
     #[inline]
-    pub(super) fn note(&mut self, messages: usize) {
-        self.singles = match messages {
-            0 => return,
-            1 if self.singles + 1 == STREAK + PERIOD => STREAK,
-            1 => self.singles + 1,
-            _ => 0,
-        };
+    pub(super) fn note(&mut self, messages: usize, socket: BorrowedSocket<'_>) {
+        match messages {
+            0 => {}
+            1 => {
+                self.singles += 1;
+                match self.singles {
+                    STREAK => self.begin(socket),
+                    singles if singles == STREAK + PERIOD => self.singles = STREAK,
+                    _ => {}
+                }
+            }
+            _ => self.singles = 0,
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, socket: BorrowedSocket<'_>) {
+        self.waits = sys::waits_for(socket, LONG).then(|| sys::raw(socket));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+
+    fn socket() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+    }
 
     /// The slots that each of these receives offers, of 64.
-    fn offers(offer: &mut Offer, receives: usize, messages: usize) -> Vec<usize> {
+    fn offers(
+        offer: &mut Offer,
+        socket: &UdpSocket,
+        receives: usize,
+        messages: usize,
+    ) -> Vec<usize> {
         let receive = |_| {
-            let slots = offer.of(64);
-            offer.note(messages.min(slots));
+            let slots = offer.of(64, sys::borrow(socket), RecvFlags::NONE);
+            offer.note(messages.min(slots), sys::borrow(socket));
             slots
         };
         (0..receives).map(receive).collect()
     }
 
+    /// After a streak.
+    const PERIODIC: [usize; 8] = if cfg!(unix) { [1, 1, 1, 1, 1, 1, 1, 64] } else { [64; 8] };
+
     #[test]
     fn one_slot_is_offered_after_a_streak_and_all_in_each_eighth_receive() {
-        let mut offer = Offer::default();
-        assert_eq!(offers(&mut offer, 25, 1), [64; 25]);
-        let period = [1, 1, 1, 1, 1, 1, 1, 64];
-        assert_eq!(offers(&mut offer, 24, 1), period.repeat(3));
+        let (mut offer, socket) = (Offer::default(), socket());
+        assert_eq!(offers(&mut offer, &socket, 25, 1), [64; 25]);
+        assert_eq!(offers(&mut offer, &socket, 24, 1), PERIODIC.repeat(3));
+        let dont_wait = offer.of(64, sys::borrow(&socket), RecvFlags::DONT_WAIT);
+        assert_eq!(dont_wait, 64);
     }
 
     #[test]
     fn several_messages_are_found_within_eight_receives() {
+        let socket = socket();
         for before in 25..50 {
             let mut offer = Offer::default();
-            let _ = offers(&mut offer, before, 1);
-            let found = offers(&mut offer, 30, 5);
+            let _ = offers(&mut offer, &socket, before, 1);
+            let found = offers(&mut offer, &socket, 30, 5);
             let first = found.iter().position(|slots| *slots == 64).expect("all are offered again");
             assert!(first < 8);
             assert_eq!(found[first..], vec![64; 30 - first]);
@@ -70,8 +110,27 @@ mod tests {
 
     #[test]
     fn receives_of_nothing_change_nothing() {
-        let mut offer = Offer::default();
-        let _ = offers(&mut offer, 26, 1);
-        assert_eq!(offers(&mut offer, 10, 0), [1; 10]);
+        let (mut offer, socket) = (Offer::default(), socket());
+        let _ = offers(&mut offer, &socket, 26, 1);
+        assert_eq!(offers(&mut offer, &socket, 10, 0), [PERIODIC[0]; 10]);
+    }
+
+    #[test]
+    fn a_socket_that_does_not_wait_long_is_offered_all_slots() {
+        let (timed, non_blocking) = (socket(), socket());
+        timed.set_read_timeout(Some(LONG / 2)).expect("an option");
+        non_blocking.set_nonblocking(true).expect("an option");
+        for socket in [timed, non_blocking] {
+            assert_eq!(offers(&mut Offer::default(), &socket, 100, 1), [64; 100]);
+        }
+    }
+
+    /// The batch may be used with several sockets.
+    #[test]
+    fn another_socket_is_offered_all_slots() {
+        let (mut offer, one, other) = (Offer::default(), socket(), socket());
+        let _ = offers(&mut offer, &one, 25, 1);
+        assert_eq!(offer.of(64, sys::borrow(&other), RecvFlags::NONE), 64);
+        assert_eq!(offer.of(64, sys::borrow(&one), RecvFlags::NONE), PERIODIC[0]);
     }
 }

@@ -44,7 +44,7 @@ pub(super) use socket::is_inet;
 pub(crate) use socket::{
     BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
-    peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie,
+    peer_is_v4, raw, reports_send_times, segmentation_rejected, socket_cookie, waits_for,
 };
 pub(crate) use tos::rejects_tos;
 

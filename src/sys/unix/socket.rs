@@ -1,6 +1,7 @@
 //! What a socket is, and what the kernel does for it.
 
 use std::io;
+use std::time::Duration;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
@@ -21,6 +22,14 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     // A raw IPv6 socket receives IPv6 alone, whatever IPV6_V6ONLY says.
     let both = v6 && !is_raw(&handle)? && !handle.only_v6()?;
     Ok(Families { v4: local.is_ipv4() || both, v6 })
+}
+
+/// Whether a receive on the socket waits for a message, for at least `time`.
+#[cold]
+pub(crate) fn waits_for(socket: BorrowedSocket<'_>, time: Duration) -> bool {
+    let handle = SockRef::from(&socket);
+    let waits = handle.nonblocking().is_ok_and(|non_blocking| !non_blocking);
+    waits && handle.read_timeout().is_ok_and(|timeout| timeout.is_none_or(|left| left >= time))
 }
 
 /// Whether the socket has an error queue that can be read. Sockets without one ignore the flag

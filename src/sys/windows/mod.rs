@@ -27,6 +27,7 @@ pub(crate) use socket::{
     BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
     for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
     peer_is_v4, raw, reports_send_times, segmentation_rejected, set_transmit_clock, socket_cookie,
+    waits_for,
 };
 
 use std::io;

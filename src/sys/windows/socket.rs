@@ -4,6 +4,7 @@ use std::io;
 use std::os::windows::io::AsRawSocket;
 pub use std::os::windows::io::AsSocket;
 pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
+use std::time::Duration;
 
 use socket2::{SockAddr, SockRef};
 use windows_sys::Win32::Networking::WinSock::{
@@ -66,6 +67,11 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
 #[cold]
 pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     families(socket).is_ok_and(|families| families.v4 || families.v6)
+}
+
+/// Whether a receive on the socket is known to wait for a message, for at least this time: the system does not say.
+pub(crate) fn waits_for(_: BorrowedSocket<'_>, _: Duration) -> bool {
+    false
 }
 
 /// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.

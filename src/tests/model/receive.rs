@@ -8,7 +8,7 @@ use super::messages::{lend, make};
 use super::ops::{Batch, Receiving, RecvSpace};
 use super::world::{End, Owed, World, under};
 use crate::sys::fault::errno;
-use crate::sys::numbers;
+use crate::sys::{borrow, numbers};
 use crate::{BatchSocket, Datagram, MmsgBuf, RecvBatch, RecvFlags, RecvMsg};
 
 /// A received datagram.
@@ -84,11 +84,11 @@ impl World {
         let size = (space.messages, space.bytes);
         let new = || RecvBatch::new(size.0, size.1);
         let mut batch = into.then(|| self.batches.remove(&size).unwrap_or_else(new));
+        let end = &self.sockets[socket].clone(clone).end;
         if let Some(batch) = &batch {
             // Where single messages came, a batch offers one of its slots.
-            space.messages = batch.most(RecvFlags::NONE);
+            space.messages = batch.most(borrow(end.udp()), RecvFlags::NONE);
         }
-        let end = &self.sockets[socket].clone(clone).end;
         let what = (socket, waiting, space.messages);
         let flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
         let (received, log) =
