@@ -63,8 +63,8 @@
 //!
 //! # Waiting
 //!
-//! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop, mio's for
-//! example (feature `mio`), keep calling until `WouldBlock`: readiness is edge-triggered. An [`Offload`] around one of
+//! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop whose readiness is
+//! edge-triggered, mio's for example (feature `mio`), keep calling until `WouldBlock`. An [`Offload`] around one of
 //! mio's sockets is registered like the socket itself.
 //!
 //! ```

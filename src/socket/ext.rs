@@ -32,7 +32,8 @@ pub trait BatchSocketExt: BatchSocket {
     /// For programs that lend buffers for each call, as QUIC stacks do: the buffers are all that they
     /// need, and no [`RecvMsg`](crate::RecvMsg)s are made. Headers, addresses and control data are in the
     /// thread's arena, so that [`Message::addr`], [`meta`](Message::meta) and the rest are to be read while
-    /// `each` runs. The payload stays in the buffer. Nothing is allocated.
+    /// `each` runs. The payload stays in the buffer. Nothing is allocated. `each` may itself send, for example a
+    /// [`reply`](Message::reply).
     ///
     /// Messages come in the order in which they were received, into the first buffers in order. On an
     /// [`Offload`](crate::Offload) a coalesced message fills one buffer:
