@@ -32,7 +32,7 @@ async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
             result = clients.recv_into(&mut questions) => {
                 let whole = questions.iter_mut().filter(|question| !question.truncated());
                 let forwarded = whole.filter_map(|mut question| {
-                    let (by, meta) = (question.addr()?, question.meta().reply());
+                    let (by, meta) = (question.addr()?, question.meta().reply_meta());
                     let mut ids = iter::repeat_with(|| {
                         count += 1;
                         (random.hash_one(count) as u16).to_be_bytes()
@@ -81,8 +81,8 @@ async fn main() -> io::Result<()> {
 
     let (mut batch, mut answered) = (RecvBatch::new(64, 1232), 0);
     for first in (0..200u16).step_by(20) {
-        let questions: Vec<_> = (first..first + 20).map(|id| [id.to_be_bytes(); 8]).collect();
-        client.send_iter(questions.iter().map(|q| SendMsg::new(q.as_flattened()))).await?;
+        let questions: Vec<_> = (first..first + 20).map(|id| id.to_be_bytes().repeat(8)).collect();
+        client.send_each(questions.iter().map(|q| SendMsg::new(q)), |_, e| panic!("{e}")).await?;
         while answered < first + 20 {
             answered += client.recv_into(&mut batch).await? as u16;
             // The rest of the question is as it was, so the ID must be as well.

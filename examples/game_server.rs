@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use mmsg::{RecvBatch, RecvFlags, SendMsg, SendQueue, prelude::*};
+use mmsg::{RecvBatch, SendMsg, SendQueue, prelude::*};
 
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: usize = 10;
@@ -26,10 +26,9 @@ struct Player {
 /// Applies the datagrams that wait, and does not wait for more. A flood does not delay the tick.
 fn receive(socket: &UdpSocket, batch: &mut RecvBatch, players: &mut HashMap<SocketAddr, Player>) {
     for _ in 0..64 {
-        match socket.recv_into_with(batch, RecvFlags::DONT_WAIT) {
-            Ok(_) => {}
+        match socket.recv_into(batch) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) => eprintln!("receive: {error}"),
+            result => result.map_or_else(|error| eprintln!("receive: {error}"), drop),
         }
         for datagram in batch.iter() {
             let (Some(from), [step]) = (datagram.addr(), datagram.data()) else { continue };
@@ -45,6 +44,7 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, players: &mut HashMap<Sock
 }
 
 fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
     let (mut batch, mut players) = (RecvBatch::new(64, 64), HashMap::new());
     let mut queue = SendQueue::for_batch(MOST, 1200);
     // The game begins when all are there.
@@ -62,7 +62,8 @@ fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
         if let Err(error) = queue.push_to_all(&SendMsg::new(&state), players.keys().copied()) {
             eprintln!("tick {tick}: {error}");
         }
-        socket.flush_each(&mut queue, |msg, error| eprintln!("to {:?}: {error}", msg.dest()))?;
+        // What a full socket does not take goes with the next tick.
+        let _ = socket.flush_each(&mut queue, |msg, e| eprintln!("to {:?}: {e}", msg.dest()));
     }
     Ok(())
 }
@@ -79,11 +80,8 @@ fn main() -> io::Result<()> {
         let server = scope.spawn(|| serve(&server, TICKS as u32));
         let (mut batch, mut heard) = (RecvBatch::new(16, 1200), [0; PLAYERS]);
         while heard != [TICKS; PLAYERS] {
-            for (player, heard) in players.iter().zip(&mut heard) {
-                // A late player finds several states at once, and must not wait for more than there are.
-                if *heard == TICKS {
-                    continue;
-                }
+            // A late player finds several states at once, and must not wait for more than there are.
+            for (player, heard) in players.iter().zip(&mut heard).filter(|(_, n)| **n < TICKS) {
                 *heard += player.recv_into(&mut batch)?;
                 assert!(batch.iter().all(|state| state.len() == 4 + 4 * PLAYERS));
                 player.send(&[1])?;

@@ -20,6 +20,10 @@ use mmsg::{Ancillary, RecvBatch, prelude::*};
 /// Seconds between NTP's epoch and Unix's.
 const EPOCH: Duration = Duration::from_secs(2_208_988_800);
 const LEN: usize = 48;
+/// The first byte: the version, and who sends it.
+const VERSION: u8 = 4 << 3;
+const CLIENT: u8 = 3;
+const SERVER: u8 = 4;
 
 /// Seconds in the upper half, their fraction in the lower.
 fn to_ntp(time: SystemTime) -> [u8; 8] {
@@ -43,8 +47,11 @@ fn serve(socket: &UdpSocket) -> io::Result<()> {
             eprintln!("receive: {error}");
         }
         let replies = batch.iter().zip(&mut answers).filter_map(|(request, answer)| {
-            let (request_time, received) = (request.data().get(40..48)?, request.meta().timestamp?);
-            answer[0] = 0o44; // Version 4, mode 4: a server.
+            // Only a client is answered: an answer to an answer could go on for ever.
+            let from_client = request.data().first().is_some_and(|first| first & 7 == CLIENT);
+            let request_time = request.data().get(40..48).filter(|_| from_client)?;
+            let received = request.meta().timestamp?;
+            answer[0] = VERSION | SERVER;
             answer[24..32].copy_from_slice(request_time);
             answer[32..40].copy_from_slice(&to_ntp(received));
             answer[40..48].copy_from_slice(&to_ntp(SystemTime::now()));
@@ -72,7 +79,7 @@ fn main() -> io::Result<()> {
     let (mut batch, mut reports) = (RecvBatch::new(8, LEN), [Report::EMPTY; 8]);
     for number in 0..4 {
         let mut request = [0; LEN];
-        request[0] = 0o43; // Version 4, mode 3: a client.
+        request[0] = VERSION | CLIENT;
         client.send(&request)?;
         client.recv_into(&mut batch)?;
         let count = drain_errors(&client, &mut reports)?;

@@ -24,7 +24,7 @@ fn main() -> std::io::Result<()> {
     let mut batch = RecvBatch::for_gro(16);
     let mut received = 0u32;
     for part in payloads.chunks(50) {
-        sender.send_iter(part.iter().map(|payload| SendMsg::to(to, payload)))?;
+        sender.send_each(part.iter().map(|data| SendMsg::to(to, data)), |_, e| panic!("{e}"))?;
         let end = received + part.len() as u32;
         while received < end {
             receiver.recv_into(&mut batch)?;

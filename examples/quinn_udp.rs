@@ -118,8 +118,8 @@ impl UdpSocketState {
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
         let count = buffers.len().min(metas.len()).min(BATCH_SIZE);
-        let each = |i: usize, message: Message<'_>| metas[i] = received(message);
-        self.offload.on(&*socket.0).recv_slices(&mut buffers[..count], each)
+        let mut each = |i: usize, message: Message<'_>| metas[i] = received(message);
+        self.offload.on(&*socket.0).recv_slices(&mut buffers[..count], &mut each)
     }
 
     pub fn max_gso_segments(&self) -> usize {

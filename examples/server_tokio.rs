@@ -16,7 +16,7 @@ async fn echo(socket: &UdpSocket) -> io::Result<()> {
     let mut batch = RecvBatch::new(64, 1500);
     loop {
         if let Err(error) = socket.recv_into(&mut batch).await {
-            eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+            eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
         }
         let whole = batch.iter().filter(|d| !d.truncated());
         let replies = whole.filter_map(|d| d.reply(d.data()));

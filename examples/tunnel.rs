@@ -65,10 +65,10 @@ fn main() -> io::Result<()> {
     thread::spawn(move || decrypt(&far, &exit, dest, 0x5eed));
 
     let (client, mut batch) = (socket()?, RecvBatch::for_gro(16));
-    let datagrams: Vec<_> = (0..1000u32).map(|i| [i.to_be_bytes(); 300]).collect();
-    let mut left = datagrams.iter().map(|datagram| datagram.as_flattened());
+    let datagrams: Vec<_> = (0..1000u32).map(|i| i.to_be_bytes().repeat(300)).collect();
+    let mut left = datagrams.iter().map(|datagram| &datagram[..]);
     for burst in datagrams.chunks(20) {
-        client.send_iter(burst.iter().map(|d| SendMsg::to(entry, d.as_flattened())))?;
+        client.send_each(burst.iter().map(|d| SendMsg::to(entry, d)), |_, e| panic!("{e}"))?;
         let mut received = 0;
         while received < burst.len() {
             service.recv_into(&mut batch)?;

@@ -44,7 +44,7 @@ pub fn is_too_big(error: &io::Error) -> bool {
 /// let whole = SendMsg::to(to, &data).with_segment_size(1000);
 /// match socket.send_batch(&[whole]) {
 ///     Err(error) if is_gso_rejected(&error) => {
-///         socket.send_iter(data.chunks(1000).map(|data| SendMsg::to(to, data)))?;
+///         socket.send_each(data.chunks(1000).map(|data| SendMsg::to(to, data)), |_, error| println!("{error}"))?;
 ///     }
 ///     result => assert_eq!(result?, 1),
 /// }

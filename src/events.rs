@@ -12,24 +12,25 @@ pub(crate) fn gso_off(status: &impl Display) {
     let _ = status;
 }
 
-/// The kernel rejected a GSO batch, whose datagrams were sent one by one. `off_for`: for what GSO is off now.
+/// The kernel rejected a GSO batch whose datagrams it took one by one. `turns_off`: whether GSO is off now.
 #[cold]
-pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, off_for: Option<&str>) {
+pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, turns_off: bool) {
     #[cfg(feature = "tracing")]
-    match off_for {
-        Some(off_for) => tracing::warn!(
+    if turns_off {
+        tracing::warn!(
             target: "mmsg",
-            %error, segment_size, off_for,
+            %error, segment_size,
             "the kernel rejected a GSO batch: GSO is off for a minute"
-        ),
-        None => tracing::debug!(
+        );
+    } else {
+        tracing::debug!(
             target: "mmsg",
             %error, segment_size,
             "the kernel rejected a GSO batch for its segment size"
-        ),
+        );
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (error, segment_size, off_for);
+    let _ = (error, segment_size, turns_off);
 }
 
 /// A socket's buffer is smaller than was asked for, in bytes.

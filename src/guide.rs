@@ -1,10 +1,11 @@
-//! How to choose, to size and to react: what the reference of single items has no place for.
+//! How to choose, to size and to react.
 //!
 //! - [`choosing`]: which type for which program
 //! - [`batches`]: how many messages, and how long a slot
-//! - [`memory`]: what is taken, when, and how it is given back
-//! - [`cores`]: one socket a core
+//! - [`memory`]: what is taken, when, and how it is given back; where a buffer should begin
+//! - [`cores`]: a socket for each core, or several threads behind one
 //! - [`back_pressure`]: when the socket takes no more
+//! - [`metadata`]: what can be received and set with a message, by platform
 //! - [`real_networks`]: what to set beyond loopback, and what to look at
 //! - [`kernels`]: what each Linux release has, and which ones the tests ran on
 //! - `tokio`, with the feature `tokio`: what to know beyond the futures
@@ -27,6 +28,9 @@ pub mod cores {}
 
 #[doc = include_str!("../docs/guide/back_pressure.md")]
 pub mod back_pressure {}
+
+#[doc = include_str!("../docs/guide/metadata.md")]
+pub mod metadata {}
 
 #[doc = include_str!("../docs/guide/real_networks.md")]
 pub mod real_networks {}

@@ -2,7 +2,8 @@
 //!
 //! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
 //! and any other by its descriptor. `AsyncBatchSocket` adds them to tokio's sockets, as futures. The calls use
-//! `recvmmsg` and `sendmmsg` where the system has them, and `recvmsg` and `sendmsg` elsewhere.
+//! `recvmmsg` and `sendmmsg` where the system has them. macOS, iOS and Windows send and receive one message a
+//! system call; [`Backend::current`] says which calls are in use.
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -13,7 +14,7 @@
 //!     let mut batch = RecvBatch::new(64, 1500);
 //!     loop {
 //!         if let Err(error) = socket.recv_into(&mut batch) {
-//!             eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+//!             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
 //!         }
 //!         let whole = batch.iter().filter(|d| !d.truncated());
 //!         let replies = whole.filter_map(|d| d.reply(d.data()));
@@ -34,32 +35,34 @@
 //!
 //! | to | take |
 //! |---|---|
-//! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into): memory and headers are in place |
-//! | receive into memory of your own | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
-//! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocketExt::recv_slices) |
+//! | receive in a server's loop | [`RecvBatch`] and [`recv_into`](BatchSocket::recv_into) |
+//! | receive into your own memory | [`RecvMsg`]s and [`recv_batch`](BatchSocket::recv_batch) |
+//! | receive into buffers lent for each call, as QUIC stacks do | [`recv_slices`](BatchSocket::recv_slices) |
 //! | change payload in place: decrypt, rewrite headers | [`RecvBatch::iter_mut`] |
 //! | answer what was received | [`Datagram::reply`] and [`send_each`](BatchSocketExt::send_each) |
-//! | send what is at hand | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch), or an iterator of them and [`send_iter`](BatchSocketExt::send_iter) |
-//! | send all that can be sent, whatever fails | [`send_each`](BatchSocketExt::send_each) |
+//! | send a slice | [`SendMsg`]s and [`send_batch`](BatchSocket::send_batch) |
+//! | send from an iterator, past each failure | [`send_each`](BatchSocketExt::send_each) |
 //! | send what may have to wait | [`SendQueue`] and [`flush`](BatchSocket::flush) or [`flush_each`](BatchSocketExt::flush_each) |
 //! | send one payload to many destinations | [`SendQueue::push_to_all`] |
 //! | send with GSO and receive with GRO | [`Offload`] around the socket; [`OffloadState`](offload::OffloadState) for a socket that is lent for each call |
 //! | read per-datagram metadata: ECN, destination, timestamps | [`Ancillary`], [`RecvMeta`], [`SendMeta`] |
-//! | learn of ICMP errors and times of sending | [`drain_errors`](error_queue::drain_errors) |
-//! | set what std lacks: fragmentation, buffers, ports, pacing, busy polling | [`options`] |
+//! | read ICMP errors and transmit timestamps | [`drain_errors`](error_queue::drain_errors) |
+//! | set fragmentation, buffers, ports, pacing, busy polling | [`options`] |
 //! | wait in a task instead of a thread | `AsyncBatchSocket`, with the feature `tokio` |
-//! | speak QUIC by [quinn](https://docs.rs/quinn) | `quinn::TokioRuntime`, with the feature `quinn` |
-//! | serve one port by several threads | [`ReusePortGroup`]: a socket for each |
-//! | manage the memory of headers yourself | [`MmsgBuf`] |
+//! | QUIC with [quinn](https://docs.rs/quinn) | `mmsg_quinn::TokioRuntime`, in the crate [mmsg-quinn](https://docs.rs/mmsg-quinn) |
+//! | serve one port by several threads | a socket for each, by the crate [mmsg-reuseport](https://docs.rs/mmsg-reuseport) |
+//! | keep header memory yourself, or pass flags | [`MmsgBuf`] |
 //!
 //! `examples/` has a program of each kind: a DNS forwarder, a game server, a tunnel, a selective forwarding unit and
 //! more. The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
 //!
-//! # Memory
+//! # Contracts
 //!
-//! Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Headers are in arenas of the
-//! thread, which grow only when a batch is larger than any before it; otherwise no call allocates.
-//! [`clear_pool`] frees the arenas.
+//! - A call makes one system call of up to 1,024 messages. `Ok(n)`: the first `n` have moved. `Err`: none has, and the error
+//!   is the kernel's for the first message. [`BatchSocket`] has the details, [`guide::errors`] each error.
+//! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Headers are in one arena of the thread, which grows
+//!   when a batch is larger than any before it; otherwise no call allocates. The arena lasts as long as the thread.
+//! - Nothing that a peer sends makes a call panic, allocate, leak or loop.
 //!
 //! # Waiting
 //!
@@ -89,7 +92,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! tokio's sockets have futures for all of this, with the feature `tokio`: see `AsyncBatchSocket`.
+//! tokio's sockets have futures instead, with the feature `tokio`: see `AsyncBatchSocket`.
 //! [`prelude`] has the traits to import.
 //!
 //! # Features
@@ -98,23 +101,15 @@
 //! |---|---|
 //! | `tokio` | the calls as futures on tokio's sockets |
 //! | `mio` | the calls on mio's sockets |
-//! | `quinn` | a runtime for quinn's endpoints |
 //! | `tracing` | events (below) |
-//! | `apple-private-api` | many messages a system call on [macOS and iOS](#macos-and-ios) |
 //!
 //! No feature is on by default. If rustc reports "no method named `recv_into` found" for a socket of tokio or mio, its
 //! feature is off, or the [`prelude`] is not imported.
 //!
-//! # Errors
+//! # Counters and events
 //!
-//! Every error of the system reaches the caller as an [`io::Error`](std::io::Error) with its error
-//! number, and is about the first message of the call that returns it (see [`BatchSocket`]). Nothing
-//! that a peer sends makes a call panic.
-//!
-//! # What happens inside
-//!
-//! [`Offload::counters`] says what was sent and received, by how many calls and in which batches. With the
-//! feature `tracing`, events with the target `mmsg` report what makes a program slower and shows nowhere else:
+//! [`Offload`]'s [`counters`](offload::OffloadState::counters) say what was sent and received, by how many calls and in which
+//! batches. With the feature `tracing`, events with the target `mmsg` report what makes a program slower:
 //!
 //! | event | level |
 //! |---|---|
@@ -123,46 +118,18 @@
 //! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
 //! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
 //! | one message a call: the multi-message calls are not available (`error`) | warn |
-//!
-//! # macOS and iOS
-//!
-//! Each system call moves one message. With the feature `apple-private-api`, which is off by default, a
-//! system call moves up to 64 messages on macOS 15.6, iOS 18.6 and later: a receive on a UDP socket
-//! by `recvmsg_x`, and a send to the peer of a connected UDP socket by `sendmsg_x`. Messages with a destination,
-//! with other options than the message before or with [`SendFlags`], and those of a socket without `SO_NOSIGPIPE`
-//! (std, mio and socket2 set it) still go one by one, and so does everything on older systems, whose kernel may
-//! stop the machine's loopback interface in these calls.
-//!
-//! Apple documents neither function, may change both, and rejects programs that use such functions from the App
-//! Store. This crate's tests run them against a stand-in that was written from the kernel's source;
-//! they have never run on macOS. The kernel has faults that break promises of this crate:
-//!
-//! - If a send fails after some messages of a system call, by another error than a full buffer, a message that is too
-//!   long or a signal, the kernel does not return how many it sent. The error is returned as the first message's, so
-//!   that a program which sends the others again sends some of them twice. A route that goes away is such an error.
-//! - A send may count messages that were dropped: when the kernel had no memory for packets, when a signal came while
-//!   another thread was sending on the socket, or when a content filter rejected one.
-//! - A receive that fails because the kernel has no memory loses the messages that it took off the socket.
-//!
-//! Metadata of a system call's messages is dropped, and reported as truncated, if only some of them have any: the
-//! kernel may then return that of another message. Turn `Ancillary` on before the socket is bound, so that every
-//! message has it.
-//!
-//! [`Backend::Msg`] makes a call for each message; [`Backend::current`] says which calls are in use.
 
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod ancillary;
-mod engine;
+mod arena;
 pub mod error_queue;
 pub mod errors;
 mod events;
-pub mod group;
 pub mod guide;
 pub mod offload;
 pub mod options;
-#[cfg(feature = "quinn")]
-pub mod quinn;
+mod pool;
 mod recv;
 mod send;
 mod socket;
@@ -197,16 +164,12 @@ pub mod prelude {
 }
 
 #[cfg(feature = "tokio")]
-pub use self::tokio::{AsSendMsg, AsyncBatchSocket, TokioSocket};
+pub use self::tokio::{AsyncBatchSocket, TokioSocket};
 pub use ancillary::{Ancillary, Ecn, RecvMeta, SendMeta, TransmitClock};
-pub use engine::arena::MmsgBuf;
-pub use engine::pool::clear_pool;
-pub use group::{ReusePortGroup, Spread};
+pub use arena::MmsgBuf;
 pub use offload::Offload;
 pub use recv::batch::RecvBatch;
-pub use recv::datagram::Datagram;
-pub use recv::in_place::{DatagramMut, MessageMut};
-pub use recv::message::Message;
+pub use recv::datagram::{Datagram, DatagramMut, Message};
 pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
@@ -229,7 +192,7 @@ pub use socket::{BatchSocket, BatchSocketExt};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub use sys::AsSocket;
-pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr, UnixAddrBuf};
+pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr};
 
 /// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
 pub mod control {
@@ -239,9 +202,7 @@ pub mod control {
 
 /// Iterators over received messages, their datagrams and their bytes.
 pub mod iter {
-    pub use crate::recv::batch::iter::{Iter, IterMut, Messages, MessagesMut};
-    pub use crate::recv::in_place::DatagramsMut;
-    pub use crate::recv::scattered::Slices;
+    pub use crate::recv::iter::Iter;
     pub use crate::recv::split::Datagrams;
 }
 

@@ -1,28 +1,26 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
 mod ext;
-mod forward;
-mod kernel;
-mod offer;
+mod implementations;
 mod provided;
 
 use std::io::{self, IoSliceMut};
 
 use crate::recv::batch::RecvBatch;
-use crate::recv::message::Message;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::sys::{RecvFlags, SendFlags};
+use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
-pub(crate) use forward::forward;
-pub(crate) use offer::Offer;
+#[cfg(feature = "tokio")]
+pub(crate) use ext::Offer;
+pub(crate) use implementations::forward;
 
 /// A datagram socket that moves messages in batches.
 ///
-/// The calls that take any iterator and any closure, [`send_iter`](crate::BatchSocketExt::send_iter) and
-/// [`send_each`](crate::BatchSocketExt::send_each), are in [`BatchSocketExt`], which every `BatchSocket`
-/// has: import both.
+/// [`BatchSocketExt`], which every `BatchSocket` has, adds the calls that go on past errors: import both by the
+/// [`prelude`](crate::prelude).
 ///
 /// Implemented for these types, and for `&T`, `Box<T>`, `Rc<T>` and `Arc<T>` of each `T: BatchSocket`,
 /// `dyn BatchSocket` included:
@@ -32,11 +30,11 @@ pub(crate) use offer::Offer;
 /// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
 /// | `Socket` | socket2 |
 /// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
-/// | [`Offload`](crate::Offload), [`OffloadRef`](crate::offload::OffloadRef) | this crate |
+/// | [`Offload`](crate::Offload), and [`OffloadState::on`](crate::offload::OffloadState::on) a socket | this crate |
 ///
-/// Any other datagram socket works through its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
-/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead, with the feature `tokio`: tokio must
-/// learn of each call that finds nothing, or it takes the socket for ready for ever.
+/// Any other socket for datagrams of UDP or the Unix family works through its descriptor:
+/// `socket.as_fd().recv_into(&mut batch)`, on Windows `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket`
+/// instead, with the feature `tokio`: tokio must learn of each call that finds nothing, or the task spins.
 ///
 /// Other types do not compile: they would lose data (see [below](#stream-sockets)):
 ///
@@ -54,46 +52,40 @@ pub(crate) use offer::Offer;
 ///
 /// Implement the two required methods for a type of your own to replace a socket in tests.
 ///
-/// A call does not allocate if the thread has made one of the same size before. `&dyn BatchSocket`
-/// works as well as the type itself.
+/// # One call, one system call
 ///
-/// # Results
+/// - A call makes one `recvmmsg` or one `sendmmsg` of up to 1,024 messages. With [`Backend::Msg`](crate::Backend::Msg) it
+///   makes a system call for each message, with the same results. [`Offload`](crate::Offload) makes further ones to learn
+///   why a send was short, and to send what the kernel rejected as a GSO batch.
+/// - A receive waits for its first message only, as long as the socket does, and takes what else is waiting.
+/// - A send waits for each message as long as the socket does: a write timeout bounds each wait, not the batch.
+/// - `Ok(n)` means that the first `n` messages have moved and the others have not. The count may be less than was offered for
+///   any reason: call again with the rest.
+/// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages means that an
+///   Internet socket was shut down. A Unix socket that was shut down returns empty messages.
+/// - A call does not allocate if the thread has made one of the same size before.
 ///
-/// - A receive takes at least one message. On a blocking socket it waits for the first (at most
-///   for the socket's read timeout) and never for a whole batch; on a non-blocking one it says
-///   [`WouldBlock`](io::ErrorKind::WouldBlock).
-/// - `Ok(n)` of a send: the kernel has the first `n` messages and none of the others. Call again with
-///   the rest; an error that ended the batch is then about the first of them.
-/// - An error is about the first message of the call, and nothing was transferred. If an error follows
-///   a partial transfer, the call returns the count and the next call returns the error. An error that
-///   the system reports only once is deferred: the crate stores it for up to a minute, for any
-///   descriptor of the socket.
-/// - One error is about no message of the call: `ConnectionRefused` on a connected UDP socket is an ICMP
-///   error about an earlier datagram. The first message was not tried: offer it again. On a Unix socket
-///   the error is the message's own. With [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) on a connected
-///   socket, other errors that the network reports come in the same way, and cannot be distinguished from the
-///   message's own.
-/// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages
-///   means that an Internet socket was shut down. A Unix socket that was shut down returns empty
-///   messages.
-/// - An interrupted system call is repeated within the socket's timeout. Batches of more than 1,024
-///   messages take several system calls.
+/// # Errors
 ///
-/// # Errors that Linux drops
+/// - `Err` means that nothing has moved; it is the system's error for the first message. After a partial transfer a call
+///   returns the count, and stores nothing: a message's own error comes again when the message is offered again.
+/// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
+///   call, or none if it meets the kernel in the middle of a batch. To get each of them, turn on
+///   [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and drain the [queue](crate::error_queue).
+/// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. Such a call is made
+///   again, or ends with a count if a part has moved.
+/// - A call that a signal interrupts is made again, unless the socket has a timeout: then it returns
+///   [`Interrupted`](io::ErrorKind::Interrupted), since the kernel would start the timeout anew.
+/// - On a non-blocking socket, or after a timeout, a call returns [`WouldBlock`](io::ErrorKind::WouldBlock) (Windows after
+///   a timeout: `TimedOut`).
 ///
-/// On a connected socket, an ICMP error about an earlier datagram ("connection refused") fails one
-/// later call. If it arrives during a `sendmmsg`, that call ends early and the kernel drops the error.
-/// The crate sends the rest of the batch; the next ICMP error fails a later call. To get every error,
-/// turn on [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and call
-/// [`drain_errors`](crate::error_queue::drain_errors), or use [`Backend::Msg`](crate::Backend::Msg), which makes a
-/// system call for each message.
+/// [`guide::errors`](crate::guide::errors) says what each error means, and what to do.
 ///
 /// # Unix sockets
 ///
-/// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes
-/// them, unless [`RecvMsg::with_fds`] or [`RecvBatch::accept_fds`] asks for them. While a receive lasts,
-/// those of all its messages are open at once, so a peer can bring the process to its limit of
-/// descriptors for a moment. [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address,
+/// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes them. Until it returns,
+/// those of all its messages are open, so a peer can bring the process to its limit of descriptors for a moment.
+/// [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address,
 /// [`Datagram::reply`](crate::Datagram::reply) answers it, and [`SendMsg::to_unix`] sends to any.
 ///
 /// # Stream sockets
@@ -103,9 +95,8 @@ pub(crate) use offer::Offer;
 ///
 /// # Platforms
 ///
-/// Linux, Android, NetBSD and OpenBSD move many messages in a system call, and so do macOS and iOS with a feature
-/// (see the [crate's page](crate#macos-and-ios)); other Unix systems and Windows one in each. FreeBSD has the calls as
-/// functions of its C library, which loop over the others; so has musl on Linux for sends.
+/// Linux, Android, NetBSD and OpenBSD move many messages in a system call, macOS, iOS and Windows one. FreeBSD's C library
+/// has the calls as loops over the others, as has musl on Linux for sends. On Windows a receive takes one message.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};
@@ -143,8 +134,7 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if nothing is waiting, on a non-blocking socket or after the read timeout;
-    /// `OutOfMemory` if there is no memory for the headers; else the system's error.
+    /// See [above](Self#errors); `OutOfMemory` if there is no memory for the headers.
     #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
@@ -161,156 +151,70 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// The system's error for the first message; nothing was sent. An error of a later message ends
-    /// the batch before it, and the call returns the count.
+    /// See [above](Self#errors).
     #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
-    /// Like [`send_batch`](Self::send_batch), with flags.
+    /// Receives into `batch`, up to the number of its slots, and returns the number of messages. After an error the
+    /// batch is empty.
     ///
-    /// ```
-    /// use mmsg::{BatchSocket, SendFlags, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let n = socket.send_batch_with(&[SendMsg::to(to, b"one")], SendFlags::DONT_ROUTE)?;
-    /// assert_eq!(n, 1);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
+    /// The provided implementation fills at most 16 slots a call, by [`recv_batch`](Self::recv_batch).
     ///
     /// # Errors
     ///
-    /// Those of `send_batch`; `Unsupported` if the implementation has no flags.
-    fn send_batch_with(&self, msgs: &[SendMsg<'_>], flags: SendFlags) -> io::Result<usize> {
-        if flags.is_empty() {
-            self.send_batch(msgs)
-        } else {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-    }
-
-    /// Like [`recv_batch`](Self::recv_batch), with flags.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvFlags, RecvMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let mut buffer = [0; 1500];
-    /// let nothing = socket.recv_batch_with(&mut [RecvMsg::new(&mut buffer)], RecvFlags::DONT_WAIT);
-    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of `recv_batch`; `Unsupported` if the implementation has no flags.
-    fn recv_batch_with(&self, msgs: &mut [RecvMsg<'_>], flags: RecvFlags) -> io::Result<usize> {
-        if flags.is_empty() {
-            self.recv_batch(msgs)
-        } else {
-            let reason = format!("this socket receives without flags, not with {flags:?}");
-            Err(io::Error::new(io::ErrorKind::Unsupported, reason))
-        }
-    }
-
-    /// Receives into `batch` and returns the number of messages.
-    ///
-    /// It takes what waits, up to the number of slots; from a blocking socket it may leave messages to the next call
-    /// (see [`RecvBatch`]).
-    ///
-    /// After an error the batch is empty. The provided implementation fills at most 32 slots a call.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv_batch`](Self::recv_batch).
+    /// Those of `recv_batch`.
     #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|msgs| self.recv_batch(msgs))
     }
 
-    /// Like [`recv_into`](Self::recv_into), with flags.
+    /// Receives at least one message, and further waiting ones, each into one of `buffers`, and calls
+    /// `each` with the buffer's index and the message. Returns how many. `each` may itself send, for example a
+    /// [`reply`](Message::reply).
+    ///
+    /// For programs that lend buffers for each call, as QUIC stacks do. Headers, addresses and control data are in the
+    /// thread's arena: read [`Message::addr`], [`meta`](Message::meta) and the rest while `each` runs. The payload stays
+    /// in the buffer. Buffers that begin a page are fast, and those that begin 1 or 16 bytes behind one
+    /// [slow](crate::guide::memory#where-a-buffer-begins).
+    ///
+    /// Messages come in the order in which they were received, into the first buffers in order. On an
+    /// [`Offload`](crate::Offload) a coalesced message fills one buffer:
+    /// [`segment_size`](crate::RecvMeta::segment_size) is the length of its datagrams, and
+    /// [`Message::datagrams`] yields them. The provided implementation receives at most 16 messages a call.
     ///
     /// ```
-    /// use mmsg::{BatchSocket, RecvBatch, RecvFlags};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(64, 1500);
-    /// assert_eq!(socket.recv_into_with(&mut batch, RecvFlags::PEEK)?, 1);
-    /// assert_eq!(socket.recv_into(&mut batch)?, 1); // The peek left it there.
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of `recv_into`; `Unsupported` if the implementation has no flags.
-    fn recv_into_with(&self, batch: &mut RecvBatch, flags: RecvFlags) -> io::Result<usize> {
-        batch.recv_by(|msgs| self.recv_batch_with(msgs, flags))
-    }
-
-    /// [`BatchSocketExt::recv_slices`] for a `dyn` closure, with flags.
-    ///
-    /// The provided implementation receives at most 32 messages a call.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvFlags};
+    /// use mmsg::{Ancillary, BatchSocket};
     /// use std::io::IoSliceMut;
     /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let socket: &dyn BatchSocket = &socket;
-    /// let (mut buffer, mut len) = ([0; 1500], 0);
-    /// let mut each = |_index, message: mmsg::Message<'_>| len = message.len();
-    /// socket.recv_slices_dyn(&mut [IoSliceMut::new(&mut buffer)], RecvFlags::NONE, &mut each)?;
-    /// assert_eq!(&buffer[..len], b"hello");
+    /// Ancillary::TOS.require(&socket)?;
+    /// let mut memory = [[0; 1500]; 32];
+    /// let mut buffers = memory.each_mut().map(|buffer| IoSliceMut::new(buffer));
+    /// let mut transmits = Vec::with_capacity(32);
+    /// socket.recv_slices(&mut buffers, &mut |_index, message| {
+    ///     transmits.push((message.addr(), message.len(), message.meta().ecn()));
+    /// })?;
+    /// for ((addr, len, ecn), buffer) in transmits.iter().zip(&memory) {
+    ///     println!("{:?} from {addr:?}, ECN {ecn:?}", &buffer[..*len]);
+    /// }
+    /// # assert_eq!((transmits[0].1, &memory[0][..5]), (5, &b"hello"[..]));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// Those of [`recv_batch_with`](Self::recv_batch_with).
-    fn recv_slices_dyn(
+    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    #[doc(alias = "recvmmsg")]
+    fn recv_slices(
         &self,
         buffers: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        provided::recv_slices(self, buffers, flags, each)
+        provided::recv_slices(self, buffers, each)
     }
 
-    /// [`BatchSocketExt::send_iter`] for a `dyn` iterator.
-    ///
-    /// The provided implementation calls [`send_batch`](Self::send_batch) for 64 messages at a time. If a later one
-    /// of these calls fails, it returns the count and drops the error. So a type whose errors are reported only once, such as
-    /// "connection refused", forwards this method to its socket. [`send_each_dyn`](Self::send_each_dyn) reports
-    /// every error.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
-    /// assert_eq!(socket.send_iter_dyn(&mut msgs)?, 2);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send_batch`](Self::send_batch).
-    fn send_iter_dyn<'m>(&self, msgs: &mut dyn Iterator<Item = SendMsg<'m>>) -> io::Result<usize> {
-        provided::send_iter(self, msgs)
-    }
-
-    /// Sends the queue's datagrams in order and returns how many the kernel accepted. The others stay
-    /// in the queue. The provided implementation sends at most 64 datagrams a call: it could not report
-    /// an error of a second system call.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` if the socket accepts none now; else the system's error for the datagram at the
-    /// [`front`](SendQueue::front), which stays there: [`discard_front`](SendQueue::discard_front) drops it.
-    /// `ConnectionRefused` on a connected UDP socket is about a datagram sent earlier: the one at the front
-    /// was not tried. Flush again, and drop the front only if the same error comes twice in a row.
-    ///
-    /// An error behind the first datagram ends the call with a count. So call until the queue is empty
-    /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
-    /// each error.
+    /// Sends the queue's datagrams in order, by as many calls of [`send_batch`](Self::send_batch) as it takes, until the
+    /// socket takes no more or one fails. Returns how many the kernel accepted; the others stay in the queue.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -322,31 +226,34 @@ pub trait BatchSocket {
     /// assert_eq!((socket.flush(&mut queue)?, queue.len()), (2, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
-        provided::send_first(self, queue, Offer::MOST)
-    }
-
-    /// [`BatchSocketExt::send_each`] for a `dyn` iterator and a `dyn` closure.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let mut msgs = ["one", "two"].map(|text| SendMsg::to(to, text.as_bytes())).into_iter();
-    /// let handled = socket.send_each_dyn(&mut msgs, &mut |index, error| eprintln!("{index}: {error}"))?;
-    /// assert_eq!(handled, 2);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket does not accept the first message now. Every other error goes to
-    /// `on_error`.
-    fn send_each_dyn<'m>(
-        &self,
-        msgs: &mut dyn Iterator<Item = SendMsg<'m>>,
-        on_error: &mut dyn FnMut(usize, io::Error),
-    ) -> io::Result<usize> {
-        provided::send_each(self, msgs, on_error)
+    /// Those of `send_batch`, about the datagram at the [`front`](SendQueue::front), which stays there:
+    /// [`discard_front`](SendQueue::discard_front) drops it. `ConnectionRefused` on a connected UDP socket is about a
+    /// datagram sent earlier: flush again, and drop the front only if the same error comes twice in a row.
+    ///
+    /// An error behind the first datagram ends the call with a count. So call until the queue is empty
+    /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
+    /// each error.
+    fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
+        let mut sent = 0;
+        while !queue.is_empty() {
+            let mut row = row::row();
+            let row = queue.fill(&mut row, ROW);
+            let offered = row.len();
+            match self.send_batch(row) {
+                Ok(count) => {
+                    queue.advance(count.min(offered));
+                    sent += count.min(offered);
+                    if count < offered {
+                        break;
+                    }
+                }
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
     }
 }

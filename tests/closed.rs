@@ -54,7 +54,7 @@ fn close_under_a_receiver(into_batch: bool) {
         Err(error) => assert!(error.raw_os_error().is_some_and(|code| CLOSED.contains(&code))),
     }
 
-    // The next socket with the same number does not get a deferred error.
+    // The next socket with the same number gets nothing of this one.
     let next = udp4();
     sender.send_to(b"hello", addr(&next)).expect("loopback takes it");
     assert_eq!(receive(&next, into_batch).expect("nothing is wrong with it"), [b"hello"]);

@@ -45,16 +45,6 @@ fn back_pressure() {
 }
 
 #[test]
-fn socket_per_core() {
-    assert_prints("socket_per_core", &["64 datagrams over "]);
-}
-
-#[test]
-fn statsd() {
-    assert_prints("statsd", &["requests: 20000\n", "bytes: 30000000"]);
-}
-
-#[test]
 fn hand_over() {
     // 62 and 625 times 32 datagrams come. Before there are workers, 8 batches take those of 8 calls.
     assert_prints("hand_over", &["dropped before there were workers: 1", " dropped = 21984"]);

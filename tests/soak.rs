@@ -84,7 +84,10 @@ async fn load(
         let mut payload = [0xA5; SIZE];
         payload[..8].copy_from_slice(&round.to_be_bytes());
         let msgs = [SendMsg::to(to, &payload); WINDOW];
-        socket.send_each(&msgs, |_, error| panic!("{error}")).await.expect("it runs");
+        let mut sent = 0;
+        while sent < WINDOW {
+            sent += socket.send_batch(&msgs[sent..]).await.expect("it runs");
+        }
         if round % 16 == 0 {
             // A dropped future loses nothing, at any stage.
             let dropped = timeout(Duration::ZERO, socket.recv_into(&mut batch)).await;

@@ -77,6 +77,6 @@ fn read(control: &[u8]) {
     let meta = RecvMeta::from(messages);
     assert_ne!(meta.segment_size, Some(0));
     assert_eq!(meta.ecn().is_some(), meta.tos.is_some());
-    let reply = meta.reply();
+    let reply = meta.reply_meta();
     assert!([None, meta.destination, meta.local].contains(&reply.source));
 }

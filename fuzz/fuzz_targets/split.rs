@@ -4,7 +4,7 @@
 use std::io::IoSliceMut;
 
 use libfuzzer_sys::fuzz_target;
-use mmsg::{Datagram, RecvMeta, RecvMsg};
+use mmsg::{Datagram, RecvBatch, RecvMeta, RecvMsg};
 
 /// Capacities for each input, one byte apart. Longer buffers are split in the same way.
 const CAPACITIES: usize = 8;
@@ -30,12 +30,16 @@ fuzz_target!(|data: &[u8]| {
         let mut msg = RecvMsg::new(buffer);
         msg.fill(payload, None, meta);
         expected.check(&msg);
-        let mut changeable = 0;
-        for (i, datagram) in msg.datagrams_mut().enumerate() {
-            expected.check_datagram(i, &datagram.as_datagram());
-            changeable += 1;
+        if capacity > 0 {
+            let mut batch = RecvBatch::new(1, capacity);
+            assert!(batch.push(None, payload, meta) && !batch.push(None, payload, meta));
+            let mut changeable = 0;
+            for (i, datagram) in batch.iter_mut().enumerate() {
+                expected.check_datagram(i, &datagram.into_datagram());
+                changeable += 1;
+            }
+            assert_eq!(changeable, expected.count());
         }
-        assert_eq!(changeable, expected.count());
 
         let (one, other) = buffer.split_at_mut(first);
         let mut parts = [IoSliceMut::new(one), IoSliceMut::new(other)];
@@ -43,7 +47,7 @@ fuzz_target!(|data: &[u8]| {
         msg.fill(payload, None, meta);
         expected.check(&msg);
     }
-    mmsg_fuzz::count(2 * CAPACITIES);
+    mmsg_fuzz::count(3 * CAPACITIES);
 });
 
 /// The naive twin: the payload in steps of the segment size, as far as it was received.

@@ -5,7 +5,7 @@
 # sources, on this crate:
 #   1. quinn-udp's tests on examples/quinn_udp.rs, which has quinn-udp's API;
 #   2. quinn's tests on a quinn that is built with that file in the place of quinn-udp;
-#   3. quinn's tests on the feature `quinn`: another runtime, and nothing else is changed.
+#   3. quinn's tests on crates/quinn: another runtime, and nothing else is changed.
 # FOLDER (target/suites) gets the sources and what is built of them. It may be deleted at any time.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -26,7 +26,7 @@ read -r quinn quinn_version < <(source_of quinn 0.11)
 read -r udp udp_version < <(source_of quinn-udp 0.5)
 
 rm -rf "$folder"/{udp,adopted}
-mkdir -p "$folder"/udp/{quinn-udp,mmsg} "$folder/adopted/tests"
+mkdir -p "$folder/udp/quinn-udp" "$folder/adopted/tests"
 cp -r "$quinn" "$folder/udp/quinn"
 cp -r "$udp/tests" "$folder/udp/quinn-udp/tests"
 chmod -R u+w "$folder/udp"
@@ -35,32 +35,11 @@ cp Cargo.lock "$folder/adopted/"
 
 cat >"$folder/udp/Cargo.toml" <<END
 [workspace]
-members = ["quinn", "quinn-udp", "mmsg"]
+members = ["quinn", "quinn-udp"]
 resolver = "2"
 
 [patch.crates-io]
 quinn-udp = { path = "quinn-udp" }
-END
-# The library without its feature \`quinn\`: by that it depends on quinn-udp, which here depends on it.
-cat >"$folder/udp/mmsg/Cargo.toml" <<END
-[package]
-name = "mmsg"
-version = "0.0.0"
-edition = "2024"
-build = "$root/build.rs"
-
-[features]
-mio = []
-quinn = []
-tokio = []
-tracing = []
-
-[lib]
-path = "$root/src/lib.rs"
-
-[dependencies]
-libc = "0.2.170"
-socket2 = { version = "0.6", features = ["all"] }
 END
 cat >"$folder/udp/quinn-udp/Cargo.toml" <<END
 [package]
@@ -76,7 +55,7 @@ log = []
 path = "$root/examples/quinn_udp.rs"
 
 [dependencies]
-mmsg = { path = "../mmsg" }
+mmsg = { path = "$root" }
 socket2 = { version = "0.6", features = ["all"] }
 END
 
@@ -100,7 +79,7 @@ path = "/dev/null"
 
 [dependencies]
 bytes = "1"
-mmsg = { path = "$root", features = ["quinn"] }
+mmsg-quinn = { path = "$root/crates/quinn" }
 proto = { package = "quinn-proto", version = "0.11" }
 quinn = "$quinn_version"
 rustls = { version = "0.23", default-features = false, features = ["ring", "std"] }
@@ -110,7 +89,7 @@ END
     sed -n '/^\[dev-dependencies/,/^\[build-dependencies/p' "$quinn/Cargo.toml" | sed '$d'
 } >"$folder/adopted/Cargo.toml"
 adopt() {
-    sed -e 's/use crate::runtime::TokioRuntime/use mmsg::quinn::TokioRuntime/' \
+    sed -e 's/use crate::runtime::TokioRuntime/use mmsg_quinn::TokioRuntime/' \
         -e 's/use crate::{Duration, Instant}/use std::time::{Duration, Instant}/' \
         -e 's/Arc::new(TokioRuntime)/Arc::new(TokioRuntime::default())/' \
         -e 's/use super::{/use quinn::{/' -e 's/crate::/quinn::/g' \
@@ -118,7 +97,7 @@ adopt() {
     cat <<'END'
 
 fn adopted(config: Option<quinn::ServerConfig>, addr: std::net::SocketAddr) -> std::io::Result<quinn::Endpoint> {
-    let runtime = std::sync::Arc::new(mmsg::quinn::TokioRuntime::default());
+    let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default());
     quinn::Endpoint::new(Default::default(), config, std::net::UdpSocket::bind(addr)?, runtime)
 }
 #[allow(dead_code)]

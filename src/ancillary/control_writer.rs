@@ -1,93 +1,33 @@
 //! Writes per-message options as control messages.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
+use super::SendMeta;
 use super::unencodable::Unencodable;
-use super::{Ecn, SendMeta};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{Layout, control_message};
+use crate::sys::{ControlMessage, ControlMessages, Layout, control_message};
 
 impl SendMeta {
-    /// Writes the control messages of these options for an IPv4 (or IPv4-mapped) or IPv6 destination, with these ECN bits
-    /// over theirs and this segment size in place of theirs. Returns the length in bytes.
-    #[inline(always)]
+    /// Writes the control messages of these options for an IPv4 (or IPv4-mapped) or IPv6 destination, and the raw ones
+    /// after them. Returns the length in bytes.
     pub(crate) fn encode(
         &self,
-        ecn: Option<Ecn>,
-        segment_size: Option<u16>,
         v4: bool,
+        raw: &[u8],
         space: &mut [u8],
     ) -> Result<usize, Unencodable> {
         let mut writer = ControlWriter { space, len: 0, v4 };
-        // First, so that the datagrams of a rejected GSO batch can use the bytes after it.
-        if let Some(size) = segment_size {
+        if let Some(size) = self.segment_size {
             writer.append_segment_size(size)?;
         }
-        let tos = match ecn {
-            Some(ecn) => Some(ecn.in_tos(self.tos)),
-            None => self.tos,
-        };
-        if v4 { self.encode_v4(tos, writer) } else { self.encode_v6(tos, writer) }
-    }
-
-    #[inline(always)]
-    fn encode_v4(
-        &self,
-        tos: Option<u8>,
-        mut writer: ControlWriter<'_>,
-    ) -> Result<usize, Unencodable> {
-        if let Some(tos) = tos {
-            writer.append_tos_v4(tos)?;
+        if let Some(tos) = self.tos {
+            writer.append_tos(tos)?;
         }
-        if self.has_rare_option() {
-            return self.encode_after_tos(writer);
-        }
-        if let Some(source) = &self.source {
-            writer.append_pktinfo_v4(Some(source), None)?;
-        }
-        Ok(writer.len)
-    }
-
-    #[inline(always)]
-    fn encode_v6(
-        &self,
-        tos: Option<u8>,
-        mut writer: ControlWriter<'_>,
-    ) -> Result<usize, Unencodable> {
-        if let Some(tos) = tos {
-            writer.append_tos_v6(tos)?;
-        }
-        if self.has_rare_option() {
-            return self.encode_after_tos(writer);
-        }
-        if let Some(source) = &self.source {
-            writer.append_pktinfo_v6(Some(source), None)?;
-        }
-        Ok(writer.len)
-    }
-
-    /// Whether there is an option that is neither TOS nor source address nor segment size.
-    #[inline(always)]
-    fn has_rare_option(&self) -> bool {
-        // Not `||`, of which the compiler makes more branches.
-        self.hop_limit.is_some()
-            | self.interface.is_some()
-            | self.transmit_time.is_some()
-            | self.timestamp_id.is_some()
-    }
-
-    /// Writes what follows the TOS.
-    #[cold]
-    fn encode_after_tos(&self, mut writer: ControlWriter<'_>) -> Result<usize, Unencodable> {
         if let Some(hops) = self.hop_limit {
             writer.append_hop_limit(hops)?;
         }
         if self.source.is_some() || self.interface.is_some() {
-            let (source, interface) = (self.source.as_ref(), self.interface);
-            match writer.v4 {
-                true => writer.append_pktinfo_v4(source, interface)?,
-                false => writer.append_pktinfo_v6(source, interface)?,
-            }
+            writer.append_pktinfo(self.source, self.interface)?;
         }
         if let Some(time) = self.transmit_time {
             writer.append("transmit_time", numbers::TXTIME, &time.to_ne_bytes())?;
@@ -95,7 +35,15 @@ impl SendMeta {
         if let Some(id) = self.timestamp_id {
             writer.append("timestamp_id", numbers::STAMP_NUMBER, &id.to_ne_bytes())?;
         }
-        Ok(writer.len)
+        writer.append_raw(raw)
+    }
+
+    /// Whether the control messages of these options depend on the destination's family.
+    pub(crate) fn depends_on_family(&self) -> bool {
+        self.tos.is_some()
+            || self.source.is_some()
+            || self.interface.is_some()
+            || self.hop_limit.is_some()
     }
 }
 
@@ -118,24 +66,18 @@ impl ControlWriter<'_> {
         self.append("segment_size", numbers::SEGMENT, payload)
     }
 
-    #[inline]
-    fn append_tos_v4(&mut self, tos: u8) -> Result<(), Unencodable> {
-        if numbers::SEND_ECN_V4.is_some() && is_ecn_alone(tos) {
-            self.append_int("tos", numbers::SEND_ECN_V4, tos)
-        } else if numbers::SEND_TOS_IS_A_BYTE {
+    fn append_tos(&mut self, tos: u8) -> Result<(), Unencodable> {
+        let (ecn, whole) = match self.v4 {
+            true => (numbers::SEND_ECN_V4, numbers::SEND_TOS),
+            false => (numbers::SEND_ECN_V6, numbers::SEND_TCLASS),
+        };
+        if ecn.is_some() && tos & !0b11 == 0 {
+            self.append_int("tos", ecn, tos)
+        } else if self.v4 && numbers::SEND_TOS_IS_A_BYTE {
             // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
-            self.append("tos", numbers::SEND_TOS, &[tos])
+            self.append("tos", whole, &[tos])
         } else {
-            self.append_int("tos", numbers::SEND_TOS, tos)
-        }
-    }
-
-    #[inline]
-    fn append_tos_v6(&mut self, tos: u8) -> Result<(), Unencodable> {
-        if numbers::SEND_ECN_V6.is_some() && is_ecn_alone(tos) {
-            self.append_int("tos", numbers::SEND_ECN_V6, tos)
-        } else {
-            self.append_int("tos", numbers::SEND_TCLASS, tos)
+            self.append_int("tos", whole, tos)
         }
     }
 
@@ -148,24 +90,43 @@ impl ControlWriter<'_> {
     }
 
     /// Appends source address and interface, of which one may be missing.
-    #[inline]
-    fn append_pktinfo_v4(
+    fn append_pktinfo(
         &mut self,
-        source: Option<&IpAddr>,
+        source: Option<IpAddr>,
         interface: Option<u32>,
     ) -> Result<(), Unencodable> {
-        let ip = match source {
-            Some(IpAddr::V4(ip)) => *ip,
-            Some(IpAddr::V6(source)) => source
-                .to_ipv4_mapped()
-                .ok_or(Unencodable::SourceFamily { source: IpAddr::V6(*source), v4: true })?,
-            None => Ipv4Addr::UNSPECIFIED,
-        };
+        let index = interface.unwrap_or(0).to_ne_bytes();
+        let ip = source.map(|source| source.to_canonical());
+        match (self.v4, ip) {
+            (true, Some(IpAddr::V6(_))) | (false, Some(IpAddr::V4(_))) => {
+                let source = source.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                Err(Unencodable::SourceFamily { source, v4: self.v4 })
+            }
+            (true, Some(IpAddr::V4(ip))) => self.append_pktinfo_v4(ip, index, interface.is_some()),
+            (true, None) => self.append_pktinfo_v4(Ipv4Addr::UNSPECIFIED, index, true),
+            (false, ip) => {
+                // struct in6_pktinfo (RFC 3542, section 6.1).
+                let mut info = [0; 20];
+                if let Some(IpAddr::V6(ip)) = ip {
+                    info[..16].copy_from_slice(&ip.octets());
+                }
+                info[16..].copy_from_slice(&index);
+                let option = if ip.is_some() { "source" } else { "interface" };
+                self.append(option, numbers::SEND_PKTINFO_V6, &info)
+            }
+        }
+    }
+
+    fn append_pktinfo_v4(
+        &mut self,
+        ip: Ipv4Addr,
+        index: [u8; 4],
+        has_interface: bool,
+    ) -> Result<(), Unencodable> {
         let ip = ip.octets();
-        if numbers::SEND_PKTINFO_V4.is_none() && interface.is_none() {
+        if numbers::SEND_PKTINFO_V4.is_none() && !has_interface {
             return self.append("source", numbers::SEND_SRCADDR_V4, &ip);
         }
-        let index = interface.unwrap_or(0).to_ne_bytes();
         if numbers::SEND_PKTINFO_V4_IS_SHORT {
             return self.append("source", numbers::SEND_PKTINFO_V4, [ip, index].as_flattened());
         }
@@ -174,28 +135,6 @@ impl ControlWriter<'_> {
         let info = [index, ip, [0; 4]];
         // A platform without this control message still has source addresses, so it is the interface that fails.
         self.append("interface", numbers::SEND_PKTINFO_V4, info.as_flattened())
-    }
-
-    /// Appends source address and interface, of which one may be missing.
-    #[inline]
-    fn append_pktinfo_v6(
-        &mut self,
-        source: Option<&IpAddr>,
-        interface: Option<u32>,
-    ) -> Result<(), Unencodable> {
-        let ip = match source {
-            Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => *ip,
-            Some(source) => {
-                return Err(Unencodable::SourceFamily { source: *source, v4: false });
-            }
-            None => Ipv6Addr::UNSPECIFIED,
-        };
-        // struct in6_pktinfo (RFC 3542, section 6.1).
-        let mut info = [0; 20];
-        info[..16].copy_from_slice(&ip.octets());
-        info[16..].copy_from_slice(&interface.unwrap_or(0).to_ne_bytes());
-        let option = if source.is_some() { "source" } else { "interface" };
-        self.append(option, numbers::SEND_PKTINFO_V6, &info)
     }
 
     #[inline]
@@ -222,17 +161,19 @@ impl ControlWriter<'_> {
         self.len = end.ok_or(Unencodable::TooLong { needed })?;
         Ok(())
     }
-}
 
-/// Whether a TOS byte has no other bits than those of ECN.
-fn is_ecn_alone(tos: u8) -> bool {
-    tos & !0b11 == 0
-}
-
-/// Copies encoded control messages to `space`, after the `len` bytes written there. Returns the length of all.
-pub(crate) fn append_raw(raw: &[u8], len: usize, space: &mut [u8]) -> Result<usize, Unencodable> {
-    let end = len + raw.len();
-    let space = space.get_mut(len..end);
-    space.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
-    Ok(end)
+    /// Copies encoded control messages behind the others. Returns the length of all.
+    fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
+        for message in ControlMessages::new(raw) {
+            let same =
+                |own: &ControlMessage<'_>| (own.level, own.ty) == (message.level, message.ty);
+            if ControlMessages::new(&self.space[..self.len]).any(|own| same(&own)) {
+                return Err(Unencodable::TwiceByControl { level: message.level, ty: message.ty });
+            }
+        }
+        let end = self.len + raw.len();
+        let free = self.space.get_mut(self.len..end);
+        free.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
+        Ok(end)
+    }
 }

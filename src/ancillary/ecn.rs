@@ -1,7 +1,5 @@
 //! Explicit congestion notification (ECN).
 
-use crate::sys::{self, AsSocket};
-
 /// Explicit congestion notification: the low two bits of the TOS byte or traffic class
 /// (RFC 3168, section 5).
 ///
@@ -26,29 +24,6 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether the ECN bits and TOS of messages leave with them on this socket, as far as is known.
-    ///
-    /// Some Android kernels reject a message for its TOS byte or traffic class (`EINVAL`, `EIO`). Such a
-    /// message is sent without it in the same call, and so are all further ones on the socket, from
-    /// whichever descriptor. From then on the result is false: a QUIC stack should stop to count on ECN. Source
-    /// address and interface are never left out.
-    ///
-    /// Linux and Android remember 64 such sockets. On other platforms the result is always true, and each message is
-    /// tried with its TOS. On OpenBSD and NetBSD over IPv4, which have no such option, the send fails (`Unsupported`).
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, Ecn, SendMsg};
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let msg = SendMsg::to(socket.local_addr()?, b"hello");
-    /// socket.send_batch(&[msg.with_ecn(Ecn::Ect0)])?;
-    /// assert!(Ecn::is_sent(&socket));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn is_sent(socket: &impl AsSocket) -> bool {
-        !sys::rejects_tos(sys::borrow(socket))
-    }
-
     /// The low two bits of a TOS byte or traffic class.
     #[must_use]
     pub const fn from_tos(tos: u8) -> Self {

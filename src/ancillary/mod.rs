@@ -10,7 +10,6 @@ mod ecn;
 mod options;
 mod recv_meta;
 mod send_meta;
-mod send_times;
 mod socket_options;
 #[cfg(test)]
 mod tests;
@@ -18,14 +17,11 @@ mod transmit_clock;
 mod unencodable;
 
 pub use control_buf::ControlBuf;
-pub(crate) use control_buf::{ControlSpace, has_fds};
 pub use ecn::Ecn;
 pub use options::Ancillary;
 pub use recv_meta::RecvMeta;
 pub use send_meta::SendMeta;
 pub use transmit_clock::TransmitClock;
 
-pub(crate) use control_writer::append_raw;
 pub(crate) use recv_meta::{system_time, timestamping};
-pub(crate) use send_times::{note_send_times, reports_send_times};
 pub(crate) use unencodable::Unencodable;

@@ -1,5 +1,6 @@
 //! Metadata of a received message.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
@@ -64,8 +65,7 @@ pub struct RecvMeta {
     #[doc(alias("SCM_TIMESTAMPING", "SO_TIMESTAMPING"))]
     pub hardware_timestamp: Option<Duration>,
     /// Length in bytes of each segment of a coalesced message but the last, which may be shorter.
-    /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android; Windows 10 2004
-    /// (`UDP_COALESCED_INFO`).
+    /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
     /// Messages that the kernel had dropped on this socket, for lack of buffer space, when this one was
@@ -87,6 +87,26 @@ pub struct RecvMeta {
     /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
     #[doc(alias = "SO_MARK")]
     pub mark: Option<u32>,
+    /// Options of a reply, which the reply borrows.
+    pub(crate) reply: Reply,
+}
+
+/// Options that follow from other fields, which alone are compared and printed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reply(pub(crate) SendMeta);
+
+impl PartialEq for Reply {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Reply {}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
 }
 
 impl RecvMeta {
@@ -104,6 +124,7 @@ impl RecvMeta {
         original_dest: None,
         path_mtu: None,
         mark: None,
+        reply: Reply(SendMeta::new()),
     };
 
     /// The ECN bits of `tos`.
@@ -140,7 +161,8 @@ impl RecvMeta {
     /// let mut batch = RecvBatch::new(16, 1500);
     /// socket.recv_into(&mut batch)?;
     /// // What an answer needs that is sent when the batch is in use again.
-    /// let asked: Vec<(_, SendMeta)> = batch.iter().map(|d| (d.addr(), d.meta().reply())).collect();
+    /// let asked: Vec<(_, SendMeta)> =
+    ///     batch.iter().map(|d| (d.addr(), d.meta().reply_meta())).collect();
     /// for (addr, meta) in &asked {
     ///     let Some(addr) = *addr else { continue };
     ///     socket.send_batch(&[SendMsg::to(addr, b"answer").with_meta(meta)])?;
@@ -148,7 +170,7 @@ impl RecvMeta {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    pub fn reply(&self) -> SendMeta {
+    pub fn reply_meta(&self) -> SendMeta {
         let source = self.local.or_else(|| {
             self.destination.filter(|ip| {
                 let ip = ip.to_canonical();
@@ -162,28 +184,29 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// Decodes the control messages of one received message. A control message of an unexpected length
-    /// is ignored.
-    pub(crate) fn decode(control: &[u8]) -> Self {
-        let mut meta = Self::default();
-        meta.add(control);
-        meta
+    /// The same metadata, with its `reply` for a message that stands for a received one.
+    pub(crate) fn for_reply(self) -> Self {
+        Self { reply: Reply(self.reply_meta()), ..self }
     }
 
-    /// Like [`decode`](Self::decode), in place of what was here.
+    /// Decodes the control messages of one received message, in place of what was here. A control message of an
+    /// unexpected length is ignored.
     #[inline]
     pub(crate) fn set(&mut self, control: &[u8]) {
-        *self = Self::default();
+        *self = Self::NONE;
         self.add(control);
+        if self.destination.is_some() || self.local.is_some() {
+            self.reply = Reply(self.reply_meta());
+        }
     }
 
-    /// Like [`decode`](Self::decode), in addition to what is here.
+    /// Adds decoded control messages.
     ///
     /// Not inlined: the compiler would make a variable of every field, and one control message would take
     /// 300 instructions in place of 40.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[inline(never)]
-    pub(crate) fn add(&mut self, control: &[u8]) {
+    fn add(&mut self, control: &[u8]) {
         // Decoded after the IPv4 form, which it builds on.
         let mut pktinfo_v6 = None;
         for ControlMessage { level, ty, data } in ControlMessages::new(control) {
@@ -362,7 +385,9 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
 /// ```
 impl From<ControlMessages<'_>> for RecvMeta {
     fn from(messages: ControlMessages<'_>) -> Self {
-        Self::decode(messages.as_bytes())
+        let mut meta = Self::NONE;
+        meta.set(messages.as_bytes());
+        meta
     }
 }
 

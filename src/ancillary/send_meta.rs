@@ -22,8 +22,9 @@ use super::Ecn;
 pub struct SendMeta {
     /// The TOS byte (IPv4) or traffic class (IPv6), ECN bits included. It overrides the socket's own, even
     /// if it is 0. Linux, Android, macOS, FreeBSD, Windows; the other BSDs for IPv6. On Windows, a
-    /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. If the kernel rejects it, the
-    /// message is sent without: [`Ecn::is_sent`] says so.
+    /// TOS of ECN bits alone (`IP_ECN`) leaves the other bits to the socket. Some Android kernels reject it
+    /// (`EINVAL`, `EIO`): an [`Offload`](crate::Offload) then sends without it, and
+    /// [says so](crate::offload::OffloadState::sends_tos).
     #[doc(alias("IP_TOS", "IPV6_TCLASS", "DSCP"))]
     pub tos: Option<u8>,
     /// The address of this host to send from: of the destination's family, or IPv4-mapped for an
@@ -48,7 +49,7 @@ pub struct SendMeta {
     /// which has none, the message leaves at once, without an error.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
-    /// The number of the datagram's send timestamp, in place of the running count
+    /// The number of the datagram's transmit timestamp, in place of the running count
     /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
     /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
     #[doc(alias = "SCM_TS_OPT_ID")]
@@ -178,5 +179,25 @@ impl SendMeta {
     pub const fn with_timestamp_id(mut self, id: u32) -> Self {
         self.timestamp_id = Some(id);
         self
+    }
+
+    /// These options and others, which are about other fields.
+    ///
+    /// # Errors
+    ///
+    /// The name of a field that both set.
+    pub(crate) fn merge(mut self, other: &Self) -> Result<Self, &'static str> {
+        macro_rules! merge {
+            ($($field:ident),*) => {
+                let Self { $($field),* } = *other;
+                $(match ($field, self.$field) {
+                    (Some(_), Some(_)) => return Err(stringify!($field)),
+                    (Some(_), None) => self.$field = $field,
+                    (None, _) => {}
+                })*
+            };
+        }
+        merge!(tos, source, interface, hop_limit, segment_size, transmit_time, timestamp_id);
+        Ok(self)
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 
 use super::options::Ancillary;
-use super::send_times;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
@@ -173,10 +172,7 @@ const OPTIONS: &[SocketOption] = &[
         bits: true,
         ..switch(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::RECV_TIMESTAMPING)
     },
-    SocketOption {
-        on: numbers::RECV_GRO_ON,
-        ..switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO)
-    },
+    switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
     switch(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
     switch(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
     switch(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
@@ -214,9 +210,6 @@ fn set_all(
     if !all {
         // Best effort: the value was valid before.
         let _ = sys::set_option(socket, name, before);
-    }
-    if all && option.member == Ancillary::SEND_TIMESTAMP {
-        send_times::note();
     }
     Ok(all)
 }

@@ -18,8 +18,10 @@ pub(crate) enum Unencodable {
     TooLong { needed: usize },
     /// The destination is no address of a Unix socket.
     UnixDest,
-    /// There is no memory for the destination.
-    Memory,
+    /// Two sources of options set the same one.
+    Twice { option: &'static str },
+    /// A raw control message sets what an option sets.
+    TwiceByControl { level: i32, ty: i32 },
     /// This platform does not have the option, for destinations of this family.
     Unsupported { option: &'static str, v4: bool },
 }
@@ -38,7 +40,12 @@ impl fmt::Display for Unencodable {
             Self::UnixDest => {
                 f.write_str("SendMsg::unix_dest is no address of a Unix socket on this platform")
             }
-            Self::Memory => f.write_str("out of memory"),
+            Self::Twice { option } => {
+                write!(f, "SendMeta::{option} is set twice for one message")
+            }
+            Self::TwiceByControl { level, ty } => {
+                write!(f, "a SendMeta and a ControlBuf both set level {level}, type {ty}")
+            }
             Self::Unsupported { option, v4 } => {
                 write!(f, "this platform does not have SendMeta::{option} for {}", family(v4))
             }
@@ -48,15 +55,13 @@ impl fmt::Display for Unencodable {
 
 impl Error for Unencodable {}
 
-impl Unencodable {
-    /// The error of a call whose first `sent` messages were sent. Only the error of the first message is
-    /// returned to the caller and allocates its text.
-    pub(crate) fn after(self, sent: usize) -> io::Error {
-        let kind = match self {
-            Self::Unsupported { .. } => io::ErrorKind::Unsupported,
-            Self::Memory => return io::ErrorKind::OutOfMemory.into(),
+impl From<Unencodable> for io::Error {
+    #[cold]
+    fn from(error: Unencodable) -> Self {
+        let kind = match error {
+            Unencodable::Unsupported { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::InvalidInput,
         };
-        if sent == 0 { io::Error::new(kind, self) } else { kind.into() }
+        Self::new(kind, error)
     }
 }

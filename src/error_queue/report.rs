@@ -28,7 +28,8 @@ pub struct Report {
     pub event: Event,
     /// Where the report comes from, with the type and code of an ICMP error.
     pub origin: Origin,
-    /// The datagram's destination. `None` for send timestamps, and if the system did not report it.
+    /// The datagram's destination; an IPv4 one is IPv4-mapped if the socket is an IPv6 one: compare
+    /// [`to_canonical`](std::net::IpAddr::to_canonical). `None` for send timestamps, and if the system did not report it.
     /// Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too
     /// big.
     pub dest: Option<SocketAddr>,
@@ -37,9 +38,6 @@ pub struct Report {
     pub reporter: Option<SocketAddr>,
     /// The error number that a send would have returned; 0 for a send timestamp.
     pub errno: i32,
-    /// How many bytes of the datagram's payload [`drain_errors_with`](super::drain_errors_with) has written into this report's
-    /// buffer; 0 otherwise.
-    pub data_len: usize,
 }
 
 /// What happened to a datagram.
@@ -125,14 +123,8 @@ impl Report {
     /// let reports = [Report::EMPTY; 16];
     /// assert_eq!(reports[0], Report::default());
     /// ```
-    pub const EMPTY: Self = Self {
-        event: Event::Other,
-        origin: Origin::Other,
-        dest: None,
-        reporter: None,
-        errno: 0,
-        data_len: 0,
-    };
+    pub const EMPTY: Self =
+        Self { event: Event::Other, origin: Origin::Other, dest: None, reporter: None, errno: 0 };
 
     /// Decodes the report in the control messages of a message from the error queue, received by other
     /// means than this crate (`recvmsg` with `MSG_ERRQUEUE`); `dest` is the address of that message.
@@ -237,7 +229,7 @@ impl ExtendedError {
             _ => (Origin::Other, self.errno),
         };
         let reporter = sys::socket_addr(offender);
-        Report { event: self.event(), origin, dest, reporter, errno, data_len: 0 }
+        Report { event: self.event(), origin, dest, reporter, errno }
     }
 
     /// By the types and codes of ICMP (RFC 792, RFC 1191) and ICMPv6 (RFC 4443).

@@ -4,9 +4,9 @@ use std::io;
 
 use super::Offload;
 use super::state::OffloadState;
-use crate::sys::{self, AsSocket, MAX_SEGMENTS, numbers};
+use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
-/// What an [`Offload`] turns on: by default GSO, and GRO except on Windows.
+/// What an [`Offload`] turns on: by default GSO and GRO.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -21,18 +21,11 @@ pub struct OffloadBuilder {
     force_gso: bool,
     max_segments: usize,
     gro: bool,
-    longest_datagram: usize,
 }
 
 impl OffloadBuilder {
     pub(super) const fn new() -> Self {
-        Self {
-            gso: true,
-            force_gso: false,
-            max_segments: MAX_SEGMENTS,
-            gro: numbers::GRO_BY_DEFAULT,
-            longest_datagram: numbers::LONGEST_DATAGRAM,
-        }
+        Self { gso: true, force_gso: false, max_segments: MAX_SEGMENTS, gro: true }
     }
 
     /// Sets whether the kernel segments sends.
@@ -69,10 +62,10 @@ impl OffloadBuilder {
     /// let socket = Offload::builder().max_segments(10).build(socket)?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub const fn max_segments(mut self, most: usize) -> Self {
-        self.max_segments = match most {
+    pub const fn max_segments(mut self, max: usize) -> Self {
+        self.max_segments = match max {
             0 => 1,
-            1..=MAX_SEGMENTS => most,
+            1..=MAX_SEGMENTS => max,
             _ => MAX_SEGMENTS,
         };
         self
@@ -80,31 +73,12 @@ impl OffloadBuilder {
 
     /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
     /// keeps it: see [`set_gro`](Offload::set_gro).
-    ///
-    /// On Windows GRO is off by default, since some machines coalesce without saying where the datagrams end:
-    /// see [`longest_datagram`](Self::longest_datagram).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
     }
 
-    /// Sets the length in bytes of the longest datagram that peers send: 65,527 by default, the longest that there is,
-    /// and on Windows 1,472, the longest in one packet of Ethernet. A longer one means that the system has coalesced
-    /// several datagrams without saying where they end. The crate then turns GRO off: [`gro`](Offload::gro) is false from then
-    /// on. Datagrams that were joined before stay joined, so a receiver must drop datagrams longer than this.
-    ///
-    /// ```
-    /// use mmsg::Offload;
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// let socket = Offload::builder().gro(true).longest_datagram(1500).build(socket)?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub const fn longest_datagram(mut self, len: usize) -> Self {
-        self.longest_datagram = len;
-        self
-    }
-
-    /// Wraps the socket and turns the offloads on, as far as the kernel has them. `UDP_SEGMENT` is never
+    /// Wraps the socket and turns the offloads on where the kernel supports them. `UDP_SEGMENT` is never
     /// set on the socket.
     ///
     /// # Errors
@@ -131,16 +105,13 @@ impl OffloadBuilder {
     ///
     /// Those of [`build`](Self::build).
     pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
-        let socket = sys::borrow(socket);
-        if let Some((option, value)) = sys::conflicting_option(socket) {
+        if let Some((option, value)) = sys::conflicting_option(sys::borrow(socket)) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let state =
-            OffloadState::off(socket, self.force_gso, self.max_segments, self.longest_datagram);
-        let lent = state.on_own(socket);
-        lent.set_gso(self.gso);
-        lent.set_gro(self.gro)?;
+        let state = OffloadState::off(self.force_gso, self.max_segments);
+        state.set_gso(socket, self.gso);
+        state.set_gro(socket, self.gro)?;
         Ok(state)
     }
 }

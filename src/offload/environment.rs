@@ -1,14 +1,13 @@
-//! `MMSG_GSO` and `MMSG_GRO`: what the environment says of the offloads of the whole process.
+//! `MMSG_OFFLOAD`: what the environment says of the offloads of the whole process.
 
 use std::env;
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
-/// What a variable says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the variable says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Switch {
     /// Nothing: the variable is not set, or is neither 0 nor 1.
-    #[default]
     Default,
     /// 0.
     Off,
@@ -17,23 +16,14 @@ pub(super) enum Switch {
 }
 
 impl Switch {
-    /// Of GSO, read once.
-    pub(super) fn gso() -> Self {
-        static GSO: OnceLock<Switch> = OnceLock::new();
-        *GSO.get_or_init(|| Self::read("MMSG_GSO"))
+    /// Read once.
+    pub(super) fn get() -> Self {
+        static SWITCH: OnceLock<Switch> = OnceLock::new();
+        let read = || env::var_os("MMSG_OFFLOAD").map_or(Self::Default, |value| Self::of(&value));
+        *SWITCH.get_or_init(read)
     }
 
-    /// Of GRO, read once.
-    pub(super) fn gro() -> Self {
-        static GRO: OnceLock<Switch> = OnceLock::new();
-        *GRO.get_or_init(|| Self::read("MMSG_GRO"))
-    }
-
-    fn read(name: &str) -> Self {
-        env::var_os(name).map_or(Self::Default, |value| Self::parse(&value))
-    }
-
-    fn parse(value: &OsStr) -> Self {
+    fn of(value: &OsStr) -> Self {
         match value.as_encoded_bytes() {
             b"0" => Self::Off,
             b"1" => Self::On,
@@ -50,10 +40,10 @@ mod tests {
     fn n1_only_0_and_1_mean_anything() {
         let cases = [("0", Switch::Off), ("1", Switch::On)];
         for (value, switch) in cases {
-            assert_eq!(Switch::parse(value.as_ref()), switch);
+            assert_eq!(Switch::of(value.as_ref()), switch);
         }
         for value in ["", "default", "00", "01", "on", "true", " 1", "2"] {
-            assert_eq!(Switch::parse(value.as_ref()), Switch::Default, "{value:?}");
+            assert_eq!(Switch::of(value.as_ref()), Switch::Default, "{value:?}");
         }
     }
 }

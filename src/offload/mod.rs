@@ -4,20 +4,19 @@ mod builder;
 mod counters;
 mod environment;
 mod gso;
-mod health;
-mod partial;
 mod release;
-mod routes;
 #[cfg(feature = "mio")]
 mod source;
-pub(crate) mod state;
+mod state;
+mod status;
 
 use std::io;
+use std::ops::Deref;
 
 pub use builder::OffloadBuilder;
 pub use counters::Counters;
-pub use health::GsoStatus;
-pub use state::{OffloadRef, OffloadState};
+pub use state::OffloadState;
+pub use status::GsoStatus;
 
 use crate::socket::{BatchSocket, forward};
 use crate::sys::{self, AsSocket};
@@ -33,9 +32,8 @@ use crate::sys::{self, AsSocket};
 /// Linux 5.0). [`RecvBatch`](crate::RecvBatch)'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
 /// its segments.
 ///
-/// The outcome equals that of sending each message by itself: counts are of messages, the order stays,
-/// and if the kernel rejects a GSO batch, its datagrams are sent one by one within the call, each with
-/// its own result. Without offload an `Offload` works like the plain socket.
+/// Counts are in messages, and order is kept. If the kernel rejects a GSO batch, its datagrams are sent one by one within
+/// the call, each with its own result. Without offload an `Offload` works like the plain socket.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -52,18 +50,20 @@ use crate::sys::{self, AsSocket};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
+/// # What it changes
+///
+/// - A GSO batch has one fate below the socket: a full queue of a device or a virtual router drops it whole, and with
+///   [`ERRORS`](crate::Ancillary::ERRORS) a batch of refused datagrams makes one report.
+/// - `send_batch` may make further system calls: to learn why the first one stopped at a GSO batch, and to send the
+///   datagrams of a batch that the kernel rejects.
+/// - With GRO on, receives need buffers for coalesced messages ([below](#memory)).
+///
 /// # Messages with a segment size
 ///
-/// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If
-/// the kernel rejects it or GSO is off, it is segmented in user space and still counts as one message:
-/// it has been sent when its last datagram has. If one of its datagrams fails, the message has failed
-/// with that error, though the datagrams before have left; offered again, it is sent from its beginning.
-/// If the socket accepts no more now (`WouldBlock`, also after a blocking socket's write timeout), or
-/// the call ends with a count, the message is still to be sent: offer it again, from any call, thread or
-/// future, and it continues where it stopped. It is recognized by its contents, options and destination:
-/// an equal message sent in its place completes it. The last 4,096 such messages are remembered, in
-/// 96 KiB that are allocated with the first (`OutOfMemory` before anything leaves, where there is none).
-/// Each of its datagrams may wait as long as a blocking socket's write timeout allows.
+/// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If the kernel
+/// rejects it, or while GSO is off, it is segmented in user space. It counts as sent once the kernel took one of its
+/// datagrams. Those that the kernel did not take (the socket is full, a timeout, an error) are dropped, as a device's queue
+/// drops them, and counted ([`Counters::dropped`]). An error means that it took none.
 ///
 /// # The don't-fragment bit
 ///
@@ -75,43 +75,35 @@ use crate::sys::{self, AsSocket};
 ///
 /// # When GSO is off
 ///
-/// [`gso_status`](Self::gso_status) gives the reason, [`counters`](Self::counters) how often.
+/// [`gso_status`](OffloadState::gso_status) gives the reason, [`counters`](OffloadState::counters) how often.
 ///
 /// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
-/// - The environment variable `MMSG_GSO=0` turns GSO off for the whole process, whatever the program says. With
-///   `MMSG_GSO=1` the release of the kernel does not matter. `MMSG_GRO=0` turns GRO off. Other values have no
-///   effect. Both variables are read once, when the first socket is wrapped.
+/// - The environment variable `MMSG_OFFLOAD=0` turns GSO and GRO off for the whole process, whatever the program says. With
+///   `MMSG_OFFLOAD=1` the release of the kernel does not matter. Other values have no effect. It is read once, when the
+///   first socket is wrapped.
 /// - GSO is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
 ///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
-///   host runs: if throughput collapses there, try `MMSG_GSO=0`.
-/// - A destination whose path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) gets single datagrams for a minute;
-///   other destinations still get GSO batches. Some 500 such addresses are remembered, in 48 KiB that are
-///   allocated with the first. GSO is off for the whole socket for a minute if four destinations reject, and no
-///   batch was accepted in between, or if the socket is connected.
+///   host runs: if throughput collapses there, try `MMSG_OFFLOAD=0`.
+/// - If a path rejects a GSO batch as such (`EIO`, `EOPNOTSUPP`) whose datagrams go through, GSO is off for the socket for
+///   a minute. A batch that is rejected for its size costs one call.
+/// - While [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and one number for
+///   a whole GSO batch. Turn it on before the socket is wrapped, or call [`set_gso`](Self::set_gso) afterwards.
 ///
-/// # Options that change what GSO sends
-///
-/// - While [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, each datagram is sent by itself, since
-///   the kernel reports one time and one number for a whole GSO batch. If the option was set by other
-///   means than this crate, call [`set_gso`](Self::set_gso) afterwards, which checks again.
-/// - A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later:
-///   datagrams would be split or joined otherwise than by the plain socket.
+/// A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later: datagrams would be split
+/// or joined otherwise than by the plain socket.
 ///
 /// # Memory
 ///
 /// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP
 /// payload, as [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
-/// before anything is received, unless it is a [`PEEK`](crate::RecvFlags::PEEK). The buffers are address
-/// space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
+/// before anything is received. The buffers are address space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
 /// coalesced message fills only one) or turn GRO off.
 ///
 /// # Platforms
 ///
-/// Linux and Android. Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`), and with GRO
-/// (`UDP_RECV_MAX_COALESCED_SIZE`) only if it is [asked for](OffloadBuilder::gro). Elsewhere an `Offload` works like the
-/// plain socket, and counts.
-#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO"))]
-#[doc(alias("USO", "URO", "UDP_SEND_MSG_SIZE", "UDP_RECV_MAX_COALESCED_SIZE"))]
+/// Linux and Android; GSO also on Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`).
+/// Elsewhere an `Offload` works like the plain socket, and counts.
+#[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "UDP_SEND_MSG_SIZE"))]
 #[derive(Debug)]
 pub struct Offload<S> {
     socket: S,
@@ -119,18 +111,18 @@ pub struct Offload<S> {
 }
 
 impl<S: AsSocket> Offload<S> {
-    /// Turns on GSO and, except on Windows, GRO, as far as the kernel has them for this socket.
+    /// Turns on GSO and GRO where the kernel supports them for this socket.
     ///
     /// # Errors
     ///
     /// `InvalidInput` if `UDP_SEGMENT` or `UDP_CORK` is set on the socket; else the system's error. A
-    /// missing offload is no error: see [`gso`](Self::gso) and [`gro`](Self::gro).
+    /// missing offload is no error: see [`gso`](OffloadState::gso) and [`gro`](OffloadState::gro).
     pub fn new(socket: S) -> io::Result<Self> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](Self::gso_status)
-    /// says why not. Forgets which destinations rejected GSO batches.
+    /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](OffloadState::gso_status)
+    /// says why not.
     ///
     /// ```
     /// use mmsg::{Offload, offload::GsoStatus};
@@ -143,11 +135,11 @@ impl<S: AsSocket> Offload<S> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_gso(&self, on: bool) -> bool {
-        self.lend().set_gso(on)
+        self.state.set_gso(&self.socket, on)
     }
 
     /// Turns GRO on or off, at any time, and returns whether it is on. GRO stays off if the environment
-    /// variable `MMSG_GRO` is 0. The kernel does not coalesce datagrams that are queued already.
+    /// variable `MMSG_OFFLOAD` is 0. The kernel does not coalesce datagrams that are queued already.
     ///
     /// GRO stays on, and the result is `Ok(true)`, while the socket holds anything: without GRO the kernel
     /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
@@ -167,103 +159,11 @@ impl<S: AsSocket> Offload<S> {
     ///
     /// The system's error.
     pub fn set_gro(&self, on: bool) -> io::Result<bool> {
-        self.lend().set_gro(on)
-    }
-
-    /// The socket and its state, borrowed: a [`BatchSocket`] for any `S`.
-    ///
-    /// For a call that does not wait, on an `Offload` of tokio's sockets, within their `try_io`.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, Offload, SendMsg};
-    /// /// Does not wait, if the socket is non-blocking.
-    /// fn try_send(socket: &Offload<impl mmsg::AsSocket>, msg: SendMsg<'_>) -> std::io::Result<usize> {
-    ///     socket.lend().send_batch(&[msg])
-    /// }
-    /// # let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// # assert_eq!(try_send(&socket, SendMsg::to(socket.get_ref().local_addr()?, b"hello"))?, 1);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn lend(&self) -> OffloadRef<'_> {
-        self.state.on_own(sys::borrow(&self.socket))
+        self.state.set_gro(&self.socket, on)
     }
 }
 
 impl<S> Offload<S> {
-    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
-    ///
-    /// ```
-    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// println!("GSO {}, GRO {}", socket.gso(), socket.gro());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn gso(&self) -> bool {
-        self.state.gso()
-    }
-
-    /// Whether sends are segmented by the kernel, or why not.
-    ///
-    /// ```
-    /// use mmsg::{Offload, offload::GsoStatus};
-    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// if socket.gso_status() != GsoStatus::On {
-    ///     eprintln!("slower than it could be: {:?}", socket.gso_status());
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn gso_status(&self) -> GsoStatus {
-        self.state.gso_status()
-    }
-
-    /// Whether coalesced messages may be received.
-    ///
-    /// ```
-    /// use mmsg::{Offload, RecvBatch};
-    /// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let batch = if socket.gro() { RecvBatch::for_gro(64) } else { RecvBatch::new(64, 1500) };
-    /// # let _ = batch;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn gro(&self) -> bool {
-        self.state.gro()
-    }
-
-    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
-    /// [`OffloadBuilder::max_segments`] says, and 1 while GSO is off.
-    ///
-    /// QUIC stacks ask for this number (`max_transmit_segments` in quinn).
-    ///
-    /// ```
-    /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let bytes = socket.max_segments() * 1200; // as much as is worth having ready
-    /// # assert!(bytes >= 1200);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn max_segments(&self) -> usize {
-        self.state.max_segments()
-    }
-
-    /// What has been sent and received so far.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, Offload, SendMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # let to = socket.local_addr()?;
-    /// let socket = Offload::new(socket)?;
-    /// socket.send_batch(&[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
-    /// assert_eq!(socket.counters().sent, 2);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.state.counters()
-    }
-
     /// The socket, for its options or to wait for readiness. It cannot be replaced by another socket, which the
     /// state would not fit:
     ///
@@ -293,18 +193,6 @@ impl<S> Offload<S> {
     }
 }
 
-impl OffloadState {
-    /// Turns on GSO and GRO, as far as the kernel has them for this socket. [`Offload::builder`] and
-    /// [`build_state`](OffloadBuilder::build_state) choose among them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Offload::new`].
-    pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
-        Offload::<()>::builder().build_state(socket)
-    }
-}
-
 impl Offload<()> {
     /// Chooses what to turn on.
     ///
@@ -320,5 +208,14 @@ impl Offload<()> {
     }
 }
 
+/// What is known of the socket: whether GSO and GRO are on, and the counters.
+impl<S> Deref for Offload<S> {
+    type Target = OffloadState;
+
+    fn deref(&self) -> &OffloadState {
+        &self.state
+    }
+}
+
 sys::lend_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
-forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.lend());
+forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.state.on(&offload.socket));

@@ -48,7 +48,7 @@ impl Drops {
         new
     }
 
-    /// Datagrams dropped since the socket was made, as far as is known.
+    /// Datagrams known to be dropped since the socket was made.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total

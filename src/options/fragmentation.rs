@@ -2,6 +2,8 @@
 
 use std::io;
 
+use socket2::SockRef;
+
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
@@ -113,7 +115,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
     })
 }
 
-/// The path MTU to the peer of a connected socket, as far as this host knows it, in bytes with the IP header
+/// The path MTU to the peer of a connected socket that this host knows, in bytes with the IP header
 /// (`IP_MTU`, `IPV6_MTU`). A UDP payload that is not to be fragmented has up to 28 bytes less over IPv4 and
 /// 48 less over IPv6.
 ///
@@ -136,7 +138,7 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 #[doc(alias("IP_MTU", "IPV6_MTU"))]
 pub fn path_mtu(socket: &impl AsSocket) -> io::Result<usize> {
     let socket = sys::borrow(socket);
-    let peer = sys::peer(socket).and_then(|peer| peer.as_socket());
+    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     let Some(peer) = peer else { return Err(io::ErrorKind::NotConnected.into()) };
     let name = if peer.ip().to_canonical().is_ipv4() { numbers::MTU_V4 } else { numbers::MTU_V6 };
     let mtu = sys::option(socket, name)?;

@@ -1,4 +1,4 @@
-//! Socket options that std and socket2 lack, for every socket that this crate works on.
+//! Socket options that std and socket2 lack, for every socket of this crate.
 //!
 //! - [`Fragmentation`], [`path_mtu`]: what happens to datagrams longer than an MTU on their path
 //! - [`set_recv_buffer`], [`set_send_buffer`], [`Drops`]: buffers as large as the system accepts, and counts of the

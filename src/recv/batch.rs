@@ -1,34 +1,26 @@
 //! Owned memory for received messages, with its headers already in place.
 
-mod contents;
-pub(crate) mod iter;
-mod offer;
-mod stand_in;
-
+use std::array;
 use std::io;
-use std::ops::Range;
+use std::net::SocketAddr;
+use std::ptr;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::datagram::Datagram;
-use crate::recv::in_place::DatagramMut;
-use crate::recv::message::Message;
+use crate::recv::datagram::{DatagramMut, Message};
+use crate::recv::envelope::Envelope;
 use crate::recv::msg::RecvMsg;
-use crate::recv::received::ReceivedTotals;
-use crate::sys::{Backend, BorrowedSocket, CallResult, OwnedSocket, RecvFlags, Slots};
-use contents::Contents;
-use iter::{Iter, IterMut, Messages, MessagesMut};
-use offer::Offer;
+use crate::recv::received::Received;
+use crate::recv::scattered::Parts;
+use crate::recv::split::DatagramsMut;
+use crate::sys::{
+    Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, RecvStorage, Row, Slots,
+};
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
-/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) prepares only the slots
-/// that the last call used. Iteration yields datagrams; a coalesced message yields its segments.
-///
-/// A receive takes what waits, up to the number of slots. There is one exception, on blocking sockets without a read
-/// timeout or with one of a second or more, from which a program receives in a loop: after 24 receives in a row that
-/// returned one message each, three of four take one message and do not look for another, until several are found. That
-/// saves 4 % of the time of a send and a receive. On a non-blocking socket, and with [`RecvFlags::DONT_WAIT`], a receive
-/// takes all.
+/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) offers all slots, up to 1,024, to one system
+/// call, and prepares only those again that the last call used. Iteration yields datagrams; a coalesced message yields
+/// its segments.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -43,8 +35,8 @@ use offer::Offer;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A batch takes `slots * (slot_len + 904)` bytes of address space. Pages that no datagram has reached
-/// take no memory.
+/// A batch takes `slots * (slot_len + 1024)` bytes of address space, at most. Pages that no datagram has reached take no
+/// memory.
 ///
 /// Datagrams borrow the batch, so they end before the next receive:
 ///
@@ -59,18 +51,20 @@ use offer::Offer;
 #[doc(alias("mmsghdr", "recvmmsg"))]
 #[derive(Debug)]
 pub struct RecvBatch {
-    contents: Contents,
-    /// System calls that the last receive made.
-    calls: usize,
-    /// How many slots the next receive offers.
-    offer: Offer,
+    slots: Slots,
+    /// Messages of the last receive.
+    len: usize,
+    /// What the control data of each slot means; set where there is any.
+    metas: Vec<RecvMeta>,
+    /// Whether the messages were [pushed](Self::push): there is no control data, and all of `metas` is set.
+    pushed: bool,
 }
 
 impl RecvBatch {
     /// Memory for `slots` messages of up to `slot_len` bytes each.
     ///
     /// A longer datagram is truncated and marked so. 65,535 bytes hold any datagram and any coalesced
-    /// message. More than 1,024 slots take several system calls.
+    /// message. A receive fills at most 1,024 slots.
     ///
     /// # Panics
     ///
@@ -119,8 +113,8 @@ impl RecvBatch {
     /// `InvalidInput` if either is 0, or if the total exceeds `isize::MAX` bytes. `OutOfMemory` if
     /// the allocation fails.
     pub fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        // The headers of a slot take less than 4 KiB on every platform.
-        let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots));
+        // What a slot takes beside its payload is less than 4 KiB on every platform, and so is what begins a page.
+        let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots.max(2)));
         let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
         if slots == 0 || slot_len == 0 || !fits {
             let reason = format!(
@@ -128,83 +122,31 @@ impl RecvBatch {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
+        let slots_of_headers = Slots::try_new(slots, slot_len)?;
         let mut metas = Vec::new();
         metas.try_reserve_exact(slots).map_err(|_| io::ErrorKind::OutOfMemory)?;
         metas.resize(slots, RecvMeta::NONE);
-        let slots = Slots::try_new(slots, slot_len)?;
-        Ok(Self { contents: Contents::new(slots, metas), calls: 0, offer: Offer::default() })
+        Ok(Self { slots: slots_of_headers, len: 0, metas, pushed: false })
     }
 
-    /// The most messages that one receive can return.
+    /// The number of slots: the most messages that the batch can hold.
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.contents.metas.len()
+        self.slots.len()
+    }
+
+    /// Capacity of a slot in bytes.
+    pub(crate) fn slot_len(&self) -> usize {
+        self.slots.slot_len()
     }
 
     /// Messages of the last receive: what that returned, and as many as [`messages`](Self::messages)
     /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
-    /// segments.
+    /// segments. There is no `len`, which could mean either.
     #[must_use]
     #[doc(alias = "len")]
     pub fn message_count(&self) -> usize {
-        self.contents.len
-    }
-
-    /// Whether the last receive returned no message.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.contents.len == 0
-    }
-
-    /// The messages of the last receive, in the order in which they were received.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvBatch};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(16, 1500);
-    /// let count = socket.recv_into(&mut batch)?;
-    /// assert_eq!((count, batch.message_count()), (batch.messages().len(), count));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn messages(&self) -> Messages<'_> {
-        Messages::new(&self.contents)
-    }
-
-    /// Message `index` of [`messages`](Self::messages).
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvBatch};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(16, 1500);
-    /// let count = socket.recv_into(&mut batch)?;
-    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"hello"[..]));
-    /// assert!(batch.message(count).is_none());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    #[inline]
-    pub fn message(&self, index: usize) -> Option<Message<'_>> {
-        self.contents.message(index)
-    }
-
-    /// The messages of the last receive, whose bytes may be changed in place.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvBatch};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut batch = RecvBatch::new(64, 1500);
-    /// socket.recv_into(&mut batch)?;
-    /// batch.messages_mut().for_each(|mut message| message.data_mut().make_ascii_uppercase());
-    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"HELLO"[..]));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn messages_mut(&mut self) -> MessagesMut<'_> {
-        MessagesMut::new(&mut self.contents)
+        self.len
     }
 
     /// Datagrams of the last receive: as many as [`iter`](Self::iter) yields. Each segment of a coalesced
@@ -225,11 +167,13 @@ impl RecvBatch {
     /// ```
     #[must_use]
     pub fn datagram_count(&self) -> usize {
-        if self.contents.are_singles() {
-            self.contents.len
-        } else {
-            self.messages().map(|message| message.datagrams().len()).sum()
-        }
+        self.messages().map(|message| message.datagrams().len()).sum()
+    }
+
+    /// Whether the last receive returned no message.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were
@@ -237,17 +181,49 @@ impl RecvBatch {
     #[must_use]
     #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
-        !self.contents.are_singles() && self.messages().any(|message| message.truncated())
+        self.messages().any(|message| message.truncated())
     }
 
-    /// The datagrams of the last receive, in the order in which they were received.
+    /// The messages of the last receive, in the order in which they were received.
     ///
-    /// Every loss shows: a [`truncated`](Datagram::truncated) datagram, possibly empty, stands where
-    /// bytes are missing (see [`Datagrams`](crate::iter::Datagrams)).
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!((count, batch.message_count()), (batch.messages().len(), count));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = Message<'_>> {
+        (0..self.len).map(|i| self.get(i))
+    }
+
+    /// Message `index` of [`messages`](Self::messages).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(16, 1500);
+    /// let count = socket.recv_into(&mut batch)?;
+    /// assert_eq!(batch.message(0).map(|message| message.data()), Some(&b"hello"[..]));
+    /// assert!(batch.message(count).is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
+    pub fn message(&self, index: usize) -> Option<Message<'_>> {
+        (index < self.len).then(|| self.get(index))
+    }
+
+    /// Message `i`, which is there.
     #[inline]
-    pub fn iter(&self) -> Iter<'_> {
-        Iter::new(&self.contents)
+    pub(super) fn get(&self, i: usize) -> Message<'_> {
+        let (row, meta) = self.rows().get(i);
+        let received = Received::of_row(&row, meta);
+        let payload = self.slots.payload(i);
+        let parts = Parts::one(&payload[..payload.len().min(received.reported)]);
+        Message::new(parts, received, Envelope::new(row.source(), meta), row.control())
     }
 
     /// The datagrams of the last receive, whose bytes may be changed in place: to decrypt them, or to
@@ -271,125 +247,135 @@ impl RecvBatch {
     /// # assert_eq!(socket.recv(&mut [0; 8])?, 3);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    #[must_use]
-    pub fn iter_mut(&mut self) -> IterMut<'_> {
-        IterMut::new(&mut self.contents)
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
+        let (slot_len, len, pushed) = (self.slot_len(), self.len, self.pushed);
+        let (slots, rows) = self.slots.iter_mut();
+        let rows = Rows { rows, metas: &self.metas, pushed };
+        let messages = slots.take(len).enumerate().map(move |(i, slot)| {
+            let (row, meta) = rows.get(i);
+            let received = Received::of_row(&row, meta);
+            let data = &mut slot[..slot_len.min(received.reported)];
+            DatagramsMut::new(data, &received, Envelope::new(row.source(), meta))
+        });
+        messages.flatten()
     }
 
-    /// Sets whether the batch holds received descriptors (`SCM_RIGHTS`, on Unix sockets) for
-    /// [`take_fds`](Self::take_fds). By default a receive closes them.
-    ///
-    /// The descriptors of all messages of a batch are open at once, so a peer can exhaust the
-    /// process's limit of descriptors for a moment. The kernel drops descriptors beyond the limit, and
-    /// the message is [`control_truncated`](Message::control_truncated). Descriptors of `SCM_PIDFD`
-    /// are always closed.
-    #[doc(alias = "SCM_RIGHTS")]
-    pub fn accept_fds(&mut self, on: bool) {
-        self.contents.slots.accept_fds(on);
-    }
-
-    /// Takes the descriptors received with message `index` of [`messages`](Self::messages), in
-    /// order. A second call for the same message yields none. Needs
-    /// [`accept_fds`](Self::accept_fds). The next receive closes descriptors that were not taken.
-    /// They are std's `OwnedFd`s; the signature has the name for all platforms.
-    ///
-    /// ```
-    /// # #[cfg(unix)] {
-    /// use mmsg::control::ControlBuf;
-    /// use mmsg::{BatchSocket, RecvBatch, SendMsg};
-    /// use std::os::{fd::AsFd, unix::net::UnixDatagram};
-    ///
-    /// let (near, far) = UnixDatagram::pair()?;
-    /// let file = std::fs::File::open("/dev/null")?;
-    /// let mut control = ControlBuf::new();
-    /// control.push_fds(&[file.as_fd()])?;
-    /// near.send_batch(&[SendMsg::new(b"a file").with_control(&control)])?;
-    ///
-    /// let mut batch = RecvBatch::new(8, 1500);
-    /// batch.accept_fds(true);
-    /// far.recv_into(&mut batch)?;
-    /// for i in 0..batch.message_count() {
-    ///     let files: Vec<_> = batch.take_fds(i).map(std::fs::File::from).collect();
-    ///     # assert_eq!(files.len(), 1);
-    /// }
-    /// # }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn take_fds(&mut self, index: usize) -> impl Iterator<Item = OwnedSocket> {
-        self.contents.slots.take_fds(index)
-    }
-
-    /// Forgets the messages, and closes their descriptors that were not taken.
+    /// Forgets the messages.
     #[inline]
     pub fn clear(&mut self) {
-        self.contents.clear();
-        self.calls = 0;
+        (self.len, self.pushed) = (0, false);
     }
 
-    /// Capacity of a slot in bytes.
-    pub(crate) fn slot_len(&self) -> usize {
-        self.contents.slots.slot_len()
+    /// Adds a message as if it had been received: for implementations of [`BatchSocket`](crate::BatchSocket) that
+    /// stand in for a socket. Returns false if every slot has one.
+    ///
+    /// A message longer than a slot is [`truncated`](Message::truncated). [`clear`](Self::clear) the batch first:
+    /// messages that were received are forgotten.
+    ///
+    /// ```
+    /// use mmsg::{RecvBatch, RecvMeta};
+    /// let mut batch = RecvBatch::new(1, 4);
+    /// assert!(batch.push("[::1]:53".parse().ok(), b"hello", RecvMeta::default()));
+    /// assert!(!batch.push(None, b"", RecvMeta::default()));
+    /// let message = batch.message(0).expect("one was pushed");
+    /// assert_eq!((message.data(), message.truncated()), (&b"hell"[..], true));
+    /// ```
+    pub fn push(&mut self, source: Option<SocketAddr>, data: &[u8], meta: RecvMeta) -> bool {
+        if !self.pushed {
+            self.clear();
+        }
+        if self.len == self.slots() {
+            return false;
+        }
+        let slot = self.slots.payload_mut(self.len);
+        let copied = data.len().min(slot.len());
+        slot[..copied].copy_from_slice(&data[..copied]);
+        self.add(RecvResult::of(data.len(), copied), &RawAddr::new(source.as_ref()), meta);
+        true
     }
 
-    /// The most messages to ask for in the next receive, which fill the first slots. A peek fills one.
-    #[inline]
-    pub(crate) fn most(&self, socket: BorrowedSocket<'_>, flags: RecvFlags) -> usize {
-        flags.most(self.offer.of(self.slots(), socket, flags))
+    /// Adds a message whose payload is in the next slot.
+    fn add(&mut self, result: RecvResult, source: &RawAddr, meta: RecvMeta) {
+        self.slots.fill(self.len, result, source);
+        self.metas[self.len] = meta.for_reply();
+        (self.len, self.pushed) = (self.len + 1, true);
     }
 
-    /// System calls that the last receive made.
-    pub(crate) fn calls(&self) -> usize {
-        self.calls
-    }
-
-    /// Fills the first slots by a receive into borrowed messages.
+    /// Fills the first slots by a receive into borrowed messages, for sockets that are not the kernel's. A message that
+    /// is not in the memory of its slot any more has lost its payload, and is truncated.
     pub(crate) fn recv_by(
         &mut self,
         recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.contents.recv_by(recv)
+        /// Messages that are offered: few enough for the stack of a small thread.
+        const MAX: usize = 16;
+        self.clear();
+        let slots = self.slots().min(MAX);
+        let slot_len = self.slot_len();
+        let mut memory = self.slots.iter_mut().0.map(|slot| &mut slot[..slot_len]);
+        let mut starts = [ptr::null(); MAX];
+        let mut msgs: [RecvMsg<'_>; MAX] = array::from_fn(|i| {
+            let slot = memory.next().unwrap_or_default();
+            starts[i] = slot.as_ptr();
+            RecvMsg::new(slot)
+        });
+        let count = recv(&mut msgs[..slots])?.min(slots);
+        let mut known = [(RecvResult::of(0, 0), RawAddr::NONE, RecvMeta::NONE); MAX];
+        for ((known, msg), start) in known.iter_mut().zip(&msgs[..count]).zip(starts) {
+            *known = msg.known();
+            if msg.start() != start {
+                (known.0.len, known.0.truncated) = (0, true);
+            }
+        }
+        for (result, source, meta) in &known[..count] {
+            self.add(*result, source, *meta);
+        }
+        Ok(count)
     }
 
-    /// What the last receive brought.
-    pub(crate) fn totals(&self) -> &ReceivedTotals {
-        &self.contents.totals
-    }
-
-    /// Receives into the slots of `range`, which begins after the messages that are there, by one call of the
-    /// backend, and reads back what came.
+    /// Receives into the slots, and decodes the control data that came.
+    ///
+    /// # Errors
+    ///
+    /// That of the first message; the batch is empty.
     #[inline]
-    pub(crate) fn recv_step(
+    pub(crate) fn recv(
         &mut self,
         socket: BorrowedSocket<'_>,
-        range: Range<usize>,
         flags: RecvFlags,
-    ) -> CallResult {
-        let start = range.start;
-        let result = self.contents.slots.recv(Backend::current(), socket, range, flags);
-        self.contents.read_back(start..start + result.count);
-        self.calls += result.calls;
-        if !flags.contains(RecvFlags::PEEK) {
-            self.offer.note(self.contents.len, socket);
+    ) -> io::Result<usize> {
+        self.clear();
+        self.len = self.slots.recv(Backend::current(), socket, flags)?;
+        for i in 0..self.len {
+            let row = self.slots.rows().row(i);
+            if row.result.control_len > 0 {
+                self.metas[i].set(row.control());
+            }
         }
-        result
+        Ok(self.len)
     }
-}
-
-impl<'a> IntoIterator for &'a RecvBatch {
-    type Item = Datagram<'a>;
-    type IntoIter = Iter<'a>;
 
     #[inline]
-    fn into_iter(self) -> Iter<'a> {
-        self.iter()
+    fn rows(&self) -> Rows<'_> {
+        Rows { rows: self.slots.rows(), metas: &self.metas, pushed: self.pushed }
     }
 }
 
-impl<'a> IntoIterator for &'a mut RecvBatch {
-    type Item = DatagramMut<'a>;
-    type IntoIter = IterMut<'a>;
+/// What a receive left beside the payload of the slots.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    rows: &'a RecvStorage,
+    metas: &'a [RecvMeta],
+    pushed: bool,
+}
 
-    fn into_iter(self) -> IterMut<'a> {
-        self.iter_mut()
+impl<'a> Rows<'a> {
+    /// That of message `i`, and its metadata.
+    #[inline]
+    fn get(&self, i: usize) -> (Row<'a>, &'a RecvMeta) {
+        let row = self.rows.row(i);
+        // Sockets without metadata pay for one comparison.
+        let has_meta = self.pushed || row.result.control_len > 0;
+        (row, if has_meta { &self.metas[i] } else { &RecvMeta::NONE })
     }
 }

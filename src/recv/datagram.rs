@@ -1,8 +1,82 @@
-//! A received datagram, in one buffer or several.
+//! What a receive brought: a message, and the datagrams in it, to be read or changed in place.
 
-use crate::recv::envelope::{Envelope, accessors};
-use crate::recv::received::Missing;
-use crate::recv::scattered::{Parts, Slices};
+use std::fmt;
+
+use crate::recv::envelope::{Envelope, accessors, accessors_of_bytes};
+use crate::recv::received::{Missing, Received};
+use crate::recv::scattered::Parts;
+use crate::sys::ControlMessages;
+
+/// A received message: a single datagram or a coalesced message, with its metadata.
+///
+/// [`RecvBatch::messages`](crate::RecvBatch::messages) yields them, and
+/// [`recv_slices`](crate::BatchSocket::recv_slices) gives one for each buffer that it fills.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for message in batch.messages() {
+///     println!("{} datagrams from {:?}", message.datagrams().count(), message.addr());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Message<'a> {
+    pub(super) parts: Parts<'a>,
+    pub(crate) received: Received,
+    pub(super) envelope: Envelope<'a>,
+    control: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    #[inline(always)]
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        received: Received,
+        envelope: Envelope<'a>,
+        control: &'a [u8],
+    ) -> Self {
+        Self { parts, received, envelope, control }
+    }
+
+    fn missing(&self) -> Missing {
+        self.received.missing(self.parts.len())
+    }
+
+    accessors!();
+
+    accessors_of_bytes!();
+
+    /// Whether control messages are missing.
+    #[must_use]
+    pub fn control_truncated(&self) -> bool {
+        self.received.control_truncated()
+    }
+
+    /// All control messages. The numbers of descriptors that came with the message, which are closed, read as -1.
+    ///
+    /// ```
+    /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// Ancillary::TIMESTAMP.require(&socket)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// socket.recv_into(&mut batch)?;
+    /// for message in batch.messages() {
+    ///     for control in message.control_messages() {
+    ///         println!("level {}, type {}: {} bytes", control.level, control.ty, control.data.len());
+    ///     }
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn control_messages(&self) -> ControlMessages<'a> {
+        ControlMessages::new(self.control)
+    }
+}
 
 /// One received datagram: its payload, source and metadata.
 ///
@@ -17,7 +91,7 @@ use crate::recv::scattered::{Parts, Slices};
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Datagram<'a> {
     parts: Parts<'a>,
     envelope: Envelope<'a>,
@@ -32,52 +106,107 @@ impl<'a> Datagram<'a> {
 
     accessors!();
 
+    accessors_of_bytes!();
+
+    #[inline(always)]
+    fn missing(&self) -> Missing {
+        self.missing
+    }
+}
+
+/// One received datagram, whose bytes may be changed in place: to decrypt it, or to rewrite its header.
+///
+/// [`RecvBatch::iter_mut`](crate::RecvBatch::iter_mut) yields them.
+/// [`into_datagram`](Self::into_datagram) makes one that can be sent on from where it is.
+///
+/// ```
+/// use mmsg::{BatchSocket, RecvBatch};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// # socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut batch = RecvBatch::new(16, 1500);
+/// socket.recv_into(&mut batch)?;
+/// for mut datagram in batch.iter_mut() {
+///     datagram.data_mut().make_ascii_uppercase();
+///     println!("{} bytes to answer by {:?}", datagram.len(), datagram.reply(b"thanks"));
+/// }
+/// assert!(batch.iter().all(|d| d.data() == b"HELLO"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct DatagramMut<'a> {
+    data: &'a mut [u8],
+    envelope: Envelope<'a>,
+    missing: Missing,
+}
+
+impl<'a> DatagramMut<'a> {
+    #[inline]
+    pub(crate) fn new(data: &'a mut [u8], envelope: Envelope<'a>, missing: Missing) -> Self {
+        Self { data, envelope, missing }
+    }
+
+    accessors!();
+
     /// Length in bytes.
     #[must_use]
-    #[inline]
     pub fn len(&self) -> usize {
-        self.parts.len()
+        self.data.len()
     }
 
-    /// The bytes in the first buffer: the whole payload, unless the message was received by
-    /// [`RecvMsg::scatter`](crate::RecvMsg::scatter).
+    /// The bytes received.
     #[must_use]
-    #[inline]
-    pub fn data(&self) -> &'a [u8] {
-        self.parts.head()
+    pub fn data(&self) -> &[u8] {
+        self.data
     }
 
-    /// The bytes, buffer by buffer.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvMsg};
-    /// use std::io::IoSliceMut;
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
-    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
-    /// let mut msg = RecvMsg::scatter(&mut buffers);
-    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
-    /// let datagram = msg.datagrams().next().expect("one was received");
-    /// assert!(datagram.slices().eq([&b"he"[..], b"llo"]));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
+    /// The bytes received, mutable.
     #[must_use]
-    pub fn slices(&self) -> Slices<'a> {
-        self.parts.slices()
-    }
-
-    /// The datagram's length in bytes before truncation; `None` if it was truncated and the system did
-    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
-    #[must_use]
-    pub fn full_len(&self) -> Option<usize> {
-        self.missing.full_len(self.len())
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.data
     }
 
     /// Whether its end is missing.
     #[must_use]
-    #[inline]
     pub fn truncated(&self) -> bool {
         self.missing.is_truncated()
     }
+
+    /// The datagram, which is not changed any more. Its bytes can be sent from where they are:
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
+    /// # let server = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # client.send_to(b"hello", server.local_addr()?)?;
+    /// let mut batch = RecvBatch::new(64, 1500);
+    /// server.recv_into(&mut batch)?;
+    /// let replies = batch.iter_mut().filter_map(|mut datagram| {
+    ///     datagram.data_mut().make_ascii_uppercase();
+    ///     let datagram = datagram.into_datagram();
+    ///     datagram.reply(datagram.data())
+    /// });
+    /// server.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # let mut reply = [0; 8];
+    /// # assert_eq!((client.recv(&mut reply)?, &reply[..5]), (5, &b"HELLO"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn into_datagram(self) -> Datagram<'a> {
+        Datagram::new(Parts::one(self.data), self.envelope, self.missing)
+    }
 }
+
+/// Shows lengths and where it comes from, and no payload.
+macro_rules! debug_without_payload {
+    ($($type:ident),*) => {$(
+        impl fmt::Debug for $type<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($type))
+                    .field("len", &self.len())
+                    .field("from", &self.envelope)
+                    .field("truncated", &self.truncated())
+                    .finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+debug_without_payload!(Message, Datagram, DatagramMut);

@@ -4,22 +4,21 @@ use std::net::SocketAddr;
 
 use crate::ancillary::RecvMeta;
 use crate::send::msg::SendMsg;
-use crate::sys::{ControlMessages, RawAddrRef, UnixAddr};
+use crate::sys::{RawAddrRef, UnixAddr};
 
 /// A message's source and metadata; borrowed, since both are large and metadata is often absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
     source: RawAddrRef<'a>,
-    meta: &'a RecvMeta,
-    /// The control messages, if they are in memory.
-    control: &'a [u8],
+    pub(crate) meta: &'a RecvMeta,
 }
 
 impl<'a> Envelope<'a> {
-    /// `meta` is what `control` means.
+    pub(crate) const NONE: Self = Self { source: RawAddrRef::NONE, meta: &RecvMeta::NONE };
+
     #[inline(always)]
-    pub(crate) fn new(source: RawAddrRef<'a>, meta: &'a RecvMeta, control: &'a [u8]) -> Self {
-        Self { source, meta, control }
+    pub(crate) fn new(source: RawAddrRef<'a>, meta: &'a RecvMeta) -> Self {
+        Self { source, meta }
     }
 
     #[inline]
@@ -29,15 +28,6 @@ impl<'a> Envelope<'a> {
 
     pub(crate) fn unix_addr(&self) -> Option<UnixAddr<'a>> {
         self.source.unix()
-    }
-
-    #[inline(always)]
-    pub(crate) fn meta(&self) -> RecvMeta {
-        *self.meta
-    }
-
-    pub(crate) fn control_messages(&self) -> ControlMessages<'a> {
-        ControlMessages::new(self.control)
     }
 
     /// A datagram with `data` to the source, if that can be answered.
@@ -57,13 +47,13 @@ impl<'a> Envelope<'a> {
                 Some(source) => Some(SendMsg::to_unix(source, data)),
             },
         }?;
-        let RecvMeta { local, destination, .. } = self.meta;
-        let has_dest = local.is_some() || destination.is_some();
-        Some(if has_dest { msg.with_reply(self.meta) } else { msg })
+        // Sockets without this metadata pay for one comparison.
+        let has_source = self.meta.destination.is_some() || self.meta.local.is_some();
+        Some(if has_source { msg.with_reply(&self.meta.reply.0) } else { msg })
     }
 }
 
-/// The public methods that `Message`, `Datagram`, `MessageMut` and `DatagramMut` share.
+/// The public methods that `Message`, `Datagram` and `DatagramMut` share.
 macro_rules! accessors {
     () => {
         /// Whether it has no bytes; an empty datagram is delivered like any other.
@@ -83,8 +73,7 @@ macro_rules! accessors {
         /// The source address on a Unix socket. `None` if it is an Internet address.
         ///
         /// A sender without a name is [`UnixAddr::Unnamed`](crate::UnixAddr::Unnamed), as is a source that
-        /// the system did not report. What was received into a [`RecvMsg`](crate::RecvMsg) has a Unix
-        /// address only if that [has memory for it](crate::RecvMsg::with_unix_addr).
+        /// the system did not report.
         ///
         /// ```
         /// # #[cfg(unix)] {
@@ -114,24 +103,23 @@ macro_rules! accessors {
         /// The metadata; the segments of a coalesced message share it.
         #[must_use]
         #[inline]
-        pub fn meta(&self) -> crate::ancillary::RecvMeta {
-            self.envelope.meta()
+        pub fn meta(&self) -> &'a crate::ancillary::RecvMeta {
+            self.envelope.meta
         }
 
         /// A datagram with `data` to the source. With [`Ancillary::DEST`](crate::Ancillary::DEST) enabled
-        /// it leaves from the address that was asked (see [`RecvMeta::reply`](crate::RecvMeta::reply)),
+        /// it leaves from the address that was asked (see [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta)),
         /// otherwise from the address that the system picks.
         ///
         /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
         /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
         ///
         /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and
-        /// [`RecvMeta::reply`](crate::RecvMeta::reply). To a coalesced message this is one answer, however many
+        /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). To a coalesced message this is one answer, however many
         /// datagrams it has.
         ///
-        /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) adds to its options, and
-        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) replaces them: begin with
-        /// `datagram.meta().reply()` to keep the source.
+        /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) and
+        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add to its options.
         ///
         /// ```
         /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
@@ -156,3 +144,55 @@ macro_rules! accessors {
     };
 }
 pub(crate) use accessors;
+
+/// The public methods that `Message` and `Datagram` share besides.
+macro_rules! accessors_of_bytes {
+    () => {
+        /// Length in bytes.
+        #[must_use]
+        #[inline]
+        pub fn len(&self) -> usize {
+            self.parts.len()
+        }
+
+        /// The bytes in the first buffer: the whole payload, unless the message was received by
+        /// [`RecvMsg::scatter`](crate::RecvMsg::scatter).
+        #[must_use]
+        #[inline]
+        pub fn data(&self) -> &'a [u8] {
+            self.parts.head()
+        }
+
+        /// The bytes, buffer by buffer. No slice is empty.
+        ///
+        /// ```
+        /// use mmsg::{BatchSocket, RecvBatch};
+        /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        /// # socket.send_to(b"hello", socket.local_addr()?)?;
+        /// let mut batch = RecvBatch::new(16, 1500);
+        /// socket.recv_into(&mut batch)?;
+        /// let message = batch.message(0).expect("one came");
+        /// assert!(message.slices().eq([b"hello"]) && message.datagrams().all(|d| d.slices().count() == 1));
+        /// # Ok::<(), std::io::Error>(())
+        /// ```
+        pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+            self.parts.slices()
+        }
+
+        /// The length in bytes before truncation; `None` if it was truncated and the system did not report it, as in a
+        /// [`RecvBatch`](crate::RecvBatch): [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN) asks for it.
+        #[must_use]
+        pub fn full_len(&self) -> Option<usize> {
+            self.missing().full_len(self.len())
+        }
+
+        /// Whether bytes are missing at the end: it was longer than its buffer. A message is truncated as well if it came
+        /// from an Internet address, and truncation of its control data lost the segment size.
+        #[must_use]
+        #[inline]
+        pub fn truncated(&self) -> bool {
+            self.missing().is_truncated()
+        }
+    };
+}
+pub(crate) use accessors_of_bytes;

@@ -1,16 +1,18 @@
 //! One received message in memory that the caller lends, and a receive into it.
 
-mod build;
-mod contents;
-
 use std::fmt;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::{ptr, slice};
 
-use crate::ancillary::{ControlSpace, RecvMeta};
+use crate::ancillary::{ControlBuf, RecvMeta};
+use crate::recv::datagram::Message;
+use crate::recv::envelope::Envelope;
 use crate::recv::received::Received;
-use crate::recv::space::RecvSpace;
-use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr, RecvHeaders, RecvResult, Row, UnixAddrBuf};
+use crate::recv::scattered::{self, Parts};
+use crate::recv::split::Datagrams;
+use crate::send::msg::SendMsg;
+use crate::sys::{ControlMessages, RawAddr, RecvHeaders, RecvResult, Row, UnixAddr};
 
 /// A buffer for one message, and after a receive the message in it.
 ///
@@ -56,15 +58,261 @@ use crate::sys::{MAX_BUFFERS, OwnedSocket, RawAddr, RecvHeaders, RecvResult, Row
 /// ```
 #[doc(alias("msghdr", "mmsghdr", "recvmsg"))]
 pub struct RecvMsg<'a> {
-    space: RecvSpace<'a>,
+    buffers: Buffers<'a>,
+    control: Option<&'a mut ControlBuf>,
+    /// The kernel writes it here.
     source: RawAddr,
-    received: Received,
+    pub(crate) received: Received,
     /// Valid if `has_meta`.
     meta: RecvMeta,
     has_meta: bool,
 }
 
+/// One buffer, or several that are filled in order.
+enum Buffers<'a> {
+    One(IoSliceMut<'a>),
+    Many(&'a mut [IoSliceMut<'a>]),
+}
+
+impl<'a> Buffers<'a> {
+    #[inline]
+    fn as_slice(&self) -> &[IoSliceMut<'a>] {
+        match self {
+            Self::One(buffer) => slice::from_ref(buffer),
+            Self::Many(buffers) => buffers,
+        }
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [IoSliceMut<'a>] {
+        match self {
+            Self::One(buffer) => slice::from_mut(buffer),
+            Self::Many(buffers) => buffers,
+        }
+    }
+}
+
+/// What to receive into.
+impl<'a> RecvMsg<'a> {
+    /// A message in one buffer.
+    ///
+    /// A datagram longer than the buffer is [`truncated`](Self::truncated). 65,535 bytes hold any UDP
+    /// datagram and any coalesced message.
+    #[must_use]
+    #[inline]
+    pub fn new(buffer: &'a mut [u8]) -> Self {
+        // Windows stores a buffer's length in 32 bits; no message is as long.
+        let len = buffer.len().min(u32::MAX as usize);
+        Self::with_buffers(Buffers::One(IoSliceMut::new(&mut buffer[..len])))
+    }
+
+    /// A message in several buffers, filled in order.
+    ///
+    /// Unix takes up to 1,024 buffers (`IOV_MAX`); with more the receive fails with `EMSGSIZE`, and
+    /// nothing is received.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// use std::io::IoSliceMut;
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let (mut header, mut payload) = ([0; 2], [0; 1500]);
+    /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
+    /// let mut msg = RecvMsg::scatter(&mut buffers);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([&b"he"[..], b"llo"]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias("iovec", "readv"))]
+    #[must_use]
+    #[inline]
+    pub fn scatter(buffers: &'a mut [IoSliceMut<'a>]) -> Self {
+        Self::with_buffers(Buffers::Many(buffers))
+    }
+
+    #[inline]
+    fn with_buffers(buffers: Buffers<'a>) -> Self {
+        Self {
+            buffers,
+            control: None,
+            source: RawAddr::NONE,
+            received: Received::NONE,
+            meta: RecvMeta::NONE,
+            has_meta: false,
+        }
+    }
+
+    /// Receives raw control messages into `control`.
+    ///
+    /// Needed only for control messages that [`RecvMeta`] has no field for.
+    ///
+    /// ```
+    /// use mmsg::control::ControlBuf;
+    /// use mmsg::{Ancillary, BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// Ancillary::TIMESTAMP.require(&socket)?;
+    /// let (mut buffer, mut control) = ([0; 1500], ControlBuf::new());
+    /// let mut msg = RecvMsg::new(&mut buffer).with_control(&mut control);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for control in msg.control_messages() {
+    ///     println!("level {}, type {}", control.level, control.ty);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn with_control(mut self, control: &'a mut ControlBuf) -> Self {
+        control.clear();
+        self.control = Some(control);
+        self
+    }
+}
+
+/// What a receive left here.
 impl RecvMsg<'_> {
+    /// Bytes received, at most the buffers' capacity.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.received.reported.min(self.capacity())
+    }
+
+    /// Whether the payload is empty; an empty datagram is a message, too.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The message's length in bytes before truncation; `None` if it was truncated and the system did
+    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
+    #[must_use]
+    pub fn full_len(&self) -> Option<usize> {
+        self.received.full_len(self.len())
+    }
+
+    /// The bytes in the first buffer that holds any: all bytes received, unless the message was built
+    /// by [`scatter`](Self::scatter).
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        self.parts().head()
+    }
+
+    /// The bytes of [`data`](Self::data), mutable.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let len = self.len();
+        let mut buffers = self.buffers.as_mut_slice().iter_mut();
+        let first = buffers.find(|buffer| !buffer.is_empty());
+        first.map_or(&mut [], |buffer| {
+            let len = len.min(buffer.len());
+            &mut buffer[..len]
+        })
+    }
+
+    /// The bytes received, buffer by buffer.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut buffer = [0; 1500];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// assert!(msg.slices().eq([b"hello"])); // One slice, since there is one buffer.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts().slices()
+    }
+
+    /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
+    #[must_use]
+    #[inline]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.source.lend().get()
+    }
+
+    /// The source address on a Unix socket. `None` if it is an Internet address.
+    ///
+    /// A sender without a name is [`UnixAddr::Unnamed`], as is a source that the system did not report.
+    #[must_use]
+    #[doc(alias = "sockaddr_un")]
+    pub fn unix_addr(&self) -> Option<UnixAddr<'_>> {
+        self.source.lend().unix()
+    }
+
+    /// The message's metadata.
+    #[must_use]
+    #[inline]
+    pub fn meta(&self) -> &RecvMeta {
+        if self.has_meta { &self.meta } else { &RecvMeta::NONE }
+    }
+
+    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
+    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch(&mut msgs)?;
+    /// let replies = msgs[..n].iter().filter_map(|msg| msg.reply(msg.data()));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
+        self.envelope().reply(data)
+    }
+
+    /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
+    /// came from an Internet address and truncation of its control data lost the segment size.
+    #[doc(alias = "MSG_TRUNC")]
+    #[must_use]
+    #[inline]
+    pub fn truncated(&self) -> bool {
+        self.received.truncated()
+    }
+
+    /// Whether control messages are missing.
+    #[doc(alias = "MSG_CTRUNC")]
+    #[must_use]
+    #[inline]
+    pub fn control_truncated(&self) -> bool {
+        self.received.control_truncated()
+    }
+
+    /// All control messages, if the message has a [`ControlBuf`].
+    #[must_use]
+    pub fn control_messages(&self) -> ControlMessages<'_> {
+        self.control.as_deref().map_or(ControlMessages::new(&[]), ControlBuf::messages)
+    }
+
+    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, Offload, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let socket = Offload::new(socket)?;
+    /// let mut buffer = vec![0; 65_535];
+    /// let mut msg = RecvMsg::new(&mut buffer);
+    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
+    /// for datagram in msg.datagrams() {
+    ///     println!("{} bytes from {:?}", datagram.len(), datagram.addr());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn datagrams(&self) -> Datagrams<'_> {
+        Datagrams::new(self.parts(), &self.received, self.envelope())
+    }
+
     /// Stores a message as if it had been received: for implementations of
     /// [`BatchSocket`](crate::BatchSocket) that stand in for a socket.
     ///
@@ -79,117 +327,88 @@ impl RecvMsg<'_> {
     /// ```
     pub fn fill(&mut self, data: &[u8], source: Option<SocketAddr>, meta: RecvMeta) {
         let mut rest = data;
-        let mut copy = |buffer: &mut [u8]| {
+        for buffer in self.buffers.as_mut_slice() {
             let (now, later) = rest.split_at(rest.len().min(buffer.len()));
             buffer[..now.len()].copy_from_slice(now);
             rest = later;
-        };
-        self.space.buffers_mut().iter_mut().for_each(|buffer| copy(buffer));
-        let result = RecvResult {
-            len: data.len(),
-            truncated: !rest.is_empty(),
-            control_truncated: false,
-            source_len: 0,
-            control_len: 0,
-        };
-        self.space.set_control_len(0);
-        self.clear_fds();
-        self.space.source_mut(&mut self.source).set(source.as_ref());
-        (self.meta, self.has_meta) = (meta, true);
-        self.received = Received::new(&result, &meta, || self.source());
+        }
+        let result = RecvResult::of(data.len(), data.len() - rest.len());
+        if let Some(control) = &mut self.control {
+            control.clear();
+        }
+        self.source = RawAddr::new(source.as_ref());
+        (self.meta, self.has_meta) = (meta.for_reply(), true);
+        self.received = Received::new(&result, &meta, || self.source.lend());
     }
 
     /// Lends all that a receive may write to.
+    ///
+    /// # Errors
+    ///
+    /// That of [`RecvHeaders::push`].
     #[inline]
-    pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) {
-        let source = self.source.space();
-        match &mut self.space {
-            RecvSpace::Plain(buffer) => headers.push(slice::from_mut(buffer), source, None),
-            RecvSpace::Full { buffers, extra } => {
-                let source = extra.source.as_deref_mut().map_or(source, UnixAddrBuf::space);
-                let control = extra.control.as_deref_mut().map(ControlSpace::bytes_mut);
-                if extra.fds.is_some() {
-                    headers.accept_fds();
-                }
-                headers.push(buffers.as_mut(), source, control);
-            }
-        }
+    pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) -> io::Result<()> {
+        let control = self.control.as_deref_mut().map(ControlBuf::bytes_mut);
+        headers.push(self.buffers.as_mut_slice(), Some(self.source.name_mut()), control)
     }
 
     /// Reads what a receive has left.
     #[inline]
     pub(crate) fn read_back(&mut self, row: Row<'_>) {
-        let result = row.result();
-        self.space.source_mut(&mut self.source).set_len(result.source_len);
-        self.space.set_control_len(result.control_len);
-        self.has_meta = result.control_len > 0;
+        let result = row.result;
+        self.source.set_len(result.source_len);
+        let control = match &mut self.control {
+            Some(control) => control.filled(result.control_len),
+            None => row.control(),
+        };
+        self.has_meta = !control.is_empty();
         if self.has_meta {
-            self.meta.set(self.space.control().map_or(row.control(), ControlSpace::as_bytes));
+            self.meta.set(control);
         }
-        self.received = Received::new(&result, self.meta_ref(), || self.source());
-        self.clear_fds();
+        self.received = Received::new(&result, self.meta(), || self.source.lend());
     }
 
-    /// Closes the descriptors of the message before.
-    #[inline]
-    pub(crate) fn clear_fds(&mut self) {
-        if let Some(fds) = self.space.fds_mut() {
-            fds.clear();
-        }
-    }
-
-    /// Stores a received descriptor, or closes it.
-    pub(crate) fn push_fd(&mut self, fd: OwnedSocket) {
-        if let Some(fds) = self.space.fds_mut() {
-            fds.push(fd);
-        }
-    }
-
-    /// The address of the first buffer, which identifies the message's slot.
+    /// The address of the first buffer, which identifies the memory.
     pub(crate) fn start(&self) -> *const u8 {
-        self.space.buffers().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
-    }
-
-    /// Whether the system accepts the number of buffers.
-    #[inline]
-    pub(crate) fn can_be_filled(&self) -> bool {
-        self.space.buffers().len() <= MAX_BUFFERS
+        self.buffers.as_slice().first().map_or(ptr::null(), |buffer| buffer.as_ptr())
     }
 
     /// Capacity of the buffers in bytes.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        self.space.capacity()
+        scattered::capacity(self.buffers.as_slice())
     }
 
-    pub(crate) fn received(&self) -> Received {
-        self.received
-    }
-
-    /// Everything about the message but its payload and its source.
-    pub(crate) fn known(&self) -> (RecvResult, RecvMeta) {
+    /// Everything about the message but its payload.
+    pub(crate) fn known(&self) -> (RecvResult, RawAddr, RecvMeta) {
         let Received { reported, truncation, .. } = self.received;
-        let result = RecvResult {
-            len: reported,
-            truncated: truncation.data,
-            control_truncated: truncation.control,
-            source_len: 0,
-            control_len: 0,
-        };
-        (result, *self.meta_ref())
+        let (truncated, control_truncated) = (truncation.data, truncation.control);
+        let result = RecvResult { truncated, control_truncated, ..RecvResult::of(reported, 0) };
+        (result, self.source, *self.meta())
+    }
+
+    /// The message as [`BatchSocket::recv_slices`](crate::BatchSocket::recv_slices) gives it.
+    pub(crate) fn message(&self) -> Message<'_> {
+        let control = self.control.as_deref().map_or(&[][..], ControlBuf::as_bytes);
+        Message::new(self.parts(), self.received, self.envelope(), control)
     }
 
     #[inline]
-    fn meta_ref(&self) -> &RecvMeta {
-        if self.has_meta { &self.meta } else { &RecvMeta::NONE }
+    fn envelope(&self) -> Envelope<'_> {
+        Envelope::new(self.source.lend(), self.meta())
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts::many(self.buffers.as_slice(), self.received.reported)
     }
 }
 
+/// Shows no payload.
 impl fmt::Debug for RecvMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvMsg")
             .field("capacity", &self.capacity())
-            .field("addr", &self.source())
+            .field("addr", &self.source.lend())
             .field("received", &self.received)
             .finish_non_exhaustive()
     }

@@ -3,7 +3,6 @@
 use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
-use crate::recv::envelope::Envelope;
 use crate::sys::{RawAddrRef, RecvResult, Row, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
@@ -53,13 +52,19 @@ impl Received {
         source: impl FnOnce() -> RawAddrRef<'a>,
     ) -> Self {
         let segment_size = meta.segment_size.and_then(|size| NonZero::new(size.into()));
-        let truncation = if result.is_whole() {
+        let truncation = if !result.truncated && !result.control_truncated {
             Truncation::NONE
         } else {
             let (data, control) = (result.truncated, result.control_truncated);
             Truncation::of(data, control, segment_size.is_some(), source())
         };
         Self { reported: result.len, segment_size, truncation }
+    }
+
+    /// What a receive left in a header, and what its control data means.
+    #[inline]
+    pub(crate) fn of_row(row: &Row<'_>, meta: &RecvMeta) -> Self {
+        Self::new(&row.result, meta, || row.source())
     }
 
     /// The message's full length, of which `len` bytes are in the buffers.
@@ -88,61 +93,6 @@ impl Received {
     }
 }
 
-/// What one receive call brought.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReceivedTotals {
-    pub(crate) datagrams: usize,
-    /// The longest datagram, by what the kernel says.
-    pub(crate) longest: usize,
-    pub(crate) bytes: usize,
-    /// Coalesced messages, and the datagrams in them.
-    pub(crate) coalesced: usize,
-    pub(crate) segments: usize,
-    /// Messages that lack bytes or datagram boundaries.
-    pub(crate) truncated: usize,
-}
-
-impl ReceivedTotals {
-    pub(crate) const NONE: Self =
-        Self { datagrams: 0, longest: 0, bytes: 0, coalesced: 0, segments: 0, truncated: 0 };
-
-    /// Whether each message is a single whole datagram.
-    #[inline]
-    pub(crate) fn are_singles(&self) -> bool {
-        self.coalesced == 0 && self.truncated == 0
-    }
-
-    /// Adds a datagram of `len` bytes.
-    #[inline]
-    pub(crate) fn add_datagram(&mut self, len: usize) {
-        self.longest = self.longest.max(len);
-        self.bytes += len;
-        self.datagrams += 1;
-    }
-
-    /// Adds a message, of which `len` bytes are in its buffers.
-    #[inline]
-    pub(crate) fn add(&mut self, received: &Received, len: usize) {
-        match received.segment_size {
-            None if !received.truncated() => self.add_datagram(len),
-            size => self.add_other(size, received.truncated(), len),
-        }
-    }
-
-    /// Adds a message that is not a single whole datagram.
-    #[inline(never)]
-    fn add_other(&mut self, segment_size: Option<NonZero<usize>>, truncated: bool, len: usize) {
-        self.truncated += usize::from(truncated);
-        let Some(size) = segment_size else { return self.add_datagram(len) };
-        let segments = len.div_ceil(size.get()).max(1);
-        self.longest = self.longest.max(size.get());
-        self.bytes += len;
-        self.datagrams += segments;
-        self.coalesced += 1;
-        self.segments += segments;
-    }
-}
-
 /// How many bytes a message or a datagram lacks at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missing(usize);
@@ -168,14 +118,6 @@ impl Missing {
     pub(crate) fn of_last(self, len: usize, segment: usize) -> Self {
         if self == Self::UNKNOWN { self } else { Self(self.0.min(segment - len)) }
     }
-}
-
-/// What a receive reports in `row`, and what comes with the bytes; `meta` is decoded from its control data, or
-/// stands for it.
-#[inline]
-pub(crate) fn describe<'a>(row: Row<'a>, meta: &'a RecvMeta) -> (Received, Envelope<'a>) {
-    let received = Received::new(&row.result(), meta, || row.source());
-    (received, Envelope::new(row.source(), meta, row.control()))
 }
 
 #[cfg(all(test, linux_like))]

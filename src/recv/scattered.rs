@@ -1,12 +1,13 @@
 //! Received bytes that may lie in several buffers.
 
+use std::fmt;
 use std::io::IoSliceMut;
 
 /// The first `len` bytes of a row of buffers: `head`, then as much of `rest` as it takes.
 ///
 /// Invariants: `head.len() <= len`, `rest` holds at least `len - head.len()` bytes, and `head` is
 /// empty only if `len` is 0.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     head: &'a [u8],
     rest: &'a [IoSliceMut<'a>],
@@ -14,6 +15,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    pub(crate) const NONE: Self = Self { head: &[], rest: &[], len: 0 };
+
     /// All of one buffer.
     #[inline]
     pub(crate) fn one(head: &'a [u8]) -> Self {
@@ -94,9 +97,20 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The bytes, buffer by buffer; no empty slices.
-    pub(crate) fn slices(self) -> Slices<'a> {
-        Slices { parts: self }
+    /// The bytes, buffer by buffer; no slice is empty.
+    pub(crate) fn slices(mut self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        std::iter::from_fn(move || {
+            let head = self.head;
+            self = self.skip(head.len());
+            (!head.is_empty()).then_some(head)
+        })
+    }
+}
+
+/// Shows no payload.
+impl fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len)
     }
 }
 
@@ -104,37 +118,6 @@ impl<'a> Parts<'a> {
 pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
     buffers.iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len()))
 }
-
-/// The payload of a received message or datagram, one slice a buffer.
-///
-/// No slice is empty; an empty datagram has no slice.
-///
-/// ```
-/// use mmsg::{BatchSocket, RecvBatch};
-/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// # socket.send_to(b"hello", socket.local_addr()?)?;
-/// let mut batch = RecvBatch::new(16, 1500);
-/// socket.recv_into(&mut batch)?;
-/// let datagram = batch.iter().next().expect("one came");
-/// assert_eq!(datagram.slices().map(<[u8]>::len).sum::<usize>(), 5);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Slices<'a> {
-    parts: Parts<'a>,
-}
-
-impl<'a> Iterator for Slices<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let head = self.parts.head;
-        self.parts = self.parts.skip(head.len());
-        (!head.is_empty()).then_some(head)
-    }
-}
-
-impl std::iter::FusedIterator for Slices<'_> {}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,10 @@
 //! A message split into its datagrams.
 
 use std::iter::FusedIterator;
+use std::mem;
 use std::num::NonZero;
 
-use crate::recv::datagram::Datagram;
+use crate::recv::datagram::{Datagram, DatagramMut, Message};
 use crate::recv::envelope::Envelope;
 use crate::recv::received::{Missing, Received};
 use crate::recv::scattered::Parts;
@@ -79,44 +80,28 @@ impl Split {
     }
 }
 
+impl<'a> Message<'a> {
+    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
+    #[must_use]
+    #[inline]
+    pub fn datagrams(&self) -> Datagrams<'a> {
+        Datagrams::new(self.parts, &self.received, self.envelope)
+    }
+}
+
 impl<'a> Datagrams<'a> {
+    /// Those of no message.
+    pub(crate) const NONE: Self = Self {
+        rest: Parts::NONE,
+        envelope: Envelope::NONE,
+        split: Split { more: false, segment: 0, missing: Missing::NOTHING },
+    };
+
     #[inline]
     pub(crate) fn new(parts: Parts<'a>, received: &Received, envelope: Envelope<'a>) -> Self {
         let (split, len) = Split::new(received, parts.len());
-        let rest = if len == 0 { Parts::default() } else { parts };
+        let rest = if len == 0 { Parts::NONE } else { parts };
         Self { rest, envelope, split }
-    }
-}
-
-/// The segments of a coalesced message after the first, in one buffer.
-///
-/// [`Datagrams`], whose bytes may lie in several buffers, would add 18 instructions a datagram to the
-/// loop over a batch, for single datagrams as well.
-#[derive(Clone, Debug)]
-pub(crate) struct Segments<'a> {
-    rest: &'a [u8],
-    envelope: Envelope<'a>,
-    split: Split,
-}
-
-impl<'a> Segments<'a> {
-    /// The rest of datagrams in one buffer.
-    pub(crate) fn rest_of(datagrams: &Datagrams<'a>) -> Self {
-        let &Datagrams { rest, envelope, split } = datagrams;
-        Self { rest: rest.head(), envelope, split }
-    }
-
-    #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<Datagram<'a>> {
-        let (len, missing) = self.split.next(self.rest.len())?;
-        let (data, rest) = self.rest.split_at(len);
-        self.rest = rest;
-        Some(Datagram::new(Parts::one(data), self.envelope, missing))
-    }
-
-    /// Bytes left.
-    pub(crate) fn len(&self) -> usize {
-        self.rest.len()
     }
 }
 
@@ -144,22 +129,52 @@ impl<'a> Iterator for Datagrams<'a> {
 impl ExactSizeIterator for Datagrams<'_> {}
 impl FusedIterator for Datagrams<'_> {}
 
+/// Iterates over the datagrams of one message, whose bytes may be changed in place.
+///
+/// Like [`Datagrams`] it yields a [`truncated`](DatagramMut::truncated) datagram where
+/// bytes are missing.
+pub(crate) struct DatagramsMut<'a> {
+    /// The bytes not yielded yet.
+    rest: &'a mut [u8],
+    envelope: Envelope<'a>,
+    split: Split,
+}
+
+impl<'a> DatagramsMut<'a> {
+    #[inline]
+    pub(crate) fn new(data: &'a mut [u8], received: &Received, envelope: Envelope<'a>) -> Self {
+        let (split, len) = Split::new(received, data.len());
+        Self { rest: &mut data[..len], envelope, split }
+    }
+}
+
+impl<'a> Iterator for DatagramsMut<'a> {
+    type Item = DatagramMut<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<DatagramMut<'a>> {
+        let (len, missing) = self.split.next(self.rest.len())?;
+        let (data, rest) = mem::take(&mut self.rest).split_at_mut(len);
+        self.rest = rest;
+        Some(DatagramMut::new(data, self.envelope, missing))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ancillary::RecvMeta;
-    use crate::recv::message::Message;
     use crate::recv::received::Truncation;
     use crate::sys::RawAddr;
     use proptest::prelude::*;
 
     fn envelope() -> Envelope<'static> {
         static NOWHERE: RawAddr = RawAddr::NONE;
-        Envelope::new(NOWHERE.lend(), &RecvMeta::NONE, &[])
+        Envelope::new(NOWHERE.lend(), &RecvMeta::NONE)
     }
 
     fn message(bytes: &[u8], received: Received) -> Message<'_> {
-        Message::new(Parts::one(bytes), received, envelope())
+        Message::new(Parts::one(bytes), received, envelope(), &[])
     }
 
     fn received(len: usize, segment_size: Option<u16>, truncation: Truncation) -> Received {
@@ -197,13 +212,9 @@ mod tests {
             let whole = message(&bytes, received);
             prop_assert_eq!(whole.datagrams().len(), naive.len());
             prop_assert_eq!(plain(whole.datagrams()), naive.clone());
-            // A batch yields the first datagram and then the rest of the same buffer.
-            let mut datagrams = whole.datagrams();
-            let first = datagrams.next();
-            let mut rest = Segments::rest_of(&datagrams);
-            let all = first.into_iter().chain(std::iter::from_fn(|| rest.next()));
-            prop_assert_eq!(plain(all), naive.clone());
-            prop_assert!(rest.next().is_none());
+            let mut copy = bytes.clone();
+            let changeable = DatagramsMut::new(&mut copy, &received, envelope());
+            prop_assert_eq!(plain(changeable.map(DatagramMut::into_datagram)), naive.clone());
 
             let slices: Vec<_> = bytes.chunks_mut(buffer).map(std::io::IoSliceMut::new).collect();
             let parts = Parts::many(&slices, received.reported);

@@ -1,14 +1,14 @@
-//! One datagram to be sent.
+//! One datagram to send.
 
 use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::ptr;
 
-use super::content::{Content, InlineOptions, LentOptions, MsgOptions, SendBuffers};
-use crate::ancillary::{ControlBuf, Ecn, RecvMeta, SendMeta};
-use crate::sys::{DestRef, UnixAddr};
+use crate::ancillary::{ControlBuf, Ecn, SendMeta, Unencodable};
+use crate::sys::{Dest, Payload, UnixAddr};
 
-/// One datagram to be sent: destination, payload and options.
+/// One datagram to send: destination, payload and options.
 ///
 /// A `SendMsg` borrows; building one copies no payload.
 ///
@@ -36,36 +36,29 @@ use crate::sys::{DestRef, UnixAddr};
 #[doc(alias("msghdr", "mmsghdr", "sendmsg"))]
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
-    dest: Dest<'a>,
-    content: Content<'a>,
+    pub(crate) dest: Dest<'a>,
+    pub(crate) payload: Payload<'a>,
+    /// Options of a reply.
+    reply: Option<&'a SendMeta>,
+    meta: Option<&'a SendMeta>,
+    control: Option<&'a ControlBuf>,
+    ecn: Option<Ecn>,
+    segment_size: Option<u16>,
 }
-
-/// Where a message goes.
-#[derive(Clone, Copy)]
-enum Dest<'a> {
-    Addr(SocketAddr),
-    /// The peer of a connected socket.
-    None,
-    Unix(UnixAddr<'a>),
-}
-
-/// Programs make lists of them: for many small datagrams the time to write the list shows.
-#[cfg(test)]
-const _: () = assert!(size_of::<SendMsg<'_>>() <= 64);
 
 impl<'a> SendMsg<'a> {
     /// A datagram without a destination, for a connected socket.
     #[must_use]
     #[inline]
     pub const fn new(data: &'a [u8]) -> Self {
-        Self::with_parts(Dest::None, SendBuffers::One(data), MsgOptions::NONE)
+        Self::with(Dest::None, Payload::One(data))
     }
 
-    /// A datagram to `dest`.
+    /// A datagram to `dest`. An IPv6 socket that carries IPv4 too takes IPv4 destinations as they are.
     #[must_use]
     #[inline]
     pub const fn to(dest: SocketAddr, data: &'a [u8]) -> Self {
-        Self::with_parts(Dest::Addr(dest), SendBuffers::One(data), MsgOptions::NONE)
+        Self::with(Dest::Addr(dest), Payload::One(data))
     }
 
     /// A datagram to the address of a Unix socket.
@@ -93,18 +86,18 @@ impl<'a> SendMsg<'a> {
     #[must_use]
     #[inline]
     pub const fn to_unix(dest: UnixAddr<'a>, data: &'a [u8]) -> Self {
-        Self::with_parts(Dest::Unix(dest), SendBuffers::One(data), MsgOptions::NONE)
+        Self::with(Dest::Unix(dest), Payload::One(data))
     }
 
     /// A datagram made of several buffers in order, without a destination.
     ///
     /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more the send fails with the
-    /// system's own error, `EMSGSIZE`.
+    /// system's own error, `EMSGSIZE`, unless an [`Offload`](crate::Offload) copies them together.
     #[doc(alias("iovec", "writev"))]
     #[must_use]
     #[inline]
     pub const fn gather(data: &'a [IoSlice<'a>]) -> Self {
-        Self::with_parts(Dest::None, SendBuffers::Many(data), MsgOptions::NONE)
+        Self::with(Dest::None, Payload::Many(data))
     }
 
     /// Sets the destination.
@@ -132,15 +125,15 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the per-message options, in place of those set by an earlier `with_meta` or
-    /// [`with_control`](Self::with_control), and of those of a [reply](crate::Datagram::reply).
+    /// Adds per-message options, in place of those of an earlier `with_meta`.
     ///
     /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size). What else differs from
-    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send:
-    /// [`send_iter`](crate::BatchSocketExt::send_iter) shows it with an iterator.
+    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send.
     ///
-    /// Invalid or unsupported options make the send fail with `InvalidInput` or `Unsupported`.
+    /// They apply together with those of a [reply](crate::Datagram::reply) and with
+    /// [raw control messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same
+    /// option or an invalid one, and with `Unsupported` for an option that the platform does not have.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg};
@@ -150,8 +143,9 @@ impl<'a> SendMsg<'a> {
     /// ```
     #[must_use]
     #[inline]
-    pub const fn with_meta(self, meta: &'a SendMeta) -> Self {
-        self.with_lent(LentOptions::Meta(meta))
+    pub const fn with_meta(mut self, meta: &'a SendMeta) -> Self {
+        self.meta = Some(meta);
+        self
     }
 
     /// Sets the ECN bits, over those of other options, whichever are set first. The rest of the TOS byte comes
@@ -166,9 +160,9 @@ impl<'a> SendMsg<'a> {
     #[doc(alias("ECN", "IP_TOS", "IPV6_TCLASS"))]
     #[must_use]
     #[inline]
-    pub const fn with_ecn(self, ecn: Ecn) -> Self {
-        let inline = InlineOptions { ecn: Some(ecn), ..self.inline() };
-        self.with_options(MsgOptions { inline, ..self.options() })
+    pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
+        self.ecn = Some(ecn);
+        self
     }
 
     /// Sets the segment size in bytes (see [`SendMeta::segment_size`]), over that of other options, whichever is
@@ -182,13 +176,12 @@ impl<'a> SendMsg<'a> {
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     #[must_use]
     #[inline]
-    pub const fn with_segment_size(self, segment_size: u16) -> Self {
-        let inline = InlineOptions { segment_size: Some(segment_size), ..self.inline() };
-        self.with_options(MsgOptions { inline, ..self.options() })
+    pub const fn with_segment_size(mut self, segment_size: u16) -> Self {
+        self.segment_size = Some(segment_size);
+        self
     }
 
-    /// Sets the raw control messages, and the options that [the buffer has](ControlBuf::with_meta), in
-    /// place of those set by an earlier call or by [`with_meta`](Self::with_meta).
+    /// Adds raw control messages, in place of those of an earlier `with_control`: for what [`SendMeta`] does not have.
     ///
     /// Unix and Windows, each with its own control messages.
     ///
@@ -196,16 +189,17 @@ impl<'a> SendMsg<'a> {
     /// use mmsg::control::ControlBuf;
     /// use mmsg::{SendMeta, SendMsg};
     ///
-    /// let mut control = ControlBuf::new().with_meta(SendMeta::new().with_hop_limit(1));
+    /// let (mut control, meta) = (ControlBuf::new(), SendMeta::new().with_hop_limit(1));
     /// control.push(1, 2, b"payload")?;
-    /// let msg = SendMsg::new(b"hello").with_control(&control);
+    /// let msg = SendMsg::new(b"hello").with_control(&control).with_meta(&meta); // Both apply.
     /// assert_eq!(msg.meta().hop_limit, Some(1));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
     #[inline]
-    pub const fn with_control(self, control: &'a ControlBuf<'_>) -> Self {
-        self.with_lent(LentOptions::Control(control))
+    pub const fn with_control(mut self, control: &'a ControlBuf) -> Self {
+        self.control = Some(control);
+        self
     }
 
     /// The Internet destination. `None` if the message goes to the socket's peer or to a
@@ -235,18 +229,22 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// All of its options together, wherever they are set.
+    /// All of its options together, wherever they are set, but for raw control messages. An option that is set
+    /// [twice](Self::with_meta) is the one of `with_meta`.
     #[must_use]
-    #[inline]
     pub fn meta(&self) -> SendMeta {
-        self.options().meta()
+        self.options().unwrap_or_else(|_| self.meta.copied().unwrap_or_default())
     }
 
     /// Payload length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.buffers().len()
+        match self.payload {
+            Payload::One(data) => data.len(),
+            // Buffers may overlap, so the sum can exceed `usize`: it saturates, and no system sends so much.
+            Payload::Many(list) => list.iter().fold(0, |sum, part| part.len().saturating_add(sum)),
+        }
     }
 
     /// Whether there is no payload; an empty datagram is sent like any other.
@@ -265,100 +263,168 @@ impl<'a> SendMsg<'a> {
     /// assert!(SendMsg::gather(&parts).slices().eq([&b"header"[..], b"payload"]));
     /// ```
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (one, many) = match self.buffers() {
-            SendBuffers::One(data) => (Some(data), &[][..]),
-            SendBuffers::Many(data) => (None, data),
+        let (one, many) = match self.payload {
+            Payload::One(data) => (Some(data), &[][..]),
+            Payload::Many(list) => (None, list),
         };
         one.into_iter().chain(many.iter().map(|part| &**part))
     }
 
     #[inline]
-    const fn with_parts(dest: Dest<'a>, buffers: SendBuffers<'a>, options: MsgOptions<'a>) -> Self {
-        Self { dest, content: Content::new(buffers, options) }
+    const fn with(dest: Dest<'a>, payload: Payload<'a>) -> Self {
+        let (reply, meta, control) = (None, None, None);
+        Self { dest, payload, reply, meta, control, ecn: None, segment_size: None }
     }
 
-    #[inline]
-    const fn with_lent(self, lent: LentOptions<'a>) -> Self {
-        self.with_options(MsgOptions { lent, ..self.options() })
-    }
-
-    #[inline]
-    const fn with_options(self, options: MsgOptions<'a>) -> Self {
-        Self::with_parts(self.dest, self.buffers(), options)
-    }
-
-    /// The same datagram with the options of a reply to a received one.
-    #[inline]
-    pub(crate) const fn with_reply(self, received: &'a RecvMeta) -> Self {
-        self.with_lent(LentOptions::Reply(received))
-    }
-
-    #[inline]
-    pub(crate) const fn dest_ref(&self) -> DestRef<'_, 'a> {
-        match &self.dest {
-            Dest::None => DestRef::Addr(None),
-            Dest::Addr(dest) => DestRef::Addr(Some(dest)),
-            Dest::Unix(dest) => DestRef::Unix(*dest),
+    /// The payload, if it is one buffer.
+    pub(crate) fn as_slice(&self) -> Option<&'a [u8]> {
+        match self.payload {
+            Payload::One(data) => Some(data),
+            Payload::Many(_) => None,
         }
     }
 
-    /// Makes a message of a stored datagram.
+    /// The same with the options of a reply.
+    #[inline]
+    pub(crate) const fn with_reply(mut self, reply: &'a SendMeta) -> Self {
+        self.reply = Some(reply);
+        self
+    }
+
+    /// The same with this payload, as a datagram of its own.
+    pub(crate) const fn segment(mut self, data: &'a [u8]) -> Self {
+        (self.payload, self.segment_size) = (Payload::One(data), Some(0));
+        self
+    }
+
+    /// All options together.
+    ///
+    /// # Errors
+    ///
+    /// `Twice`.
+    pub(crate) fn options(&self) -> Result<SendMeta, Unencodable> {
+        let mut options = self.lent_options()?;
+        if let Some(ecn) = self.ecn {
+            options = options.with_ecn(ecn);
+        }
+        options.segment_size = self.segment_size.or(options.segment_size);
+        Ok(options)
+    }
+
+    /// The options beside those in the message itself, together.
+    ///
+    /// # Errors
+    ///
+    /// `Twice`.
+    pub(crate) fn lent_options(&self) -> Result<SendMeta, Unencodable> {
+        match (self.reply, self.meta) {
+            (None, None) => Ok(SendMeta::new()),
+            (Some(one), None) | (None, Some(one)) => Ok(*one),
+            (Some(reply), Some(meta)) => {
+                reply.merge(meta).map_err(|option| Unencodable::Twice { option })
+            }
+        }
+    }
+
+    /// Whether there are neither options nor control messages.
+    #[inline]
+    pub(crate) fn has_no_options(&self) -> bool {
+        self.ecn.is_none()
+            && self.segment_size.is_none()
+            && self.meta.is_none()
+            && self.control.is_none()
+            && self.reply.is_none()
+    }
+
+    /// Whether both have equal options and control messages.
     #[inline(always)]
-    pub(super) fn from_parts(
-        dest: DestRef<'_, 'a>,
+    pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
+        self.ecn == other.ecn
+            && self.segment_size == other.segment_size
+            && (self.has_only_own_options() && other.has_only_own_options()
+                || self.same_lent_options(other))
+    }
+
+    /// Whether all options are in the message itself.
+    #[inline]
+    fn has_only_own_options(&self) -> bool {
+        !self.has_metas() && self.control.is_none()
+    }
+
+    #[inline(never)]
+    fn same_lent_options(&self, other: &SendMsg<'_>) -> bool {
+        same(self.reply, other.reply) && same(self.meta, other.meta) && self.same_control(other)
+    }
+
+    /// `memcmp` of nothing takes 150 ns where the address, which then means nothing, is not mapped.
+    #[inline]
+    fn same_control(&self, other: &SendMsg<'_>) -> bool {
+        let (own, other) = (self.raw_control(), other.raw_control());
+        own.len() == other.len() && (own.is_empty() || own == other)
+    }
+
+    /// The raw control messages.
+    #[inline]
+    pub(crate) fn raw_control(&self) -> &'a [u8] {
+        self.control.map_or(&[], ControlBuf::as_bytes)
+    }
+
+    /// The segment size among the options.
+    #[inline]
+    pub(crate) fn segment_option(&self) -> Option<u16> {
+        self.segment_size.or_else(|| self.meta?.segment_size)
+    }
+
+    /// The options beside those in the message itself.
+    #[inline]
+    pub(crate) fn metas(&self) -> [Option<&'a SendMeta>; 2] {
+        [self.reply, self.meta]
+    }
+
+    /// The options in the message itself: segment size and ECN bits.
+    #[inline]
+    pub(crate) fn own_options(&self) -> (Option<u16>, Option<Ecn>) {
+        (self.segment_size, self.ecn)
+    }
+
+    /// Whether there are options beside those in the message itself.
+    #[inline]
+    pub(crate) fn has_metas(&self) -> bool {
+        self.reply.is_some() || self.meta.is_some()
+    }
+
+    /// A message that was stored.
+    #[inline]
+    pub(crate) fn stored(
+        dest: &Dest<'a>,
         data: &'a [u8],
-        options: MsgOptions<'a>,
+        meta: Option<&'a SendMeta>,
+        segment_size: Option<u16>,
+        ecn: Option<Ecn>,
     ) -> Self {
-        let dest = match dest {
-            DestRef::Unix(dest) => Dest::Unix(dest),
-            dest => dest.get().map_or(Dest::None, Dest::Addr),
-        };
-        Self::with_parts(dest, SendBuffers::One(data), options)
-    }
-
-    /// The same with this payload.
-    #[inline(always)]
-    pub(super) const fn with_data(&self, data: &'a [u8]) -> Self {
-        Self::with_parts(self.dest, SendBuffers::One(data), self.options())
-    }
-
-    #[inline]
-    pub(crate) const fn buffers(&self) -> SendBuffers<'a> {
-        self.content.buffers()
-    }
-
-    #[inline]
-    pub(crate) const fn options(&self) -> MsgOptions<'a> {
-        self.content.options()
-    }
-
-    #[inline]
-    pub(super) const fn inline(&self) -> InlineOptions {
-        self.content.options().inline
-    }
-
-    #[inline(always)]
-    pub(crate) const fn single(&self) -> Option<(&'a [u8], MsgOptions<'a>)> {
-        self.content.single()
-    }
-
-    #[inline(always)]
-    pub(super) const fn unlent(&self) -> Option<(&'a [u8], &InlineOptions)> {
-        self.content.unlent()
+        let payload = Payload::One(data);
+        Self { dest: *dest, payload, reply: None, meta, control: None, ecn, segment_size }
     }
 }
 
+/// Whether both are equal; those that are the same are quick to compare.
+#[inline]
+fn same(one: Option<&SendMeta>, other: Option<&SendMeta>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => ptr::eq(one, other) || one == other,
+        _ => false,
+    }
+}
+
+/// Shows no payload.
 impl fmt::Debug for SendMsg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("SendMsg");
-        match self.dest {
-            Dest::Unix(dest) => debug.field("unix_dest", &dest),
-            _ => debug.field("dest", &self.dest()),
-        };
-        debug
+        f.debug_struct("SendMsg")
+            .field("dest", &self.dest)
             .field("len", &self.len())
             .field("meta", &self.meta())
-            .field("control_len", &self.options().control().len())
+            .field("control_len", &self.raw_control().len())
             .finish_non_exhaustive()
     }
 }

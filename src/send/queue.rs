@@ -1,27 +1,19 @@
 //! A queue of outgoing datagrams.
 
-mod all_or_nothing;
-mod entry;
 mod error;
-mod flush;
-mod iter;
 mod stage;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Borrow;
 use std::fmt;
+use std::mem;
 use std::net::SocketAddr;
 
-use self::entry::{QueueEntry, Size};
-use self::stage::Stage;
-use crate::ancillary::{SendMeta, has_fds};
-use crate::send::content::{InlineOptions, LentOptions};
-use crate::send::msg::SendMsg;
-use crate::send::outgoing::Outgoing;
-use crate::sys::DestRef;
-
 pub use self::error::PushError;
+use self::stage::{Entry, Stage};
+use crate::ancillary::SendMeta;
+use crate::send::msg::SendMsg;
+use crate::send::row::Row;
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
@@ -31,9 +23,7 @@ pub use self::error::PushError;
 /// stages have grown. Where each flush sends all, the next pushes use the same memory again.
 ///
 /// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound fails, so the
-/// caller can apply back-pressure. Both stages keep the memory of what they held, payload and options apart: two to
-/// three times the bound for datagrams of one kind, and up to some eight times it where each kind in turn has filled
-/// the queue.
+/// caller can apply back-pressure. Both stages keep the memory of what they held: two to four times the bound.
 /// [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
@@ -58,8 +48,8 @@ pub struct SendQueue {
 
 impl SendQueue {
     /// Bytes that each datagram counts in addition to its payload and its options: the memory that
-    /// describes it, if it has nothing in common with the one before it. It bounds empty datagrams, too.
-    pub const OVERHEAD: usize = size_of::<QueueEntry>();
+    /// describes it. It bounds empty datagrams, too.
+    pub const OVERHEAD: usize = size_of::<Entry>();
 
     /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
     #[must_use]
@@ -73,7 +63,7 @@ impl SendQueue {
     /// The datagrams to each destination stay in order. Those to Unix sockets all keep their order.
     /// What a flush puts together is all that was pushed since the flush before it began; it leaves before
     /// what is pushed afterwards. Its first step is to sort that: a million datagrams take up to half a second. This
-    /// takes up to 16 bytes of memory more for each datagram, which do not count.
+    /// takes up to 8 bytes of memory more for each datagram, which do not count.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};
@@ -117,8 +107,8 @@ impl SendQueue {
         Self::new(each.saturating_mul(datagrams))
     }
 
-    /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] or
-    /// [`ControlBuf`](crate::control::ControlBuf) if it has one, the address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
+    /// Bytes that a datagram counts against the bound: its payload, the memory of its [`SendMeta`] if it has one, the
+    /// address of a Unix destination, and [`OVERHEAD`](Self::OVERHEAD).
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -126,7 +116,7 @@ impl SendQueue {
     /// ```
     #[must_use]
     pub fn cost(msg: &SendMsg<'_>) -> usize {
-        Size::of(msg).map_or(usize::MAX, |size| size.counted)
+        stage::cost(msg).unwrap_or(usize::MAX)
     }
 
     /// Copies a datagram into the queue.
@@ -134,75 +124,21 @@ impl SendQueue {
     /// # Errors
     ///
     /// The queue is unchanged: [`PushError::Full`] if the datagram does not fit now,
-    /// [`PushError::TooLong`] if it can never fit, [`PushError::HasDescriptors`] for a message with
-    /// descriptors, which the queue would outlive, and [`PushError::NoAddress`] for a destination that no
-    /// Unix socket can have. Whether the system accepts the datagram shows when
+    /// [`PushError::TooLong`] if it can never fit, [`PushError::HasControl`] for a message with raw control messages,
+    /// which a queue does not store, [`PushError::OptionTwice`] for one whose options set something twice, and
+    /// [`PushError::NoAddress`] for a destination that no Unix socket can have. Whether the system accepts the datagram shows when
     /// it is sent.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        match (msg.unlent(), msg.dest_ref()) {
-            (Some((data, inline)), DestRef::Addr(dest)) => self.push_unlent(dest, data, inline),
-            _ => self.push_any(msg),
-        }
-    }
-
-    /// The common case: one buffer with no options but those in the message.
-    #[inline(always)]
-    fn push_unlent(
-        &mut self,
-        dest: Option<&SocketAddr>,
-        data: &[u8],
-        inline: &InlineOptions,
-    ) -> Result<(), PushError> {
-        let counted = data.len() + Self::OVERHEAD;
-        self.check(data.len(), counted)?;
-        if !self.back.join(dest, data, inline) {
-            self.back.begin(dest, data, inline)?;
-        }
-        self.bytes += counted;
+        let cost = stage::cost(msg)?;
+        self.check(cost)?;
+        self.back.push(msg, cost)?;
+        self.bytes += cost;
         Ok(())
-    }
-
-    #[inline(never)]
-    fn push_any(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
-        let size = self.size_of(msg)?;
-        self.back.push(msg, &size);
-        self.bytes += size.counted;
-        Ok(())
-    }
-
-    /// Copies several datagrams into the queue in order, or none of them: the fragments of one frame, for
-    /// example, which are of no use without each other.
-    ///
-    /// Nothing else is sent between them, in a [grouped](Self::grouped_by_dest) queue between those to one
-    /// destination. They are not otherwise one unit: a flush may send some of them and leave the others in
-    /// the queue.
-    ///
-    /// ```
-    /// use mmsg::errors::PushError;
-    /// use mmsg::{SendMsg, SendQueue};
-    ///
-    /// let mut queue = SendQueue::for_batch(2, 100);
-    /// let fragments = [SendMsg::new(b"one"), SendMsg::new(b"two")];
-    /// queue.push_all(&fragments)?;
-    /// assert_eq!(queue.push_all([SendMsg::new(&[0; 300]); 2]), Err(PushError::TooLong));
-    /// assert_eq!(queue.len(), 2);
-    /// # Ok::<(), PushError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
-    /// never be in the queue at the same time. The queue is unchanged.
-    pub fn push_all<'m, M>(&mut self, msgs: impl IntoIterator<Item = M>) -> Result<(), PushError>
-    where
-        M: Borrow<SendMsg<'m>>,
-    {
-        self.push_all_or_none(msgs)
     }
 
     /// Copies one message into the queue once for each of several destinations, or for none of them. Its
-    /// payload, control data and options are stored once; its own destination is not used. So all leave from
+    /// payload and options are stored once; its own destination is not used. So all leave from
     /// one source address: where the members of a group asked different addresses of this host, call this
     /// once for each address, with the [source](SendMeta::with_source) and the members that asked it.
     ///
@@ -222,49 +158,48 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`push_all`](Self::push_all). The queue is unchanged.
+    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
+    /// never be in the queue at the same time. The queue is unchanged.
     pub fn push_to_all(
         &mut self,
         msg: &SendMsg<'_>,
         dests: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<(), PushError> {
-        self.push_to_all_or_none(msg, dests)
-    }
-
-    /// Whether a [`push`](Self::push) of this datagram would succeed now.
-    ///
-    /// ```
-    /// use mmsg::{SendMsg, SendQueue};
-    /// let queue = SendQueue::for_batch(1, 100);
-    /// assert!(queue.fits(&SendMsg::new(&[0; 100])));
-    /// assert!(!queue.fits(&SendMsg::new(&[0; 1000])));
-    /// ```
-    #[must_use]
-    pub fn fits(&self, msg: &SendMsg<'_>) -> bool {
-        self.size_of(msg).is_ok()
-    }
-
-    /// What a datagram takes, if it fits.
-    #[inline]
-    fn size_of(&self, msg: &SendMsg<'_>) -> Result<Size, PushError> {
-        if let LentOptions::Control(control) = msg.options().lent {
-            if has_fds(control.as_bytes()) {
-                return Err(PushError::HasDescriptors);
+        let mut dests = dests.into_iter();
+        let Some(first) = dests.next() else { return Ok(()) };
+        let (len, bytes) = (self.back.len(), self.bytes);
+        let mut result = self.push(&msg.with_dest(first));
+        // Those that do not fit are counted as well: they may never fit together.
+        let mut cost = Self::cost(&msg.with_dest(first));
+        for dest in dests {
+            cost = cost.saturating_add(Self::OVERHEAD);
+            result = result.and_then(|()| self.check(Self::OVERHEAD));
+            match result {
+                Ok(()) => {
+                    self.back.repeat(dest);
+                    self.bytes += Self::OVERHEAD;
+                }
+                Err(PushError::Full) if cost <= self.capacity => {}
+                Err(_) => break,
             }
         }
-        let size = Size::of(msg)?;
-        self.check(size.len as usize, size.counted)?;
-        Ok(size)
+        if let Err(error) = result {
+            self.back.truncate(len);
+            self.bytes = bytes;
+            let never = error == PushError::Full && cost > self.capacity;
+            return Err(if never { PushError::TooLong } else { error });
+        }
+        Ok(())
     }
 
-    /// Whether a datagram with `len` bytes of payload, which counts as `counted`, fits now, or ever.
+    /// Whether a datagram that counts `cost` fits now, or ever.
     #[inline]
-    fn check(&self, len: usize, counted: usize) -> Result<(), PushError> {
-        if counted <= self.remaining() {
-            return Ok(());
+    fn check(&self, cost: usize) -> Result<(), PushError> {
+        match cost {
+            cost if cost <= self.remaining() => Ok(()),
+            cost if cost > self.capacity => Err(PushError::TooLong),
+            _ => Err(PushError::Full),
         }
-        let never_fits = counted > self.capacity || u32::try_from(len).is_err();
-        Err(if never_fits { PushError::TooLong } else { PushError::Full })
     }
 
     /// Datagrams in the queue.
@@ -309,14 +244,14 @@ impl SendQueue {
     /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
     /// begun to send are in the order of their pushes.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
-        self.front.iter().chain(self.back.iter()).map(|queued| queued.to_msg())
+        self.front.iter().chain(self.back.iter())
     }
 
     /// The next datagram to be sent: the one that an error of
     /// [`flush`](crate::BatchSocket::flush) is about.
     #[must_use]
     pub fn front(&self) -> Option<SendMsg<'_>> {
-        self.first().iter().next().map(|queued| queued.to_msg())
+        self.iter().next()
     }
 
     /// Drops the next datagram to be sent. Returns whether there was one.
@@ -358,6 +293,40 @@ impl SendQueue {
     pub fn shrink_to_fit(&mut self) {
         self.front.shrink_to_fit();
         self.back.shrink_to_fit();
+    }
+
+    /// Writes the first datagrams to a row, at most `max`, and returns them: all of one stage.
+    #[inline]
+    pub(crate) fn fill<'q, 'r>(
+        &'q mut self,
+        row: &'r mut Row<'q>,
+        max: usize,
+    ) -> &'r [SendMsg<'q>] {
+        if self.grouped {
+            self.turn();
+            self.front.group();
+        }
+        let stage = if self.front.len() > 0 { &self.front } else { &self.back };
+        stage.fill(row, max)
+    }
+
+    /// Drops the first `n` datagrams of the stage that is sent first, by moving its cursor.
+    #[inline]
+    pub(crate) fn advance(&mut self, n: usize) {
+        // The stages do not swap: the next pushes find the memory of these datagrams in the cache.
+        if n == self.len() {
+            return self.clear();
+        }
+        self.turn();
+        self.bytes -= self.front.advance(n);
+    }
+
+    /// Swaps the stages if the front is empty.
+    #[inline]
+    fn turn(&mut self) {
+        if self.front.len() == 0 {
+            mem::swap(&mut self.front, &mut self.back);
+        }
     }
 }
 

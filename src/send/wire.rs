@@ -1,250 +1,220 @@
-//! Turns messages into headers: the one way for slices, iterators and queues, through plain sockets and
-//! with GSO.
+//! Turns messages into headers: the one way for plain sockets and with GSO.
 
-use super::coalesce::{Limits, Run, Source, segment_size};
-use super::content::{MsgOptions, OptionsRef, SendBuffers};
-use super::joined::Joined;
-use super::outgoing::{Messages, Outgoing};
-use crate::ancillary::{SendMeta, Unencodable, append_raw};
-use crate::sys::{
-    self, BorrowedSocket, DestRef, Extension, GsoBatch, OpenHeader, Others, SendHeaders,
-};
+use std::mem;
+use std::net::SocketAddr;
 
-/// Wires messages in order, as many as there is capacity for, and joins those that can go as a
-/// GSO batch within the limits. Returns why the message after these is not among them, if there is one that
-/// cannot be sent.
-#[inline]
-pub(crate) fn wire<'a, 'm: 'a, M: Outgoing<'m>>(
+use super::coalesce::{GsoBatch, Joining, own_segment_size};
+use super::msg::SendMsg;
+use crate::ancillary::{SendMeta, Unencodable};
+use crate::sys::{self, BorrowedSocket, Dest, Payload, SendHeaders};
+
+/// How messages become headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wiring {
+    /// A header for each message, with the options that it asks for.
+    Plain,
+    /// Messages form GSO batches of up to `max_segments`. `tos` says whether a TOS goes with them: some kernels reject it.
+    Gso { max_segments: usize, tos: bool },
+    /// As `Gso`, but each datagram has a header. A message with a segment size of its own ends the wiring before it.
+    Single { tos: bool },
+}
+
+impl Wiring {
+    /// Whether a TOS goes with the messages.
+    pub(crate) fn tos(self) -> bool {
+        !matches!(self, Self::Gso { tos: false, .. } | Self::Single { tos: false })
+    }
+
+    /// The same without a TOS.
+    pub(crate) fn without_tos(self) -> Self {
+        match self {
+            Self::Gso { max_segments, .. } => Self::Gso { max_segments, tos: false },
+            _ => Self::Single { tos: false },
+        }
+    }
+}
+
+/// Fills headers with messages in order, as many as there is room for, and adds what each header carries to `batches`.
+///
+/// # Errors
+///
+/// Why the first message cannot be sent. A later one that cannot ends the batch before it.
+pub(crate) fn wire<'a>(
     headers: &mut SendHeaders<'a>,
+    batches: &mut Vec<GsoBatch>,
     socket: BorrowedSocket<'_>,
-    msgs: &mut Source<impl Messages<'m, Item = M>>,
-    limits: Limits,
-) -> Option<Unencodable> {
-    let mut options = OptionsEncoder { socket, peer_is_v4: None, last: None };
-    while !msgs.is_empty() {
-        let Some(msg) = msgs.take() else {
-            msgs.put_back(None);
-            break;
+    msgs: &'a [SendMsg<'a>],
+    wiring: Wiring,
+) -> Result<(), Unencodable> {
+    let mut encoder = Encoder { socket, wiring, peer_is_v4: None, last: None };
+    let mut rest = msgs;
+    while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
+        if !headers.open(&first.dest, first.payload) {
+            return unless_first(headers, Unencodable::UnixDest);
+        }
+        let own_size = if wiring == Wiring::Plain { None } else { own_segment_size(first) };
+        let batch = match (wiring, own_size) {
+            (Wiring::Single { .. }, Some(_)) => break,
+            (Wiring::Gso { .. }, Some(size)) => {
+                GsoBatch { segment: size.into(), ..GsoBatch::single(first.len()) }
+            }
+            (Wiring::Gso { max_segments, .. }, None) if !others.is_empty() => {
+                join(headers, rest, max_segments)
+            }
+            _ => GsoBatch::single(first.len()),
         };
-        if !headers.has_capacity(buffers_of(&msg)) {
-            msgs.put_back(Some(msg));
-            break;
+        // It fits: a datagram is shorter than a batch.
+        let size = batch.is_segmented().then_some(batch.segment as u16);
+        if let Err(error) = encoder.write(headers, first, size) {
+            return unless_first(headers, error);
         }
-        match wire_run(headers, &mut options, &msg, msgs.rest(), limits) {
-            Ok(next) => msgs.put_back(next),
-            Err(error) => return Some(error),
+        headers.complete();
+        if wiring != Wiring::Plain {
+            batches.push(batch);
         }
+        rest = &rest[batch.messages..];
     }
-    None
+    Ok(())
 }
 
-fn buffers_of<'m>(msg: &impl Outgoing<'m>) -> usize {
-    match msg.buffers() {
-        SendBuffers::One(_) => 1,
-        SendBuffers::Many(many) => many.len(),
-    }
+/// The error of a message that cannot be sent, if it is the first.
+#[cold]
+fn unless_first(headers: &SendHeaders<'_>, error: Unencodable) -> Result<(), Unencodable> {
+    if headers.len() == 0 { Err(error) } else { Ok(()) }
 }
 
-/// Wires a message and those of `msgs` that join it. Returns the message after them.
+/// Adds the payloads of the messages that join the first one to the open header, which has that of the first.
+///
+/// Payloads that are neighbours in memory are one buffer. All others are copied together: one buffer costs the kernel
+/// less than many short ones, and no more than long ones.
+#[inline]
+fn join<'a>(
+    headers: &mut SendHeaders<'a>,
+    msgs: &'a [SendMsg<'a>],
+    max_segments: usize,
+) -> GsoBatch {
+    let mut joining = Joining::begin(&msgs[0], max_segments);
+    let mut count = 1;
+    while let Some(msg) = msgs.get(count) {
+        match (msgs[0].payload, msg.payload) {
+            (Payload::One(_), Payload::One(data)) if headers.is_next(data) => {
+                if !joining.takes(msg) {
+                    return joining.batch;
+                }
+                headers.extend(data);
+                count += 1;
+            }
+            _ => break,
+        }
+    }
+    // Where there is no room to copy a batch, it is shorter.
+    let Some(next) = msgs.get(count) else { return joining.batch };
+    let bytes = joining.batch.bytes.saturating_add(next.len());
+    if bytes > headers.copies_left() || !joining.takes(next) {
+        return joining.batch;
+    }
+    let (neighbours, others) = msgs.split_at(count);
+    headers.copy_with(|space| {
+        let (all, mut free) = (space.len(), space);
+        neighbours.iter().chain([next]).for_each(|msg| copy(msg, &mut free));
+        for msg in &others[1..] {
+            if msg.len() > free.len() || !joining.takes(msg) {
+                break;
+            }
+            copy(msg, &mut free);
+        }
+        all - free.len()
+    });
+    joining.batch
+}
+
+/// Copies the payload of a message to the start of `free`, which is what is left of it then.
 #[inline(always)]
-fn wire_run<'a, 'm: 'a, M: Outgoing<'m>>(
-    headers: &mut SendHeaders<'a>,
-    options: &mut OptionsEncoder<'_, 'm>,
-    msg: &M,
-    msgs: &mut impl Messages<'m, Item = M>,
-    limits: Limits,
-) -> Result<Option<M>, Unencodable> {
-    // By itself, so that the compiler makes a shorter version for the common messages: 1 to 2 % of a call's time.
-    match msg.unlent() {
-        Some((data, inline)) => {
-            let (buffers, own) = (SendBuffers::One(data), OptionsRef::Inline(inline));
-            wire_parts(headers, options, msg.dest(), buffers, own, msgs, limits)
-        }
-        None => wire_any(headers, options, msg, msgs, limits),
-    }
-}
-
-#[inline(never)]
-fn wire_any<'a, 'm: 'a, M: Outgoing<'m>>(
-    headers: &mut SendHeaders<'a>,
-    options: &mut OptionsEncoder<'_, 'm>,
-    msg: &M,
-    msgs: &mut impl Messages<'m, Item = M>,
-    limits: Limits,
-) -> Result<Option<M>, Unencodable> {
-    let all = msg.options();
-    let own = OptionsRef::Any(&all);
-    wire_parts(headers, options, msg.dest(), msg.buffers(), own, msgs, limits)
-}
-
-/// Wires a message of these parts and those of `msgs` that join it. Returns the message after them.
-#[inline(always)]
-fn wire_parts<'a, 'm: 'a, M: Outgoing<'m>>(
-    headers: &mut SendHeaders<'a>,
-    options: &mut OptionsEncoder<'_, 'm>,
-    dest: DestRef<'_, 'm>,
-    buffers: SendBuffers<'m>,
-    own: OptionsRef<'_, 'm>,
-    msgs: &mut impl Messages<'m, Item = M>,
-    limits: Limits,
-) -> Result<Option<M>, Unencodable> {
-    let mut header = match buffers {
-        SendBuffers::One(data) => headers.push(dest, data),
-        SendBuffers::Many(many) => headers.push_gathered(dest, many),
+fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
+    let mut push = |data: &[u8]| {
+        let (now, rest) = mem::take(free).split_at_mut(data.len());
+        now.copy_from_slice(data);
+        *free = rest;
     };
-    if let DestRef::Unix(dest) = dest {
-        match header.set_unix_dest(dest) {
-            Ok(true) => {}
-            Ok(false) => return Err(Unencodable::UnixDest),
-            Err(_) => return Err(Unencodable::Memory),
-        }
-    }
-    if limits.plain {
-        let own = MsgOptions::from(own);
-        options.write(&mut header, dest, own, own.segment_size())?;
-        let bytes = buffers.len();
-        header.complete(GsoBatch { messages: 1, bytes, segment: bytes }, false);
-        return Ok(msgs.next());
-    }
-    let mut run = Run::start(dest, buffers.len(), own, &limits, header.capacity_left());
-    // A single message is common, and a batch takes time to begin.
-    let next = if !run.is_open() || msgs.size_hint().1 == Some(0) {
-        msgs.next()
-    } else {
-        header.extend(|buffers| run.join(msgs, buffers))
-    };
-
-    let own = MsgOptions::from(own);
-    // A message with more buffers than the kernel takes is not segmented: the send fails.
-    let callers = segment_size(buffers.len(), &own).filter(|_| header.buffers() > 0);
-    // It fits a `u16`: the batch, or a message longer than its segment size, is longer than each segment.
-    let joined = if run.count() > 1 { Some(run.segment()) } else { None };
-    let asks_for = joined
-        .or(callers.filter(|size| !limits.reject(*size)))
-        .and_then(|size| size.try_into().ok());
-    options.write(&mut header, dest, own, asks_for)?;
-    let segment = callers.unwrap_or(run.segment());
-    let batch = GsoBatch { messages: run.count(), bytes: run.bytes(), segment };
-    header.complete(batch, asks_for.is_some());
-    Ok(next)
-}
-
-impl<'a, 'm: 'a> Joined<'m> for Extension<'_, 'a> {
-    #[inline(always)]
-    fn join(&mut self, data: &'m [u8]) {
-        self.join(data);
-    }
-
-    #[inline(always)]
-    fn add_part(&mut self, data: &'m [u8]) {
-        self.add_part(data);
-    }
-
-    #[inline(always)]
-    fn join_alike(&mut self, data: &'m [u8], count: usize) -> Others<'_, 'm> {
-        self.join_alike(data, count)
-    }
-
-    #[inline(always)]
-    fn join_copied(&mut self, len: usize) {
-        self.join_copied(len);
+    match msg.payload {
+        Payload::One(data) => push(data),
+        Payload::Many(list) => list.iter().for_each(|part| push(part)),
     }
 }
 
 /// Writes messages' options as control messages, and shares them: consecutive messages usually have the
 /// same options.
-struct OptionsEncoder<'s, 'm> {
+struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
+    wiring: Wiring,
     /// Whether a connected socket's peer takes IPv4's control messages, once known.
     peer_is_v4: Option<bool>,
-    last: Option<Encoded<'m>>,
+    last: Option<Encoded<'a>>,
 }
 
-/// Options that are encoded in a complete header.
-#[derive(Clone, Copy)]
-struct Encoded<'m> {
-    options: MsgOptions<'m>,
-    /// The header's segment size, in place of that of the options.
+/// A message whose options are encoded in a complete header.
+struct Encoded<'a> {
+    msg: &'a SendMsg<'a>,
     segment_size: Option<u16>,
     /// Whether they are encoded for IPv4; `None` if it makes no difference.
     v4: Option<bool>,
     header: usize,
 }
 
-impl<'m> OptionsEncoder<'_, 'm> {
-    /// Gives a header its control data: the caller's control messages, the encoded options with this segment
-    /// size, or both.
+impl<'a> Encoder<'_, 'a> {
+    /// Gives the open header the control data of a message. `segment_size` is the header's, on an `Offload`.
     #[inline]
-    fn write<'a>(
+    fn write(
         &mut self,
-        header: &mut OpenHeader<'_, 'a>,
-        dest: DestRef<'_, '_>,
-        options: MsgOptions<'m>,
+        headers: &mut SendHeaders<'a>,
+        msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
-    ) -> Result<(), Unencodable>
-    where
-        'm: 'a,
-    {
-        let options = options.without_inline_segment_size();
-        if options.is_none() && segment_size.is_none() {
+    ) -> Result<(), Unencodable> {
+        if segment_size.is_none() && msg.has_no_options() {
             return Ok(());
         }
-        if let Some(last) = self.last {
-            if last.segment_size == segment_size
-                && last.options.same(&options)
-                && last.v4.is_none_or(|v4| v4 == self.is_v4(dest))
-            {
-                header.share_control(last.header);
+        if let Some(last) = self.last.take() {
+            let same = last.segment_size == segment_size
+                && last.msg.same_options(msg)
+                && last.v4.is_none_or(|v4| v4 == self.is_v4(&msg.dest));
+            if same {
+                headers.share_control(last.header);
+                self.last = Some(last);
                 return Ok(());
             }
         }
-        let v4 = match segment_size {
-            // The usual GSO batch.
-            Some(_) if options.is_none() => {
-                let none = SendMeta::new();
-                header.encode_control(|space| none.encode(None, segment_size, true, space))?;
-                None
-            }
-            _ => match self.encode(header, dest, &options, segment_size)? {
-                Some(v4) => v4,
-                None => return Ok(()),
-            },
-        };
-        self.last = Some(Encoded { options, segment_size, v4, header: header.index() });
+        self.encode(headers, msg, segment_size)
+    }
+
+    fn encode(
+        &mut self,
+        headers: &mut SendHeaders<'a>,
+        msg: &'a SendMsg<'a>,
+        segment_size: Option<u16>,
+    ) -> Result<(), Unencodable> {
+        let (mut options, raw) = (msg.options()?, msg.raw_control());
+        if self.wiring != Wiring::Plain {
+            options.segment_size = segment_size;
+            options.tos = options.tos.filter(|_| self.wiring.tos());
+        }
+        if options == SendMeta::new() {
+            headers.set_control(raw);
+            return Ok(());
+        }
+        let v4 = options.depends_on_family().then(|| self.is_v4(&msg.dest));
+        headers.encode_control(|space| options.encode(v4.unwrap_or(true), raw, space))?;
+        self.last = Some(Encoded { msg, segment_size, v4, header: headers.len() });
         Ok(())
     }
 
-    /// Returns what to note about the header's own control data, if it has any: see [`Encoded`].
-    fn encode<'a>(
-        &mut self,
-        header: &mut OpenHeader<'_, 'a>,
-        dest: DestRef<'_, '_>,
-        options: &MsgOptions<'m>,
-        segment_size: Option<u16>,
-    ) -> Result<Option<Option<bool>>, Unencodable>
-    where
-        'm: 'a,
-    {
-        let (lent, ecn) = (options.lent, options.inline.ecn);
-        let v4 = if lent.depend_on_family(ecn) { Some(self.is_v4(dest)) } else { None };
-        if v4.is_none() && segment_size.is_none() {
-            let control = options.control();
-            if !control.is_empty() {
-                header.set_control(control);
-            }
-            return Ok(None);
-        }
-        header.encode_control(|space| {
-            let len =
-                lent.with_meta(|meta| meta.encode(ecn, segment_size, v4 != Some(false), space))?;
-            append_raw(options.control(), len, space)
-        })?;
-        Ok(Some(v4))
-    }
-
     /// Whether a message goes to an IPv4 address, or to one mapped to IPv6.
-    fn is_v4(&mut self, dest: DestRef<'_, '_>) -> bool {
-        let peer = || *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket));
-        dest.is_v4().unwrap_or_else(peer)
+    #[inline]
+    fn is_v4(&mut self, dest: &Dest<'_>) -> bool {
+        match dest {
+            Dest::Addr(SocketAddr::V4(_)) => true,
+            Dest::Addr(SocketAddr::V6(addr)) => addr.ip().to_ipv4_mapped().is_some(),
+            Dest::Unix(_) => false,
+            Dest::None => *self.peer_is_v4.get_or_insert_with(|| sys::peer_is_v4(self.socket)),
+        }
     }
 }

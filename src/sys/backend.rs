@@ -3,13 +3,16 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::native::has_batch_calls;
+#[cfg(any(test, fuzzing))]
+use super::fault;
+use super::native;
+use crate::events;
 
 /// The system calls that carry a batch.
 ///
-/// Both move the same messages with the same results, but for an error that Linux drops within a
-/// multi-message call (see [`BatchSocket`](crate::BatchSocket#errors-that-linux-drops)). The process
-/// starts with the faster one that the platform has. It changes to [`Msg`](Self::Msg) for good if the
+/// Both give the same results, but for an asynchronous error that arrives during a call: the kernel keeps it for the call
+/// after a `recvmmsg`, single calls may lose it (see [`BatchSocket`](crate::BatchSocket#errors)). One message alone goes by the
+/// single-message calls in any case, which costs less. The process starts with the faster backend that the platform has. It changes to [`Msg`](Self::Msg) for good if the
 /// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
 /// rejected a datagram).
 ///
@@ -22,17 +25,18 @@ use super::native::has_batch_calls;
 /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"hello")])?, 1);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[doc(alias("recvmmsg", "sendmmsg", "recvmsg_x", "sendmsg_x"))]
+#[doc(alias("recvmmsg", "sendmmsg"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2. With the feature `apple-private-api`,
-    /// `recvmsg_x` and `sendmsg_x` on macOS 15.6, iOS 18.6 and later (see the [crate's page](crate#macos-and-ios)).
+    /// `recvmmsg` and `sendmmsg`: Linux, Android, FreeBSD, NetBSD, OpenBSD 7.2.
     Mmsg,
     /// `recvmsg` and `sendmsg`, a call for each message: everywhere (Windows: `WSARecvMsg` and `WSASendMsg`).
     Msg,
 }
 
+/// Whether the system has multi-message calls, be they out of use or not.
+const HAS_MMSG: bool = cfg!(mmsg_calls);
 /// Whether the multi-message calls are out of use, by [`Backend::make_process_default`] or because they failed.
 static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
@@ -46,7 +50,7 @@ impl Backend {
     #[must_use]
     #[inline]
     pub fn current() -> Self {
-        if !has_batch_calls() || without_mmsg() { Self::Msg } else { Self::Mmsg }
+        if !HAS_MMSG || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
     /// Makes this the backend of the whole process: of every call by any thread on any socket, from
@@ -63,7 +67,7 @@ impl Backend {
     ///
     /// `Unsupported` for [`Mmsg`](Self::Mmsg) on a system without these calls.
     pub fn make_process_default(self) -> io::Result<()> {
-        if self == Self::Mmsg && !has_batch_calls() {
+        if self == Self::Mmsg && !HAS_MMSG {
             let reason = "this system has no multi-message calls";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
@@ -72,38 +76,31 @@ impl Backend {
     }
 }
 
-#[cfg(not(any(test, fuzzing)))]
 #[inline]
 fn without_mmsg() -> bool {
+    #[cfg(any(test, fuzzing))]
+    if let Some(chosen) = fault::without_mmsg() {
+        return chosen;
+    }
     WITHOUT_MMSG.load(Ordering::Relaxed)
 }
 
-#[cfg(not(any(test, fuzzing)))]
-pub(super) fn set_without_mmsg(on: bool) {
+fn set_without_mmsg(on: bool) {
+    // In unit tests the choice is a thread's own: a scripted ENOSYS must not change what other tests run on.
+    #[cfg(any(test, fuzzing))]
+    fault::set_without_mmsg(on);
+    #[cfg(not(any(test, fuzzing)))]
     WITHOUT_MMSG.store(on, Ordering::Relaxed);
 }
 
-// In unit tests the choice is a thread's own: a scripted ENOSYS must not change what other tests
-// run on.
-#[cfg(any(test, fuzzing))]
-use self::per_thread::{set_without_mmsg as set, without_mmsg};
-#[cfg(any(test, fuzzing))]
-pub(super) fn set_without_mmsg(on: bool) {
-    set(on);
-}
-#[cfg(any(test, fuzzing))]
-mod per_thread {
-    use super::{AtomicBool, Ordering, WITHOUT_MMSG};
-    use std::cell::Cell;
-
-    thread_local!(static WITHOUT: Cell<Option<bool>> = const { Cell::new(None) });
-
-    pub(super) fn without_mmsg() -> bool {
-        let process: &AtomicBool = &WITHOUT_MMSG;
-        WITHOUT.get().unwrap_or_else(|| process.load(Ordering::Relaxed))
+/// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if
+/// so, the process does not try them again.
+#[cold]
+pub(super) fn calls_are_missing(error: &io::Error) -> bool {
+    let missing = native::mmsg_is_missing(error);
+    if missing {
+        events::single_message_calls(error);
+        set_without_mmsg(true);
     }
-
-    pub(super) fn set_without_mmsg(on: bool) {
-        WITHOUT.set(Some(on));
-    }
+    missing
 }

@@ -18,10 +18,9 @@ pub(crate) use libc as errno;
 pub(crate) mod errno {
     pub(crate) use windows_sys::Win32::Networking::WinSock::{
         WSA_NOT_ENOUGH_MEMORY as ENOMEM, WSAEACCES as EACCES, WSAEACCES as EPERM,
-        WSAECONNREFUSED as ECONNREFUSED, WSAEHOSTUNREACH as EHOSTUNREACH, WSAEINTR as EINTR,
-        WSAEINVAL as EINVAL, WSAEMSGSIZE as EMSGSIZE, WSAENETUNREACH as ENETUNREACH,
-        WSAENOBUFS as ENOBUFS, WSAEOPNOTSUPP as EOPNOTSUPP, WSAEPROTONOSUPPORT as EPROTO,
-        WSAEWOULDBLOCK as EAGAIN, WSASYSCALLFAILURE as ENOSYS,
+        WSAECONNREFUSED as ECONNREFUSED, WSAEHOSTUNREACH as EHOSTUNREACH, WSAEINVAL as EINVAL,
+        WSAEMSGSIZE as EMSGSIZE, WSAENETUNREACH as ENETUNREACH, WSAENOBUFS as ENOBUFS,
+        WSAEOPNOTSUPP as EOPNOTSUPP, WSAEPROTONOSUPPORT as EPROTO, WSAEWOULDBLOCK as EAGAIN,
     };
     // What Windows lacks: one of the same meaning to the library, and one without a meaning.
     pub(crate) use windows_sys::Win32::Networking::WinSock::WSAEDISCON as EPIPE;
@@ -101,6 +100,17 @@ pub(crate) fn finish() -> Vec<LoggedCall> {
     log()
 }
 
+thread_local!(static WITHOUT_MMSG: Cell<Option<bool>> = const { Cell::new(None) });
+
+/// Whether the multi-message calls are out of use on this thread, if that was decided on it.
+pub(super) fn without_mmsg() -> Option<bool> {
+    WITHOUT_MMSG.get()
+}
+
+pub(super) fn set_without_mmsg(on: bool) {
+    WITHOUT_MMSG.set(Some(on));
+}
+
 thread_local!(static RELEASE: Cell<Option<&'static str>> = const { Cell::new(None) });
 
 /// Sets the kernel's release on this thread; `None` for the running kernel's.
@@ -149,7 +159,8 @@ pub(crate) fn segment_batches() {
 /// the error it is to give.
 pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
     assert!(len > 0, "{call:?} of no messages: FreeBSD's recvmmsg receives one even then");
-    SCRIPT.with_borrow_mut(|script| {
+    let scripted = SCRIPT.try_with(|script| {
+        let mut script = script.borrow_mut();
         let fate = match &mut script.decide {
             Some(decide) => decide(call, len),
             None => {
@@ -169,5 +180,7 @@ pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
             }
             Fate::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
         }
-    })
+    });
+    // A thread that ends has no script.
+    scripted.unwrap_or(Ok(len))
 }

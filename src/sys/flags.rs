@@ -1,5 +1,7 @@
 //! Flags of one call.
 
+use super::native::calls::MAX_RECV;
+
 /// What every set of flags has. `Debug` shows the flags named here.
 macro_rules! flag_set {
     ($set:ident: $($name:ident),* $(,)?) => {
@@ -65,14 +67,16 @@ impl RecvFlags {
 
     /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
     ///
-    /// A peek fills at most one message, since each further one would show the same datagram.
+    /// A peek fills at most one message, since each further one would show the same datagram. On Windows
+    /// it shows no metadata.
     #[doc(alias = "MSG_PEEK")]
     pub const PEEK: Self = Self(1);
 
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: there the crate makes an overlapped call and cancels it.
+    /// Windows has no such flag: there the crate asks `WSAPoll` first. If another thread then takes the
+    /// datagram, the call waits for the next one on a blocking socket.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1 << 1);
 
@@ -88,8 +92,8 @@ impl RecvFlags {
 
     /// How many of `messages` a receive may fill: a peek fills one.
     #[inline]
-    pub(crate) fn most(self, messages: usize) -> usize {
-        if self.contains(Self::PEEK) { messages.min(1) } else { messages }
+    pub(crate) fn max_messages(self, messages: usize) -> usize {
+        messages.min(if self.contains(Self::PEEK) { 1 } else { MAX_RECV })
     }
 }
 
@@ -112,7 +116,8 @@ impl SendFlags {
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If the socket accepts none now, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: there the crate makes an overlapped call and cancels it.
+    /// Windows has no such flag: there the crate asks `WSAPoll` first. If another thread then fills the
+    /// socket, the call waits on a blocking one.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1);
 

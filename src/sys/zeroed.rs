@@ -4,12 +4,11 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
-use std::mem;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::addr::{Name, UnixName};
+use super::addr::Name;
 use super::layout::Control;
 use super::native::header::{Buffer, Header};
 
@@ -18,19 +17,10 @@ use super::native::header::{Buffer, Header};
 /// # Safety
 ///
 /// The type has no invalid bit patterns, no padding that is read, and no `Drop`.
-pub(super) unsafe trait Plain: Sized {
-    /// The value of zero bytes.
-    #[inline]
-    fn zeroed() -> Self {
-        // SAFETY: the trait's.
-        unsafe { mem::zeroed() }
-    }
-}
+pub(super) unsafe trait Plain: Sized {}
 
 // SAFETY: bytes.
 unsafe impl Plain for u8 {}
-// SAFETY: an array of bytes.
-unsafe impl Plain for UnixName {}
 // SAFETY: an array of bytes.
 unsafe impl Plain for Control {}
 // SAFETY: a C struct of a raw pointer and a length.
@@ -93,9 +83,28 @@ impl<T: Plain> Zeroed<T> {
         Ok(Self { ptr, len })
     }
 
-    /// The first element's address, good for as long as `self` lives, wherever it moves.
-    pub(super) fn as_mut_ptr(&mut self) -> *mut T {
-        self.ptr.as_ptr()
+    /// The address of element `i`, good for as long as `self` lives, wherever it moves. Writes to other elements
+    /// leave it good.
+    #[inline]
+    pub(super) fn pointer(&self, i: usize) -> *mut T {
+        debug_assert!(i <= self.len);
+        self.ptr.as_ptr().wrapping_add(i)
+    }
+
+    /// Element `i`, borrowed apart from the others, to which there may be pointers.
+    #[inline]
+    pub(super) fn at(&mut self, i: usize) -> &mut T {
+        assert!(i < self.len);
+        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the element.
+        unsafe { &mut *self.ptr.as_ptr().add(i) }
+    }
+
+    /// The elements of `range`, borrowed apart from the others.
+    #[inline]
+    pub(super) fn range(&mut self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the elements.
+        unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr().add(range.start), range.len()) }
     }
 }
 
@@ -106,14 +115,6 @@ impl<T: Plain> Deref for Zeroed<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: invariants 1 and 2; the borrow of `self` is the borrow of the elements.
         unsafe { slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
-    }
-}
-
-impl<T: Plain> DerefMut for Zeroed<T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the elements.
-        unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 }
 

@@ -38,10 +38,11 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
     let data = numbers(0..N as u32);
     let msgs = wire.msgs(&data);
     for system in without_calls() {
-        for way in Sending::each(Backend::Mmsg).filter(|way| !matches!(way, Sending::Arena(_))) {
+        for way in Sending::all(Backend::Mmsg) {
+            choose(Backend::Mmsg, false);
             fault::script(without(&system, Call::SendMmsg));
             assert_eq!(way.send(&wire.near, &msgs).unwrap(), N, "{way:?}");
-            assert_eq!(way.send(&wire.near, &msgs).unwrap(), N);
+            assert_eq!(Sending::Batch.send(&wire.near, &msgs).unwrap(), N);
             let mut expected = vec![(Call::SendMmsg, N)];
             expected.extend([(Call::SendMsg, 1); 2 * N]);
             assert_eq!(moving_calls(), expected, "{way:?}");
@@ -78,89 +79,6 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
             assert_eq!(calls(), [(Call::SendMsg, 1); 2]);
             assert_eq!(wire.delivered(), [0, 1]);
         }
-    }
-}
-
-#[test]
-fn p2_a_call_of_several_steps_detects_missing_calls_once() {
-    let wire = Wire::new();
-    // A receive goes on after its first step of 16.
-    wire.fill(0..20);
-    Backend::Mmsg.make_process_default().unwrap();
-    fault::script([(Call::RecvMmsg, Fate::Fail(errno::ENOSYS))]);
-    let received = Receiving::Batch.recv(&wire.far, 32).unwrap();
-    assert_eq!(received, (0..20).collect::<Vec<_>>());
-    let made = moving_calls();
-    assert_eq!(made.iter().filter(|(call, _)| *call == Call::RecvMmsg).count(), 1, "{made:?}");
-
-    // A flush goes on after the first stage.
-    Backend::Mmsg.make_process_default().unwrap();
-    let data = numbers(0..6);
-    let msgs = wire.msgs(&data);
-    let mut queue = SendQueue::new(1 << 20);
-    queue.push(&msgs[0]).unwrap();
-    queue.push(&msgs[1]).unwrap();
-    queue.push(&msgs[2]).unwrap();
-    assert!(queue.discard_front());
-    queue.push(&msgs[3]).unwrap();
-    queue.push(&msgs[4]).unwrap();
-    fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
-    assert_eq!(wire.near.flush(&mut queue).unwrap(), 4);
-    assert_eq!(wire.delivered(), [1, 2, 3, 4]);
-    let made = moving_calls();
-    assert_eq!(made.iter().filter(|(call, _)| *call == Call::SendMmsg).count(), 1, "{made:?}");
-}
-
-#[test]
-fn p2_the_fallback_meets_errors_as_any_other_call_does() {
-    let wire = Wire::new();
-    let data = numbers(0..N as u32);
-    let msgs = wire.msgs(&data);
-    for system in without_calls() {
-        for bad in 0..N {
-            Backend::Mmsg.make_process_default().unwrap();
-            let mut fates = without(&system, Call::SendMmsg);
-            fates.extend(vec![(Call::SendMsg, Fate::Kernel); bad]);
-            fates.push((Call::SendMsg, Fate::Fail(errno::ENOBUFS)));
-            fault::script(fates);
-            let result = wire.near.send_batch(&msgs);
-            match bad {
-                0 => assert_eq!(errno(result), errno::ENOBUFS),
-                _ => assert_eq!(result.unwrap(), bad),
-            }
-            fault::finish();
-            assert_eq!(wire.delivered(), (0..bad as u32).collect::<Vec<_>>());
-        }
-
-        // The same for a receive, whose error would be lost.
-        Backend::Mmsg.make_process_default().unwrap();
-        wire.fill(0..2);
-        let mut fates = without(&system, Call::RecvMmsg);
-        fates.extend([
-            (Call::RecvMsg, Fate::Kernel),
-            (Call::RecvMsg, Fate::Fail(errno::ECONNREFUSED)),
-        ]);
-        fault::script(fates);
-        assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [0]);
-        fault::finish();
-        assert_eq!(errno(Receiving::Batch.recv(&wire.far, 2)), errno::ECONNREFUSED);
-        assert_eq!(Receiving::Batch.recv(&wire.far, 2).unwrap(), [1]);
-    }
-}
-
-#[test]
-fn p2_an_arena_with_a_backend_of_its_own_falls_back_too() {
-    let wire = Wire::new();
-    let data = numbers(0..N as u32);
-    let msgs = wire.msgs(&data);
-    for system in without_calls() {
-        Backend::Mmsg.make_process_default().unwrap();
-        let mut arena = MmsgBuf::with_backend(Backend::Mmsg);
-        fault::script(without(&system, Call::SendMmsg));
-        assert_eq!(arena.send(&wire.near, &msgs).unwrap(), N);
-        fault::finish();
-        assert_eq!(Backend::current(), Backend::Msg);
-        assert_eq!(wire.delivered(), [0, 1, 2, 3]);
     }
 }
 
@@ -211,28 +129,6 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
             }
         }
     }
-}
-
-#[test]
-fn s10_send_each_continues_past_what_a_firewall_rejects() {
-    let wire = Wire::new();
-    let data = numbers(0..N as u32);
-    Backend::Mmsg.make_process_default().unwrap();
-    fault::script([
-        (Call::SendMmsg, Fate::AtMost(1)),
-        (Call::SendMsg, Fate::Fail(errno::EPERM)),
-        (Call::SendMsg, Fate::Fail(errno::EPERM)),
-        (Call::SendMsg, Fate::Fail(errno::EPERM)),
-    ]);
-    let mut reported = Vec::new();
-    let done = wire.near.send_each(wire.msgs(&data), |index, error| {
-        reported.push((index, error.raw_os_error()));
-    });
-    assert_eq!(done.unwrap(), N);
-    assert_eq!(reported, [(1, Some(errno::EPERM)), (2, Some(errno::EPERM))]);
-    fault::finish();
-    assert_eq!(wire.delivered(), [0, 3]);
-    assert_eq!(Backend::current(), Backend::Mmsg);
 }
 
 /// The kernel keeps an asynchronous error at the socket for the next call. To ask whether a

@@ -75,10 +75,7 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
     fail(errno::EMSGSIZE);
     assert_events(send, &[("DEBUG", &["rejected a GSO batch", "segment_size=2"])]);
     fail(errno::EIO);
-    assert_events(
-        send,
-        &[("WARN", &["GSO is off for", "segment_size=2", "os error 5", "off_for=\"destination\""])],
-    );
+    assert_events(send, &[("WARN", &["GSO is off for a minute", "segment_size=2", "os error 5"])]);
     fault::finish();
     assert_events(send, &[]);
 }
@@ -99,9 +96,13 @@ fn missing_calls_are_said_once() {
 #[test]
 fn a_socket_without_gso_says_so_when_it_is_asked_for() {
     let stream = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a socket");
-    let off = || drop(Offload::builder().gso(false).gro(false).build(&stream).expect("wrapped"));
+    let off = || {
+        Offload::builder().gso(false).gro(false).build(&stream).expect("wrapped");
+    };
     assert_events(off, &[]);
-    let on = || drop(Offload::builder().gro(false).build(&stream).expect("wrapped"));
+    let on = || {
+        Offload::builder().gro(false).build(&stream).expect("wrapped");
+    };
     assert_events(on, &[("WARN", &["GSO is off", "does not support it"])]);
 }
 

@@ -28,7 +28,7 @@ fn came(socket: &UdpSocket) -> Came {
     (msg.data().to_vec(), msg.addr(), tos)
 }
 
-fn tos(level: i32, ty: i32, value: i32) -> ControlBuf<'static> {
+fn tos(level: i32, ty: i32, value: i32) -> ControlBuf {
     let mut control = ControlBuf::new();
     control.push(level, ty, &value.to_ne_bytes()).expect("an int fits");
     control
@@ -87,33 +87,6 @@ fn each_type_of_message_sets_its_whole_header() {
                 assert_eq!(came(&other), expected, "{backend:?}");
             }
         }
-    }
-}
-
-/// The queue keeps a copy of all that a message has.
-#[test]
-fn the_queue_sends_every_option_of_a_message() {
-    let (near, far, other) = (socket(), socket(), socket());
-    SockRef::from(&far).set_recv_tos_v4(true).unwrap();
-    near.connect(addr(&other)).unwrap();
-    let from = Some(addr(&near));
-    for backend in BACKENDS {
-        backend.make_process_default().unwrap();
-        let mut queue = SendQueue::new(1 << 12);
-        {
-            let marked = tos(libc::IPPROTO_IP, libc::IP_TOS, 0x28);
-            let parts = [IoSlice::new(b"ga"), IoSlice::new(b"ther")];
-            let to = addr(&far);
-            queue.push(&SendMsg::gather(&parts).with_dest(to).with_control(&marked)).unwrap();
-            queue.push(&SendMsg::to(to, b"plain")).unwrap();
-            queue.push(&SendMsg::new(b"connected")).unwrap();
-            queue.push(&SendMsg::to(to, b"").with_control(&marked)).unwrap();
-        }
-        assert_eq!(near.flush(&mut queue).unwrap(), 4);
-        assert_eq!(came(&far), (b"gather".to_vec(), from, Some(0x28)));
-        assert_eq!(came(&far), (b"plain".to_vec(), from, Some(0)));
-        assert_eq!(came(&far), (b"".to_vec(), from, Some(0x28)));
-        assert_eq!(came(&other), (b"connected".to_vec(), from, None));
     }
 }
 

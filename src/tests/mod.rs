@@ -10,17 +10,10 @@
 #![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
-mod fates;
-#[cfg(test)]
 mod offload;
-#[cfg(all(test, mmsg_calls))] // Windows: such an error is passed over.
-mod offload_connected;
-#[cfg(test)]
 mod offload_kit;
 #[cfg(test)]
 mod offload_own;
-#[cfg(test)]
-mod offload_random;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
@@ -41,10 +34,6 @@ mod fields;
 pub(crate) mod fuzzing;
 #[cfg(mmsg_calls)]
 mod model;
-#[cfg(all(test, mmsg_calls))]
-mod offload_health;
-#[cfg(all(test, mmsg_calls))]
-mod random;
 #[cfg(all(test, mmsg_calls))]
 mod tos;
 
@@ -156,15 +145,14 @@ fn choose(backend: Backend, not: bool) {
 enum Sending {
     Batch,
     Dyn,
-    Iter,
     Flush,
     /// An arena with a backend of its own, while the thread has chosen the other one.
     Arena(Backend),
 }
 
 impl Sending {
-    fn all(backend: Backend) -> [Self; 5] {
-        [Self::Batch, Self::Dyn, Self::Iter, Self::Flush, Self::Arena(backend)]
+    fn all(backend: Backend) -> [Self; 4] {
+        [Self::Batch, Self::Dyn, Self::Flush, Self::Arena(backend)]
     }
 
     /// All ways by `backend`, each chosen for the thread in its turn.
@@ -186,7 +174,6 @@ impl Sending {
                 let socket: &dyn BatchSocket = socket;
                 socket.send_batch(msgs)
             }
-            Self::Iter => socket.send_iter(msgs.iter().copied()),
             Self::Flush => {
                 let mut queue = SendQueue::new(1 << 20);
                 for msg in msgs {
@@ -247,7 +234,7 @@ impl Receiving {
         if self == Self::Slices {
             let mut buffers: Vec<_> = memory.iter_mut().map(|b| IoSliceMut::new(b)).collect();
             let mut numbers = Vec::new();
-            let result = socket.recv_slices(&mut buffers, |i, message| {
+            let result = socket.recv_slices(&mut buffers, &mut |i, message| {
                 assert_eq!(i, numbers.len());
                 numbers.push(number(message.data()));
             });
@@ -299,16 +286,13 @@ fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
     }
 }
 
-/// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the
-/// next. sendmmsg hides the error that stopped it, so sendmsg is called, too, and returns `errno`.
+/// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the next, which meets
+/// `errno`: sendmmsg hides it, and so does a count.
 fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
-    match send_call(backend, offered) {
-        Call::SendMmsg => {
-            let mut fates = vec![(Call::SendMmsg, Fate::AtMost(k))];
-            fates.extend((k < offered).then_some((Call::SendMsg, Fate::Fail(errno))));
-            fates
-        }
-        call => {
+    match (send_call(backend, offered), k) {
+        (call, 0) => vec![(call, Fate::Fail(errno))],
+        (Call::SendMmsg, k) => vec![(Call::SendMmsg, Fate::AtMost(k))],
+        (call, k) => {
             let mut fates = vec![(call, Fate::Kernel); k];
             fates.extend((k < offered).then_some((call, Fate::Fail(errno))));
             fates

@@ -53,6 +53,7 @@ impl Net {
             sent_segments: now.sent_segments - before.sent_segments,
             rejected_unsupported: now.rejected_unsupported - before.rejected_unsupported,
             rejected_size: now.rejected_size - before.rejected_size,
+            dropped: now.dropped - before.dropped,
             ..Counters::default()
         }
     }
@@ -142,13 +143,12 @@ pub(super) fn bytes(i: usize, len: usize) -> Vec<u8> {
 pub(super) enum Way {
     Batch,
     Dyn,
-    Iter,
     Each,
     Flush,
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 5] = [Self::Batch, Self::Dyn, Self::Iter, Self::Each, Self::Flush];
+    pub(super) const ALL: [Self; 4] = [Self::Batch, Self::Dyn, Self::Each, Self::Flush];
 }
 
 /// The reports of a send: the messages that failed, each with its error, in order.
@@ -172,7 +172,6 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
         let result = match way {
             Way::Batch => net.near.send_batch(rest),
             Way::Dyn => (&net.near as &dyn BatchSocket).send_batch(rest),
-            Way::Iter => net.near.send_iter(rest.iter().copied()),
             Way::Each => net.near.send_each(rest, |i, error| {
                 failed.push((at + i, code(&error)));
             }),
@@ -198,19 +197,6 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
 /// The calls of the log that move messages.
 pub(super) fn moving() -> Vec<(Call, usize)> {
     calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
-}
-
-/// The fates by which the header at `at` of `headers` meets `errno`.
-pub(super) fn stop_at(
-    backend: Backend,
-    headers: usize,
-    at: usize,
-    errno: i32,
-) -> Vec<(Call, Fate)> {
-    match at {
-        0 => vec![(send_call(backend, headers), Fate::Fail(errno))],
-        _ => stopped_send(backend, headers, at, errno),
-    }
 }
 
 /// The call by which the headers from `at` on are sent after a call that stopped there. `send_each`

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use ::tokio::io::{Interest, Ready};
 use ::tokio::net::UdpSocket;
@@ -30,7 +30,7 @@ pub trait TokioSocket: Readiness {}
 impl<S: Readiness> TokioSocket for S {}
 
 /// The result of a call; `None` if tokio's readiness does not show when to make it again.
-pub type Attempt = Option<io::Result<usize>>;
+pub type Attempt = Option<usize>;
 
 /// Readiness of a socket, and calls that clear it when they return `WouldBlock`.
 pub trait Readiness: AsSocket + Sync + Sized {
@@ -41,15 +41,6 @@ pub trait Readiness: AsSocket + Sync + Sized {
         interest: Interest,
         call: impl FnMut() -> io::Result<Attempt> + Send,
     ) -> impl Future<Output = io::Result<Attempt>> + Send;
-
-    /// Like [`async_io`](Self::async_io), for one of the interests "readable" and "writable". tokio wakes the task
-    /// that polled last.
-    fn poll_io(
-        &self,
-        cx: &mut Context<'_>,
-        interest: Interest,
-        call: impl FnMut() -> io::Result<Attempt>,
-    ) -> Poll<io::Result<Attempt>>;
 
     /// Waits for readiness.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
@@ -74,25 +65,6 @@ macro_rules! by_its_methods {
                 self.async_io(interest, call)
             }
 
-            fn poll_io(
-                &self,
-                cx: &mut Context<'_>,
-                interest: Interest,
-                mut call: impl FnMut() -> io::Result<Attempt>,
-            ) -> Poll<io::Result<Attempt>> {
-                loop {
-                    if interest.is_readable() {
-                        ready!(self.poll_recv_ready(cx))?;
-                    } else {
-                        ready!(self.poll_send_ready(cx))?;
-                    }
-                    match self.try_io(interest, &mut call) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        result => return Poll::Ready(result),
-                    }
-                }
-            }
-
             fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send {
                 self.ready(interest)
             }
@@ -112,24 +84,6 @@ impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::Asy
         mut call: impl FnMut() -> io::Result<Attempt> + Send,
     ) -> impl Future<Output = io::Result<Attempt>> + Send {
         self.async_io(interest, move |_| call())
-    }
-
-    fn poll_io(
-        &self,
-        cx: &mut Context<'_>,
-        interest: Interest,
-        mut call: impl FnMut() -> io::Result<Attempt>,
-    ) -> Poll<io::Result<Attempt>> {
-        loop {
-            let mut guard = ready!(if interest.is_readable() {
-                self.poll_read_ready(cx)
-            } else {
-                self.poll_write_ready(cx)
-            })?;
-            if let Ok(result) = guard.try_io(|_| call()) {
-                return Poll::Ready(result);
-            }
-        }
     }
 
     async fn ready(&self, interest: Interest) -> io::Result<Ready> {

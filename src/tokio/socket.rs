@@ -2,26 +2,26 @@
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::ops::Range;
-use std::task::{Context, Poll, ready};
 
 use super::readiness::TokioSocket;
-use super::taken::{AsSendMsg, Taken};
-use super::{send, wait};
+use super::wait;
 use crate::error_queue::{self, Report};
 use crate::recv::batch::RecvBatch;
-use crate::recv::message::Message;
+use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt};
-use crate::sys::RecvFlags;
+use crate::socket::{BatchSocket, BatchSocketExt, Offer};
+
+/// Messages that [`send_each`](AsyncBatchSocket::send_each) keeps in its future while it waits.
+const ROW: usize = 64;
 
 /// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
 ///
 /// Implemented for tokio's `UdpSocket`, and on Unix for its `UnixDatagram` and for
 /// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of other non-blocking datagram
-/// sockets; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these.
+/// sockets; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these. An `AsyncFd` of
+/// anything but a socket compiles, and its calls fail with `ENOTSOCK`.
 ///
 /// ```
 /// use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -34,7 +34,7 @@ use crate::sys::RecvFlags;
 /// let mut batch = RecvBatch::new(64, 1500);
 /// loop {
 ///     if let Err(error) = socket.recv_into(&mut batch).await {
-///         eprintln!("receive: {error}"); // The batch is empty, the socket as good as before.
+///         eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
 ///     }
 ///     let whole = batch.iter().filter(|d| !d.truncated());
 ///     let replies = whole.filter_map(|d| d.reply(d.data()));
@@ -50,29 +50,29 @@ use crate::sys::RecvFlags;
 ///
 /// - Each does what the call of `BatchSocket` does on a blocking socket: a receive waits for its first message, a
 ///   send until the socket accepts one. No future returns `WouldBlock`.
-/// - An error is returned once. A deferred error (see [`BatchSocket`]) is returned at once, also if the
-///   socket is not ready.
 /// - An error of the socket wakes a waiting receive as well, which returns the error: "connection refused", for
-///   example.
+///   example. While reports wait in the [error queue](crate::error_queue), it may take a receive 16 ms to
+///   notice.
 /// - Each system call costs one unit of the task's cooperative budget, so that a flooded socket leaves
 ///   other tasks their turn. A unit is a whole batch; smaller batches yield earlier.
-/// - After the warm-up that `BatchSocket` describes, nothing allocates, but for waits
-///   [after an error](crate::guide::tokio#after-an-error).
+/// - Nothing allocates after the warm-up that `BatchSocket` describes.
+/// - Poll a future within one runtime of tokio, with I/O and time enabled: [after an
+///   error](crate::guide::tokio#after-an-error) tokio no longer tells when a full socket takes messages again, and a send
+///   sleeps for 1 to 16 ms at a time.
 ///
 /// # Cancel safety
 ///
-/// Dropped futures lose nothing, as each method says, except [`send_iter`](Self::send_iter) and
-/// [`send_each`](Self::send_each): they may have sent some messages, and taken up to 64 more from the iterator. Where
-/// such a send may be dropped, use [`poll_send_each`](Self::poll_send_each) or a [`SendQueue`].
+/// Dropped futures lose nothing, as each method says, except [`send_each`](Self::send_each): it may have sent some
+/// messages, and taken up to 64 more from the iterator. Where such a send may be dropped, use a [`SendQueue`].
 ///
 /// # Tasks
 ///
 /// Every future is `Send`. In a function that is generic over its socket, rustc cannot see that for
-/// [`send_each`](Self::send_each) and [`send_iter`](Self::send_iter) over an iterator with closures
-/// ("implementation of `FnOnce` is not general enough", rust-lang/rust#110338): name the type of the socket, pass
-/// a slice or an array, or use a [`SendQueue`].
+/// [`send_each`](Self::send_each) ("lifetime bound not satisfied" or "implementation is not general enough",
+/// rust-lang/rust#100013): name the type of the socket, or
+/// use [`send_batch`](Self::send_batch) or a [`SendQueue`].
 ///
-/// [`guide::tokio`](crate::guide::tokio) has more: calls that do not wait, hand-written futures, what follows an
+/// [`guide::tokio`](crate::guide::tokio) has more: calls that do not wait, `poll_` functions of your own, what follows an
 /// error, Unix sockets, and how to implement this trait for a type of your own.
 #[doc(alias("recvmmsg", "sendmmsg"))]
 #[diagnostic::on_unimplemented(
@@ -136,9 +136,9 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let most = msgs.len();
+        let max = msgs.len();
         let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
-        wait::at_most(most, wait::receive(self.tokio_socket(), call))
+        wait::receive(self.tokio_socket(), max, call)
     }
 
     /// Waits for at least one message and receives a batch, like [`BatchSocket::recv_into`]. Returns the
@@ -157,14 +157,15 @@ pub trait AsyncBatchSocket: Sync {
     {
         async move {
             batch.clear();
+            let max = batch.slots();
             let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
-            let count = wait::receive(self.tokio_socket(), call).await??;
-            Ok(count.min(batch.message_count()))
+            wait::receive(self.tokio_socket(), max, call).await?;
+            Ok(batch.message_count())
         }
     }
 
     /// Waits for at least one message, and receives further waiting ones, each into one of `buffers`, like
-    /// [`recv_slices`](BatchSocketExt::recv_slices): calls `each` with the buffer's index and the message.
+    /// [`recv_slices`](BatchSocket::recv_slices): calls `each` with the buffer's index and the message.
     /// Returns how many.
     ///
     /// Cancel safe: a dropped future has received nothing.
@@ -196,9 +197,9 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        let most = buffers.len();
+        let max = buffers.len();
         let call = move || self.batch_call(&mut |socket| socket.recv_slices(buffers, &mut each));
-        wait::at_most(most, wait::receive(self.tokio_socket(), call))
+        wait::receive(self.tokio_socket(), max, call)
     }
 
     /// Waits until the socket accepts at least one message, and sends as many as it accepts now, like
@@ -226,48 +227,14 @@ pub trait AsyncBatchSocket: Sync {
         Self: Sized,
     {
         let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-        wait::at_most(msgs.len(), wait::send(self.tokio_socket(), call))
-    }
-
-    /// Sends messages from an iterator, and waits for buffer space as often as it takes, like
-    /// [`send_iter`](crate::BatchSocketExt::send_iter) on a blocking socket. Returns how many the kernel
-    /// accepted.
-    ///
-    /// Stops at the first message that fails. Not cancel safe.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, SendMsg};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # let to = socket.local_addr()?;
-    /// let texts = ["one", "two"];
-    /// let sent = socket.send_iter(texts.map(|text| SendMsg::to(to, text.as_bytes()))).await?;
-    /// assert_eq!(sent, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The system's error for the first message; nothing was sent. `WriteZero` if an implementation of your
-    /// own sends nothing and returns no error.
-    fn send_iter<I>(&self, msgs: I) -> impl Future<Output = io::Result<usize>> + Send
-    where
-        Self: Sized,
-        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
-    {
-        send::send_iter(self.tokio_socket(), msgs.into_iter(), |taken, range| {
-            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
-        })
+        wait::send(self.tokio_socket(), msgs.len(), call)
     }
 
     /// Sends the messages in order, waits for buffer space as often as it takes, and goes on past each
     /// message that fails: calls `on_error` with its index and its error. Returns how many messages were
     /// *handled*, sent or reported, which is all of them: the number sent is that less the number reported.
     ///
-    /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket: iterators may yield messages or
-    /// references to them, so slices and arrays work as well. Not cancel safe.
+    /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket. Not cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -278,7 +245,7 @@ pub trait AsyncBatchSocket: Sync {
     /// let too_long = vec![0; 70_000];
     /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long), SendMsg::to(to, b"good")];
     /// let mut failed = Vec::new();
-    /// let handled = socket.send_each(&msgs, |index, _error| failed.push(index)).await?;
+    /// let handled = socket.send_each(msgs, |index, _error| failed.push(index)).await?;
     /// assert_eq!((handled, handled - failed.len()), (3, 2)); // Two were sent.
     /// # Ok(())
     /// # }
@@ -286,22 +253,42 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// tokio's error if its runtime shuts down; an error of the second registration
-    /// [after an error](crate::guide::tokio#after-an-error); and `WriteZero` if an implementation of your
-    /// own sends nothing and returns no error. Every other error goes to `on_error`.
-    fn send_each<I>(
+    /// `WriteZero` if an implementation of your own sends nothing and returns no error. Every other error goes to
+    /// `on_error`, that of a runtime that shuts down as well.
+    fn send_each<'m, I>(
         &self,
         msgs: I,
-        on_error: impl FnMut(usize, io::Error) + Send,
+        mut on_error: impl FnMut(usize, io::Error) + Send,
     ) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
-        I: IntoIterator<Item: AsSendMsg, IntoIter: Send>,
+        I: IntoIterator<Item = SendMsg<'m>, IntoIter: Send>,
     {
-        let call = |taken: &Taken<I::Item>, range: Range<usize>| {
-            self.batch_call(&mut |socket| taken.send(socket, range.clone()))
-        };
-        send::send_each(self.tokio_socket(), msgs.into_iter(), call, on_error)
+        let mut msgs = msgs.into_iter().fuse();
+        async move {
+            let (mut handled, mut offer) = (0, Offer::new());
+            loop {
+                let mut row = [SendMsg::new(&[]); ROW];
+                let mut count = 0;
+                for (place, msg) in row.iter_mut().zip(&mut msgs) {
+                    *place = msg;
+                    count += 1;
+                }
+                if count == 0 {
+                    return Ok(handled);
+                }
+                let mut left = &row[..count];
+                while !left.is_empty() {
+                    let offered = &left[..left.len().min(offer.count)];
+                    let sent = self.send_batch(offered).await;
+                    let failed = |error| on_error(handled, error);
+                    let done = offer.record(offered.len(), sent, failed)?;
+                    wait::require_progress(done)?;
+                    handled += done;
+                    left = &left[done..];
+                }
+            }
+        }
     }
 
     /// Sends the whole queue, in order, and waits for buffer space as often as it takes. Returns how
@@ -332,9 +319,16 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        send::flush(self.tokio_socket(), queue, |queue| {
-            self.batch_call(&mut |socket| socket.flush(queue))
-        })
+        async move {
+            let all = queue.len();
+            while !queue.is_empty() {
+                let max = queue.len();
+                let call = || self.batch_call(&mut |socket| socket.flush(queue));
+                wait::send(self.tokio_socket(), max, call).await?;
+                wait::require_progress(max.saturating_sub(queue.len()))?;
+            }
+            Ok(all)
+        }
     }
 
     /// Sends the whole queue, in order, waits for buffer space as often as it takes, and goes on past
@@ -371,9 +365,16 @@ pub trait AsyncBatchSocket: Sync {
     where
         Self: Sized,
     {
-        send::flush(self.tokio_socket(), queue, move |queue| {
-            self.batch_call(&mut |socket| socket.flush_each(queue, &mut on_error))
-        })
+        async move {
+            let all = queue.len();
+            while !queue.is_empty() {
+                let max = queue.len();
+                let call =
+                    || self.batch_call(&mut |socket| socket.flush_each(queue, &mut on_error));
+                wait::require_progress(wait::send(self.tokio_socket(), max, call).await?)?;
+            }
+            Ok(all)
+        }
     }
 
     /// Waits for at least one report in the error queue, and reads up to `reports.len()` of them, like
@@ -419,196 +420,7 @@ pub trait AsyncBatchSocket: Sync {
             if reports.is_empty() {
                 return Ok(0);
             }
-            wait::errors(socket, || error_queue::drain_errors(socket, reports)).await?
+            wait::errors(socket, || error_queue::drain_errors(socket, reports)).await
         }
-    }
-
-    /// Receives like [`recv_batch`](Self::recv_batch), or wakes the task when another try may succeed.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, RecvMsg};
-    /// use std::future::poll_fn;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let mut buffer = [0; 1500];
-    /// let mut msgs = [RecvMsg::new(&mut buffer)];
-    /// let n = poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)).await?;
-    /// assert_eq!((n, msgs[0].data()), (1, &b"hello"[..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv_batch`](Self::recv_batch).
-    fn poll_recv_batch(
-        &self,
-        cx: &mut Context<'_>,
-        msgs: &mut [RecvMsg<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let most = msgs.len();
-        let call = || self.batch_call(&mut |socket| socket.recv_batch(msgs));
-        wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
-    }
-
-    /// Receives like [`recv_into`](Self::recv_into), or wakes the task when another try may succeed.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, RecvBatch};
-    /// use std::future::poll_fn;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let mut batch = RecvBatch::new(64, 1500);
-    /// let n = poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)).await?;
-    /// assert_eq!((n, batch.message_count()), (1, 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv_batch`](Self::recv_batch).
-    fn poll_recv_into(
-        &self,
-        cx: &mut Context<'_>,
-        batch: &mut RecvBatch,
-    ) -> Poll<io::Result<usize>> {
-        batch.clear();
-        let call = || self.batch_call(&mut |socket| socket.recv_into(batch));
-        let count = ready!(wait::poll_receive(self.tokio_socket(), cx, call))??;
-        Poll::Ready(Ok(count.min(batch.message_count())))
-    }
-
-    /// Receives like [`recv_slices`](Self::recv_slices), or wakes the task when another try may succeed.
-    ///
-    /// ```
-    /// use mmsg::AsyncBatchSocket;
-    /// use std::{future::poll_fn, io::IoSliceMut};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let (mut buffer, mut len) = ([0; 1500], 0);
-    /// let mut buffers = [IoSliceMut::new(&mut buffer)];
-    /// poll_fn(|cx| socket.poll_recv_slices(cx, &mut buffers, &mut |_, message| len = message.len())).await?;
-    /// assert_eq!(&buffer[..len], b"hello");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
-    fn poll_recv_slices(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        each: &mut dyn FnMut(usize, Message<'_>),
-    ) -> Poll<io::Result<usize>> {
-        let most = buffers.len();
-        let call = || {
-            self.batch_call(&mut |socket| socket.recv_slices_dyn(buffers, RecvFlags::NONE, each))
-        };
-        wait::poll_at_most(most, || wait::poll_receive(self.tokio_socket(), cx, call))
-    }
-
-    /// Sends like [`send_batch`](Self::send_batch), or wakes the task when another try may succeed.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, SendMsg};
-    /// use std::future::poll_fn;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # let to = socket.local_addr()?;
-    /// let msgs = [SendMsg::to(to, b"one"), SendMsg::to(to, b"two")];
-    /// assert_eq!(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await?, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send_batch`](Self::send_batch).
-    fn poll_send_batch(
-        &self,
-        cx: &mut Context<'_>,
-        msgs: &[SendMsg<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let call = || self.batch_call(&mut |socket| socket.send_batch(msgs));
-        wait::poll_at_most(msgs.len(), || wait::poll_send(self.tokio_socket(), cx, call))
-    }
-
-    /// Sends the queue; ready when it is empty. Wakes the task otherwise.
-    ///
-    /// Adds the number of datagrams it sent to `sent`, also if it is not ready or fails, and returns that sum.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
-    /// use std::future::poll_fn;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # let to = socket.local_addr()?;
-    /// let (mut queue, mut sent) = (SendQueue::new(1 << 20), 0);
-    /// queue.push(&SendMsg::to(to, b"hello"))?;
-    /// assert_eq!(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut sent)).await?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`flush`](Self::flush).
-    fn poll_flush(
-        &self,
-        cx: &mut Context<'_>,
-        queue: &mut SendQueue,
-        sent: &mut usize,
-    ) -> Poll<io::Result<usize>> {
-        send::poll_flush(self.tokio_socket(), cx, queue, sent, |queue| {
-            self.batch_call(&mut |socket| socket.flush(queue))
-        })
-    }
-
-    /// Sends every message that can be sent, from number `done` on; ready when all are handled: sent, or
-    /// reported to `on_error`. Wakes the task otherwise. `done` counts the handled ones, and the next call
-    /// continues there.
-    ///
-    /// Returns `done`: the number sent is that less the number reported.
-    ///
-    /// ```
-    /// use mmsg::{AsyncBatchSocket, SendMsg};
-    /// use std::future::poll_fn;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// # let to = socket.local_addr()?;
-    /// let too_long = vec![0; 70_000];
-    /// let msgs = [SendMsg::to(to, b"good"), SendMsg::to(to, &too_long)];
-    /// let (mut done, mut failed) = (0, Vec::new());
-    /// let mut on_error = |index, _error| failed.push(index);
-    /// let handled = poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut on_error)).await?;
-    /// assert_eq!((handled, &failed[..]), (2, &[1][..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send_each`](Self::send_each).
-    fn poll_send_each(
-        &self,
-        cx: &mut Context<'_>,
-        msgs: &[SendMsg<'_>],
-        done: &mut usize,
-        on_error: &mut dyn FnMut(usize, io::Error),
-    ) -> Poll<io::Result<usize>> {
-        let call = |msgs: &[SendMsg<'_>]| self.batch_call(&mut |socket| socket.send_batch(msgs));
-        send::poll_send_each(self.tokio_socket(), cx, msgs, done, call, on_error)
     }
 }

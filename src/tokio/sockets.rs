@@ -60,5 +60,5 @@ pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
 
 implement!(
     [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,
-    |socket, call| socket.get_ref().tokio_socket(), call(&socket.lend())
+    |socket, call| socket.get_ref().tokio_socket(), call(&socket.on(socket.get_ref()))
 );

@@ -1,133 +1,98 @@
-//! Deferred errors of an earlier call, which no kernel can be made to leave at will.
+//! Errors that no kernel can be made to return at will.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 
 use ::tokio::net::UdpSocket;
 
-use crate::sys::Direction;
-use crate::sys::fault::{self, Fate};
-use crate::{
-    AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue, engine::deferred_error, sys,
-};
+use crate::sys::fault::{self, Call, Fate};
+use crate::{AsyncBatchSocket, Backend, RecvBatch, SendMsg, SendQueue};
 
-/// Runs a test with a socket that has nothing to receive, and no space to send since its peer reads nothing.
-fn with_idle_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket) -> F) {
+const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
+
+/// Runs a test with a socket that is ready to be read and written, and its own address.
+fn with_ready_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket, SocketAddr) -> F) {
+    Backend::Mmsg.make_process_default().expect("the platform has it");
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let (socket, _peer) = UnixDatagram::pair().expect("a pair");
-        socket.set_nonblocking(true).expect("it is a flag");
-        while socket.send(b"full").is_ok() {}
-        let socket = UdpSocket::from_std(OwnedFd::from(socket).into()).expect("in a runtime");
-        test(socket).await;
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
+        let addr = socket.local_addr().expect("it is bound");
+        socket.send_to(b"one", addr).await.expect("loopback takes a datagram");
+        socket.readable().await.expect("it has come");
+        test(socket, addr).await;
     });
 }
 
-fn keep(socket: &UdpSocket, direction: Direction) {
-    let error = io::Error::from_raw_os_error(libc::ECONNREFUSED);
-    deferred_error::defer(sys::borrow(socket), direction, &error);
-}
-
-/// The future's first poll returns the error; it cannot have waited for anything.
+/// The future's first poll returns this; it cannot have waited for anything.
 #[track_caller]
-fn returns_at_once<T>(future: impl Future<Output = io::Result<T>>) {
-    let mut cx = std::task::Context::from_waker(Waker::noop());
-    match pin!(future).poll(&mut cx) {
-        Poll::Ready(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
-        Poll::Ready(Ok(_)) => panic!("nothing is there"),
+fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i32>> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result.map_err(|error| error.raw_os_error()),
         Poll::Pending => panic!("it waits for the socket"),
     }
 }
 
-async fn waits<T>(future: impl Future<Output = io::Result<T>>) {
-    let limited = ::tokio::time::timeout(Duration::from_millis(1), future).await;
-    assert!(limited.is_err(), "it is returned once");
-}
-
+/// The bound on `AsyncFd` cannot tell a socket from a pipe: the error does.
+#[cfg(has_descriptors)]
 #[test]
-fn r10_a_receive_returns_its_deferred_error_without_waiting() {
-    with_idle_socket(async |socket| {
+fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
+    use ::tokio::io::unix::AsyncFd;
+    use ::tokio::net::unix::pipe;
+    with_ready_socket(async |_, addr| {
+        let (writer, reader) = pipe::pipe().expect("a pipe");
+        let fd = reader.into_nonblocking_fd().expect("a descriptor");
+        // The other way to make one is `unsafe`.
+        #[allow(deprecated)]
+        let pipe = AsyncFd::new(fd).expect("tokio can watch it");
+        drop(writer);
         let mut batch = RecvBatch::new(2, 16);
-        let mut memory = [0; 16];
-        let mut msgs = [RecvMsg::new(&mut memory)];
-        keep(&socket, Direction::Receive);
-        returns_at_once(socket.recv_into(&mut batch));
-        waits(socket.recv_into(&mut batch)).await;
-        keep(&socket, Direction::Receive);
-        returns_at_once(socket.recv_batch(&mut msgs));
-        waits(socket.recv_batch(&mut msgs)).await;
-        keep(&socket, Direction::Receive);
-        returns_at_once(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch)));
-        waits(poll_fn(|cx| socket.poll_recv_into(cx, &mut batch))).await;
-        keep(&socket, Direction::Receive);
-        returns_at_once(poll_fn(|cx| socket.poll_recv_batch(cx, &mut msgs)));
+        let received = pipe.recv_into(&mut batch).await;
+        assert_eq!(received.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
+        let sent = pipe.send_batch(&[SendMsg::to(addr, b"one")]).await;
+        assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
     });
 }
 
+/// The kernel forgets such an error as it returns it: one future fails, and the next one finds the socket as before.
 #[test]
-fn r10_a_send_returns_its_deferred_error_without_waiting() {
-    with_idle_socket(async |socket| {
-        let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two")];
+fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
+    with_ready_socket(async |socket, addr| {
+        let mut batch = RecvBatch::new(2, 16);
+        fault::script([(Call::RecvMmsg, REFUSED)]);
+        assert_eq!(at_once(socket.recv_into(&mut batch)), Err(Some(libc::ECONNREFUSED)));
+        assert_eq!(at_once(socket.recv_into(&mut batch)), Ok(1));
+
+        let msgs = [SendMsg::to(addr, b"one"), SendMsg::to(addr, b"two")];
+        fault::script([(Call::SendMmsg, REFUSED)]);
+        assert_eq!(at_once(socket.send_batch(&msgs)), Err(Some(libc::ECONNREFUSED)));
+        assert_eq!(at_once(socket.send_batch(&msgs)), Ok(2));
+
         let mut queue = SendQueue::new(1_000);
-        queue.push(&msgs[0]).expect("there is space");
-        keep(&socket, Direction::Send);
-        returns_at_once(socket.send_batch(&msgs));
-        waits(socket.send_batch(&msgs)).await;
-        keep(&socket, Direction::Send);
-        returns_at_once(socket.flush(&mut queue));
-        assert_eq!(queue.len(), 1);
-        keep(&socket, Direction::Send);
-        returns_at_once(poll_fn(|cx| socket.poll_send_batch(cx, &msgs)));
-        keep(&socket, Direction::Send);
-        returns_at_once(poll_fn(|cx| socket.poll_flush(cx, &mut queue, &mut 0)));
-
-        // A message's error, for sends that go on past it.
-        keep(&socket, Direction::Send);
-        let (mut failed, mut done) = (Vec::new(), 0);
-        waits(socket.send_each(&msgs, |index, _| failed.push(index))).await;
-        assert_eq!(failed, [0]);
-        keep(&socket, Direction::Send);
-        let mut note = |index, _| failed.push(index);
-        waits(poll_fn(|cx| socket.poll_send_each(cx, &msgs, &mut done, &mut note))).await;
-        assert_eq!((done, failed), (1, vec![0, 0]));
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+        fault::script([(Call::SendMmsg, REFUSED)]);
+        assert_eq!(at_once(socket.flush(&mut queue)), Err(Some(libc::ECONNREFUSED)));
+        assert_eq!((queue.len(), at_once(socket.flush(&mut queue))), (2, Ok(2)));
+        fault::finish();
     });
 }
 
-/// `EHOSTUNREACH` of a connected socket is about a datagram sent before, and the kernel returns it once. Of a
-/// message with a destination of its own it is that message's.
+/// In the middle of a batch the count is all that is known of it.
 #[test]
-fn r10_a_send_from_an_iterator_defers_what_the_system_reports_once() {
-    const FIRST_STEP: usize = 64;
-    let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        for is_connected in [true, false] {
-            let (socket, peer) = (udp().await, udp().await);
-            let to = peer.local_addr().expect("it is bound");
-            if is_connected {
-                socket.connect(to).await.expect("connecting does nothing but remember");
-            }
-            let msg = if is_connected { SendMsg::new(b"one") } else { SendMsg::to(to, b"one") };
-            let mut offered = 0;
-            fault::decide_by(move |_, count| {
-                offered += count;
-                if offered > FIRST_STEP { Fate::Fail(libc::EHOSTUNREACH) } else { Fate::Kernel }
-            });
-            let sent = socket.send_iter([msg; FIRST_STEP + 1]).await;
-            fault::script([]);
-            assert_eq!(sent.expect("some were sent before"), FIRST_STEP);
-            let next = socket.send_batch(&[msg]).await;
-            let errno = next.err().and_then(|error| error.raw_os_error());
-            assert_eq!(errno, is_connected.then_some(libc::EHOSTUNREACH));
-            assert_eq!(socket.send_batch(&[msg]).await.expect("it is returned once"), 1);
-        }
+fn a_future_that_sends_each_message_goes_on_past_a_failed_one() {
+    with_ready_socket(async |socket, addr| {
+        let msgs = [b"one", b"two", b"six"].map(|data| SendMsg::to(addr, data));
+        let mut failed = Vec::new();
+        fault::script([
+            (Call::SendMmsg, Fate::AtMost(1)),
+            (Call::SendMsg, Fate::Fail(libc::EPERM)),
+        ]);
+        let sent =
+            socket.send_each(msgs, |index, error| failed.push((index, error.raw_os_error())));
+        assert_eq!(at_once(sent), Ok(()).map(|()| 3));
+        assert_eq!(failed, [(1, Some(libc::EPERM))]);
+        fault::finish();
     });
-}
-
-async fn udp() -> UdpSocket {
-    UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket")
 }

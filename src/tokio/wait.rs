@@ -1,137 +1,83 @@
 //! Waiting for a socket by tokio, and making a call when it is ready.
 //!
-//! tokio remembers readiness until a call returns `WouldBlock`. In two states a call that returns it
-//! is stuck, since the readiness would end the next wait at once:
+//! tokio remembers readiness until a call returns `WouldBlock`. In three states that is of no use:
 //!
-//! - The socket has an error that no call has returned yet, perhaps in its error queue. A receive must
-//!   not clear the readiness of errors then: a task that waits for `Interest::ERROR` needs it.
-//! - tokio never clears "read closed" and "write closed", which are final for a stream. A datagram
-//!   socket is read closed after `shutdown`, which ends a receive. On Linux, it is write closed after
-//!   any error.
-//!
-//! A stuck call waits by a [second registration](Second).
+//! - Reports wait in the error queue. A receive must not clear the readiness of errors then, since a task that waits for
+//!   `Interest::ERROR` needs it; it waits for datagrams and looks again now and then, since nothing tells of an error that
+//!   comes meanwhile.
+//! - A socket that was shut down stays read closed in tokio, and its receives find nothing.
+//! - After any error a socket stays write closed in tokio on Linux, and so writable. A send that finds it full sleeps.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::mem;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
+use std::time::Duration;
 
 use ::tokio::io::Interest;
+use ::tokio::runtime::Handle;
+use ::tokio::time;
 
-use super::readiness::{Attempt, Readiness};
-use super::second::{self, Second};
-use crate::engine::deferred_error;
-use crate::sys::{self, BorrowedSocket, Direction};
+use super::readiness::Readiness;
+use crate::sys;
 
-/// The result of a call, within tokio's own result (an error if its runtime shuts down).
-type Outcome = io::Result<io::Result<usize>>;
+/// A call is tried again after the first, and twice as late each time up to the second.
+const SLEEP: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// Runs `transfer`, unless `most` is 0, and limits its count to `most`: an implementation of `BatchSocket` may return
-/// any count.
-pub(super) async fn at_most(
-    most: usize,
-    transfer: impl Future<Output = Outcome>,
-) -> io::Result<usize> {
-    if most == 0 {
-        return Ok(0);
-    }
-    transfer.await?.map(|count| count.min(most))
-}
-
-/// Like [`at_most`], for a `poll_` function.
-pub(super) fn poll_at_most(
-    most: usize,
-    poll: impl FnOnce() -> Poll<Outcome>,
-) -> Poll<io::Result<usize>> {
-    if most == 0 {
-        return Poll::Ready(Ok(0));
-    }
-    Poll::Ready(ready!(poll())?.map(|count| count.min(most)))
-}
-
-/// Makes a call that receives, as soon as the socket is readable or has an error to report.
+/// Makes a call that receives up to `max` messages, as soon as the socket is readable or has an error to report.
 pub(super) async fn receive(
     socket: &impl Readiness,
+    max: usize,
     mut call: impl FnMut() -> io::Result<usize> + Send,
-) -> Outcome {
-    let mut second = None;
+) -> io::Result<usize> {
+    if max == 0 {
+        return Ok(0);
+    }
+    // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
+    let both = Interest::READABLE | Interest::ERROR;
+    let [mut sleep, longest] = SLEEP;
     loop {
-        if let Some(error) = deferred(socket, Direction::Receive) {
-            return Ok(Err(error));
+        let result = socket.async_io(both, || match call() {
+            Err(error) if is_would_block(&error) => match () {
+                () if is_shut_down(socket) => Ok(Some(0)),
+                () if sys::has_error(sys::borrow(socket)) => Ok(None),
+                () => Err(error),
+            },
+            result => result.map(Some),
+        });
+        if let Some(count) = result.await? {
+            return Ok(count.min(max));
         }
-        // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
-        let interest = Interest::READABLE | Interest::ERROR;
-        let is_stuck = || is_shut_down(socket) || has_error(socket);
-        if let Some(result) = socket.async_io(interest, || attempt(&mut call, is_stuck)).await? {
-            return Ok(result);
+        let result = socket.async_io(Interest::READABLE, || match call() {
+            Err(error) if is_would_block(&error) && is_shut_down(socket) => Ok(Some(0)),
+            result => result.map(Some),
+        });
+        if let Some(result) = at_most(sleep, result).await {
+            return Ok(result?.unwrap_or(0).min(max));
         }
-        // tokio may learn of a shutdown after the second registration, which then has no further event.
-        if is_shut_down(socket) || sys::is_shut_down(sys::borrow(socket)) {
-            return Ok(Ok(0));
-        }
-        wait_for_event(sys::borrow(socket), Direction::Receive, &mut second).await?;
+        sleep = longest.min(2 * sleep);
     }
 }
 
-/// Makes a call that sends, as soon as the socket is writable.
+/// Makes a call that sends up to `max` messages, as soon as the socket is writable.
 pub(super) async fn send(
     socket: &impl Readiness,
+    max: usize,
     mut call: impl FnMut() -> io::Result<usize> + Send,
-) -> Outcome {
-    let mut second = None;
+) -> io::Result<usize> {
+    if max == 0 {
+        return Ok(0);
+    }
+    let [mut sleep, longest] = SLEEP;
     loop {
-        if let Some(error) = deferred(socket, Direction::Send) {
-            return Ok(Err(error));
+        let result = socket.async_io(Interest::WRITABLE, || match call() {
+            Err(error) if is_would_block(&error) && is_write_closed(socket) => Ok(None),
+            result => result.map(Some),
+        });
+        if let Some(count) = result.await? {
+            return Ok(count.min(max));
         }
-        let is_stuck = || is_write_closed(socket);
-        let outcome = socket.async_io(Interest::WRITABLE, || attempt(&mut call, is_stuck)).await?;
-        if let Some(result) = outcome {
-            return Ok(result);
-        }
-        wait_for_event(sys::borrow(socket), Direction::Send, &mut second).await?;
-    }
-}
-
-/// Makes a call that receives, if the socket is readable.
-pub(super) fn poll_receive(
-    socket: &impl Readiness,
-    cx: &mut Context<'_>,
-    mut call: impl FnMut() -> io::Result<usize>,
-) -> Poll<Outcome> {
-    if let Some(error) = deferred(socket, Direction::Receive) {
-        return Poll::Ready(Ok(Err(error)));
-    }
-    let is_stuck = || is_shut_down(socket);
-    let outcome = ready!(socket.poll_io(cx, Interest::READABLE, || attempt(&mut call, is_stuck)))?;
-    // Only a shut-down socket is stuck here: its receive ends with no message.
-    Poll::Ready(Ok(outcome.unwrap_or(Ok(0))))
-}
-
-/// Makes a call that sends, if the socket is writable.
-pub(super) fn poll_send(
-    socket: &impl Readiness,
-    cx: &mut Context<'_>,
-    mut call: impl FnMut() -> io::Result<usize>,
-) -> Poll<Outcome> {
-    if let Some(error) = deferred(socket, Direction::Send) {
-        return Poll::Ready(Ok(Err(error)));
-    }
-    loop {
-        let is_stuck = || is_write_closed(socket);
-        let outcome = socket.poll_io(cx, Interest::WRITABLE, || attempt(&mut call, is_stuck));
-        let outcome = match ready!(outcome) {
-            Ok(Some(result)) => Ok(result),
-            Ok(None) => match second::poll_writable(sys::borrow(socket), cx) {
-                Some(event) => match ready!(event) {
-                    Ok(()) => continue,
-                    Err(error) => Err(error),
-                },
-                None => return yield_to_others(cx),
-            },
-            Err(error) => Err(error),
-        };
-        second::end_poll(sys::borrow(socket), cx);
-        return Poll::Ready(outcome);
+        pause(sleep).await;
+        sleep = longest.min(2 * sleep);
     }
 }
 
@@ -139,61 +85,44 @@ pub(super) fn poll_send(
 pub(super) async fn errors(
     socket: &impl Readiness,
     mut drain: impl FnMut() -> io::Result<usize> + Send,
-) -> Outcome {
+) -> io::Result<usize> {
     let drained = socket.async_io(Interest::ERROR, || match drain() {
         // tokio must forget the readiness, or the next wait would end at once.
         Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
-        result => Ok(Some(result)),
+        result => result.map(Some),
     });
-    Ok(drained.await?.unwrap_or(Ok(0)))
+    Ok(drained.await?.unwrap_or(0))
 }
 
-/// Makes the call. Passes `WouldBlock` on to tokio, which then clears the readiness; returns `None` instead if
-/// the call is stuck.
-fn attempt(
-    call: impl FnOnce() -> io::Result<usize>,
-    is_stuck: impl FnOnce() -> bool,
-) -> io::Result<Attempt> {
-    match call() {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            if is_stuck() {
-                Ok(None)
-            } else {
-                Err(error)
-            }
-        }
-        result => Ok(Some(result)),
+/// Fails by `WriteZero` if nothing was sent: an implementation of `BatchSocket` that sends nothing and returns no
+/// error would be called for ever.
+pub(super) fn require_progress(sent: usize) -> io::Result<()> {
+    if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+}
+
+/// Sleeps by tokio's timer; outside of a runtime lets the other tasks go first.
+/// What `wait` ends with, unless `time` is over before. Outside of a runtime there is no timer, and no end.
+async fn at_most<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
+    match Handle::try_current() {
+        Ok(_) => time::timeout(time, wait).await.ok(),
+        Err(_) => Some(wait.await),
     }
 }
 
-/// Waits for an event of the socket by a second registration, and makes one if there is none yet. Outside of a
-/// runtime, lets the other tasks go first.
-async fn wait_for_event(
-    socket: BorrowedSocket<'_>,
-    direction: Direction,
-    second: &mut Option<Second>,
-) -> io::Result<()> {
+async fn pause(time: Duration) {
+    if Handle::try_current().is_ok() {
+        return time::sleep(time).await;
+    }
     let mut turn_given = false;
-    poll_fn(|cx| match second::poll_event(socket, direction, second, cx) {
-        Some(event) => event,
-        None if mem::replace(&mut turn_given, true) => Poll::Ready(Ok(())),
-        None => yield_to_others(cx),
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::replace(&mut turn_given, true) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await
 }
 
-/// The deferred error of an earlier call, which does not wait for the socket.
-fn deferred(socket: &impl Readiness, direction: Direction) -> Option<io::Error> {
-    deferred_error::take(sys::borrow(socket), direction)
-}
-
-/// Defers an error that a send from an iterator meets after other messages, if no later send would meet
-/// it again. `has_dest` says whether the message that met it has a destination of its own.
-pub(super) fn defer_if_reported_once(socket: &impl Readiness, has_dest: bool, error: &io::Error) {
-    let socket = sys::borrow(socket);
-    if sys::is_reported_once(socket, has_dest, error) {
-        deferred_error::defer(socket, Direction::Send, error);
-    }
+fn is_would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// Whether tokio knows that the socket was shut down for receiving.
@@ -203,15 +132,4 @@ fn is_shut_down(socket: &impl Readiness) -> bool {
 
 fn is_write_closed(socket: &impl Readiness) -> bool {
     socket.remembered(Interest::WRITABLE).is_write_closed()
-}
-
-/// Whether the socket has an error that no call has returned. Asks tokio first, which takes no system call.
-fn has_error(socket: &impl Readiness) -> bool {
-    socket.remembered(Interest::ERROR).is_error() && sys::has_error(sys::borrow(socket))
-}
-
-/// Wakes the task at once, so that it is polled again after the others. The last resort, outside of a runtime.
-fn yield_to_others<R>(cx: &mut Context<'_>) -> Poll<R> {
-    cx.waker().wake_by_ref();
-    Poll::Pending
 }

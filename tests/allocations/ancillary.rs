@@ -2,6 +2,7 @@
 
 use std::net::{Ipv6Addr, UdpSocket};
 
+use crate::common::no_failure;
 use crate::counting::{Counts, counted};
 use crate::kit::{NET, addr, at, dual_stack, in_error, refusing, udp4, udp6};
 use mmsg::control::ControlBuf;
@@ -48,7 +49,7 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         .with_hop_limit(33)
         .with_source(source)
         .with_segment_size(10);
-    let mut control = ControlBuf::new().with_meta(meta);
+    let mut control = ControlBuf::new();
     control.push(77, 77, b"unknown").expect("there is space");
     let plain = SendMsg::to(to, &[7; 25]).with_meta(&meta);
     let msgs = [[plain, plain.with_control(&control)]; BATCH / 2];
@@ -69,15 +70,16 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
         let sent = match round % 4 {
             0 => free(warm, "send_batch", || near.send_batch(msgs)),
             1 => free(warm, "send", || arenas[round / 4 % 2].send(near, msgs)),
-            2 => free(warm, "send_iter", || near.send_iter(msgs.iter().copied())),
+            2 => free(warm, "send_each", || near.send_each(msgs, no_failure)),
             _ => free(warm, "push and flush", || {
-                msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
+                // A queue takes no control messages.
+                (0..BATCH).for_each(|_| queue.push(&plain).expect("there is space"));
                 near.flush(&mut queue)
             }),
         };
         assert_eq!(sent.expect("they are taken"), BATCH);
         let mut taken = 0;
-        let mut check = |datagrams: usize, meta: mmsg::RecvMeta| {
+        let mut check = |datagrams: usize, meta: &mmsg::RecvMeta| {
             assert_eq!((datagrams, meta.segment_size, meta.ecn()), (3, Some(10), Some(Ecn::Ect0)));
             assert!(meta.destination.is_some() && meta.timestamp.is_some());
             taken += 1;

@@ -2,18 +2,18 @@
 
 use std::io;
 
+use crate::common::no_failure;
 use mmsg::{BatchSocket, BatchSocketExt, SendMsg, SendQueue};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     Batch,
-    Iter,
     Each,
     Flush,
 }
 
 impl Way {
-    pub const ALL: [Self; 4] = [Self::Batch, Self::Iter, Self::Each, Self::Flush];
+    pub const ALL: [Self; 3] = [Self::Batch, Self::Each, Self::Flush];
 
     pub fn send<S: BatchSocket + ?Sized>(
         self,
@@ -23,8 +23,7 @@ impl Way {
     ) -> io::Result<usize> {
         match self {
             Self::Batch => socket.send_batch(msgs),
-            Self::Iter => socket.send_iter(msgs.iter().copied()),
-            Self::Each => socket.send_each(msgs, |index, error| panic!("{index}: {error}")),
+            Self::Each => socket.send_each(msgs, no_failure),
             Self::Flush => {
                 for msg in msgs {
                     queue.push(msg)?;

@@ -130,27 +130,27 @@ fn a_stand_in_for_a_socket_may_give_any_metadata() {
     assert_eq!(StandIn(meta).recv_batch(&mut msgs).expect("one"), 1);
     let lens =
         |datagrams: mmsg::iter::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
-    assert_eq!((msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
+    assert_eq!((*msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
 
     let mut batch = mmsg::RecvBatch::new(3, 300);
     assert_eq!(StandIn(meta).recv_into(&mut batch).expect("three"), 3);
-    assert!(batch.messages().all(|msg| msg.meta() == meta && msg.control_messages().count() == 0));
-    assert_eq!(batch.iter().filter(|datagram| datagram.meta() == meta).count(), 9);
+    assert!(batch.messages().all(|msg| *msg.meta() == meta && msg.control_messages().count() == 0));
+    assert_eq!(batch.iter().filter(|datagram| *datagram.meta() == meta).count(), 9);
     let tos = SendMeta::new().with_tos(1);
     let msg = SendMsg::new(b"data").with_meta(&tos);
     let mut queue = SendQueue::new(1 << 12);
     queue.push(&msg).expect("there is space");
     assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
-    assert_eq!(StandIn(meta).send_iter([msg; 40].into_iter()).expect("they are taken"), 40);
+    assert_eq!(StandIn(meta).send_each([msg; 40], |_, _| {}).expect("they are taken"), 40);
 
     // A real receive then forgets the stand-in's metadata.
     let socket = udp4();
     socket.send_to(b"data", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_eq!(msgs[0].meta(), RecvMeta::default());
+    assert_eq!(*msgs[0].meta(), RecvMeta::default());
     socket.send_to(b"data", addr(&socket)).expect("it is taken");
     assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
-    assert!(batch.iter().all(|datagram| datagram.meta() == RecvMeta::default()));
+    assert!(batch.iter().all(|datagram| *datagram.meta() == RecvMeta::default()));
 }
 
 #[test]

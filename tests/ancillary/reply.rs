@@ -16,7 +16,7 @@ fn ip(text: &str) -> IpAddr {
 #[track_caller]
 fn answer(server: &UdpSocket, got: &Got, client: &UdpSocket, source: &str) {
     let to = got.addr.expect("it has a source");
-    let meta = got.meta.reply();
+    let meta = got.meta.reply_meta();
     let reply = SendMsg::to(to, b"answer").with_meta(&meta);
     assert_eq!(server.send_batch(&[reply]).expect("the reply can be sent"), 1);
     let mut bytes = [0; 16];

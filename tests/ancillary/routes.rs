@@ -74,7 +74,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked_of_a_host_with_two() {
                 let got = way.receive(&answering, 1).remove(0);
                 assert_eq!(got.meta.destination, Some(ip(family.servers[i])));
                 let to = got.addr.expect("it has a source");
-                let meta = got.meta.reply();
+                let meta = got.meta.reply_meta();
                 let answer = SendMsg::to(to, b"answer").with_meta(&meta);
                 assert_eq!(answering.send_batch(&[answer]).expect("it is taken"), 1);
                 client
@@ -124,7 +124,7 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
         client.send(b"question").expect("it is taken");
         let got = one(&socket);
         assert_eq!(got.meta.destination, Some(ip("fe80::2")));
-        let reply = got.meta.reply();
+        let reply = got.meta.reply_meta();
         assert_eq!((reply.source, reply.interface), (Some(ip("fe80::2")), got.meta.interface));
         // The destination without its scope: the interface of the reply must do.
         let mut to = got.addr.expect("it has a source");
@@ -166,7 +166,7 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
             assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
             // Nothing can be sent from such an address: the kernel chooses one.
             let answer = SendMsg::to(got.addr.expect("it has a source"), b"I am");
-            let meta = got.meta.reply();
+            let meta = got.meta.reply_meta();
             let answer = answer.with_meta(&meta);
             assert_eq!(to.send_batch(&[answer]).expect("it is taken"), 1);
             assert_eq!(payloads(&from, 1), [b"I am"]);

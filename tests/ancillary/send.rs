@@ -6,9 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::kit::receive::{Got, Way, one, payloads};
 use crate::kit::{addr, ask, at, bind, dual_stack, udp4, udp6};
 use mmsg::control::{CONTROL_SPACE, ControlBuf};
+use mmsg::errors::PushError;
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, SendMeta, SendMsg,
-    SendQueue, TransmitClock,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, RecvBatch, SendMeta,
+    SendMsg, SendQueue, TransmitClock,
 };
 
 const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -94,7 +95,7 @@ fn a1_an_answer_leaves_from_the_address_that_was_asked() {
                 client.send(b"question").expect("it is taken");
             }
             let questions = way.receive(&server, 3);
-            let answer = |got: &Got| got.meta.reply();
+            let answer = |got: &Got| got.meta.reply_meta();
             let metas: Vec<_> = questions.iter().map(answer).collect();
             let answers: Vec<_> = questions
                 .iter()
@@ -251,7 +252,6 @@ fn an_error_names_the_option_and_its_value() {
     for (socket, meta, expected) in cases {
         let mut msg = SendMsg::to(addr(socket), b"data").with_meta(&meta);
         if meta.tos.is_some() {
-            control = control.with_meta(meta);
             msg = msg.with_control(&control);
         }
         let offload = Offload::new(socket.try_clone().expect("it can be")).expect("a UDP socket");
@@ -283,37 +283,42 @@ fn now() -> u64 {
 /// Calls that must reject `bad` at every position, and send the messages before it.
 #[track_caller]
 fn assert_rejected(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
-    let check = |result: io::Result<usize>| {
-        let error = result.expect_err("it cannot be right");
-        assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::InvalidInput, None));
-    };
+    assert_rejected_by_calls(from, to, good, bad);
+    let mut queue = SendQueue::new(1 << 16);
+    for msg in [good, bad, good] {
+        queue.push(&msg).expect("there is space");
+    }
+    assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
+    assert_invalid(from.flush(&mut queue));
+    assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
+    assert!(queue.discard_front());
+    assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
+    assert_eq!(payloads(to, 2), [b"good"; 2]);
+}
+
+/// As above, for messages that a queue does not take.
+#[track_caller]
+fn assert_rejected_by_calls(from: &UdpSocket, to: &UdpSocket, good: SendMsg<'_>, bad: SendMsg<'_>) {
     for backend in BACKENDS {
         let mut arena = MmsgBuf::with_backend(backend);
-        check(arena.send(from, &[bad]));
-        check(arena.send(from, &[bad, good]));
+        assert_invalid(arena.send(from, &[bad]));
+        assert_invalid(arena.send(from, &[bad, good]));
         assert_eq!(arena.send(from, &[good, bad, good]).expect("the first is good"), 1);
         assert_eq!(arena.send(from, &[good, good, good, bad]).expect("three are good"), 3);
     }
-    check(from.send_iter([bad, good]));
-    assert_eq!(from.send_iter([good, good, bad, good].into_iter()).expect("two are good"), 2);
-
     let mut failed = Vec::new();
     let done = from.send_each([bad, good, bad, bad, good], |index, error| {
         failed.push((index, error.kind()));
     });
     assert_eq!(done.expect("the socket takes datagrams"), 5);
     assert_eq!(failed, [0, 2, 3].map(|index| (index, ErrorKind::InvalidInput)));
+    assert_eq!(payloads(to, 2 * (1 + 3) + 2), [b"good"; 10]);
+}
 
-    let mut queue = SendQueue::new(1 << 16);
-    for msg in [good, bad, good] {
-        queue.push(&msg).expect("there is space");
-    }
-    assert_eq!(from.flush(&mut queue).expect("the first is good"), 1);
-    check(from.flush(&mut queue));
-    assert_eq!(queue.front().map(|msg| msg.meta()), Some(bad.meta()));
-    assert!(queue.discard_front());
-    assert_eq!(from.flush(&mut queue).expect("the last is good"), 1);
-    assert_eq!(payloads(to, 2 * (1 + 3) + 2 + 2 + 2), [b"good"; 14]);
+#[track_caller]
+fn assert_invalid(result: io::Result<usize>) {
+    let error = result.expect_err("it cannot be right");
+    assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::InvalidInput, None));
 }
 
 #[test]
@@ -328,11 +333,12 @@ fn invalid_options_are_rejected_before_the_send() {
         if v4 {
             assert_rejected(&from, &to, good, good.with_meta(&SendMeta::new().with_hop_limit(0)));
         }
-        let mut control = ControlBuf::new().with_meta(SendMeta::new().with_tos(3));
+        let (mut control, tos) = (ControlBuf::new(), SendMeta::new().with_tos(3));
         let header = control_header();
         let payload = vec![0; CONTROL_SPACE - header];
         control.push(77, 77, &payload).expect("it just fits");
-        assert_rejected(&from, &to, good, good.with_control(&control));
+        let both = good.with_meta(&tos).with_control(&control);
+        assert_rejected_by_calls(&from, &to, good, both);
         from.connect(dest).expect("connecting does nothing but remember");
         let connected = SendMsg::new(b"good");
         assert_rejected(&from, &to, connected, connected.with_meta(&with_source(wrong[0])));
@@ -355,8 +361,8 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
         control.push(77, 77, &vec![0xee; len]).expect("there is space");
         control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
         let msg = SendMsg::to(addr(&to), b"data").with_control(&control);
-        let both = control.clone().with_meta(SendMeta::new().with_hop_limit(5));
-        let msgs = [msg, msg.with_control(&both)];
+        let hops = SendMeta::new().with_hop_limit(5);
+        let msgs = [msg, msg.with_meta(&hops)];
         for backend in BACKENDS {
             let sent = MmsgBuf::with_backend(backend).send(&from, &msgs);
             assert_eq!(sent.expect("they are taken"), 2);
@@ -365,6 +371,82 @@ fn m3_raw_messages_of_any_length_are_sent_beside_options() {
             assert_eq!(seen, [(Some(0x1c), Some(64)), (Some(0x1c), Some(5))], "{len}");
         }
     }
+}
+
+/// A datagram that `server` received at 127.0.0.7, and its client.
+fn asked_at_another_address(server: &UdpSocket) -> (UdpSocket, RecvBatch) {
+    ask(server, Ancillary::DEST);
+    let (client, mut batch) = (udp4(), RecvBatch::new(1, 16));
+    ask(&client, Ancillary::TOS | Ancillary::HOP_LIMIT);
+    client.send_to(b"question", at("127.0.0.7", server)).expect("it is taken");
+    assert_eq!(server.recv_into(&mut batch).expect("it is there"), 1);
+    (client, batch)
+}
+
+#[test]
+fn e17_options_of_a_reply_of_a_meta_and_of_control_messages_apply_together() {
+    let mut control = ControlBuf::new();
+    control.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
+    let hops = SendMeta::new().with_hop_limit(5);
+    for server in [bind(([0, 0, 0, 0], 0)), dual_stack()] {
+        let (client, batch) = asked_at_another_address(&server);
+        let reply = batch.iter().next().and_then(|d| d.reply(b"answer")).expect("it has a source");
+        let all = [
+            reply.with_meta(&hops).with_control(&control),
+            reply.with_control(&control).with_meta(&hops),
+        ];
+        let two = [reply.with_meta(&hops), reply.with_control(&control)];
+        let msgs = [all, two].concat();
+        let from = Some(at("127.0.0.7", &server));
+        let expected =
+            [(0x1c, 5), (0x1c, 5), (0, 5), (0x1c, 64)].map(|(t, h)| (from, Some(t), Some(h)));
+        let offload = Offload::new(server.try_clone().expect("it can be")).expect("a UDP socket");
+        let sockets: [&dyn BatchSocket; 2] = [&server, &offload];
+        for socket in sockets {
+            assert_eq!(socket.send_batch(&msgs).expect("they are taken"), 4);
+            let got = Way::Msgs(Backend::Mmsg).receive(&client, 4);
+            let seen = got.iter().map(|got| (got.addr, got.meta.tos, got.meta.hop_limit));
+            assert_eq!(seen.collect::<Vec<_>>(), expected);
+        }
+        // A queue stores the options of both.
+        let mut queue = SendQueue::new(1 << 12);
+        queue.push(&two[0]).expect("there is space");
+        assert_eq!(server.flush(&mut queue).expect("it is taken"), 1);
+        let got = one(&client);
+        assert_eq!((got.addr, got.meta.hop_limit), (from, Some(5)));
+        assert_eq!(queue.push(&two[1]), Err(PushError::HasControl));
+    }
+}
+
+#[test]
+fn e17_an_option_that_is_set_twice_is_an_error() {
+    let server = bind(([0, 0, 0, 0], 0));
+    let (client, batch) = asked_at_another_address(&server);
+    let reply = batch.iter().next().and_then(|d| d.reply(b"good")).expect("it has a source");
+    let source = with_source("127.0.0.7");
+    assert_rejected_by_calls(&server, &client, reply, reply.with_meta(&source));
+    assert_eq!(
+        SendQueue::new(1 << 12).push(&reply.with_meta(&source)),
+        Err(PushError::OptionTwice)
+    );
+    let (mut tos, mut source) = (ControlBuf::new(), ControlBuf::new());
+    tos.push(libc::IPPROTO_IP, libc::IP_TOS, &[0x1c]).expect("there is space");
+    source.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &[0; 12]).expect("there is space");
+    let meta = SendMeta::new().with_tos(0x1c);
+    for (bad, named) in [
+        (reply.with_control(&source), "level 0, type 8"),
+        (reply.with_meta(&meta).with_control(&tos), "level 0, type 1"),
+        (reply.with_ecn(Ecn::Ect0).with_control(&tos), "level 0, type 1"),
+    ] {
+        assert_rejected_by_calls(&server, &client, reply, bad);
+        let error = server.send_batch(&[bad]).expect_err("it is set twice");
+        assert!(error.to_string().contains(named), "{error}");
+    }
+
+    // What a message sets by itself goes over its options, and a second `with_meta` replaces the first.
+    let other = SendMeta::new().with_tos(0xb8);
+    send(&server, reply.with_meta(&meta).with_meta(&other).with_ecn(Ecn::Ect0));
+    assert_eq!(one(&client).meta.tos, Some(0xb8 | Ecn::Ect0 as u8));
 }
 
 #[test]

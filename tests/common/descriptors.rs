@@ -21,22 +21,11 @@ impl Watched {
         Self { writer, reader }
     }
 
-    /// Whether a descriptor is a copy of the writing end: what is written to it can be read.
-    pub fn is_copy(&self, fd: BorrowedFd<'_>) -> bool {
-        // SAFETY: one byte, which outlives the call.
-        let written = unsafe { libc::write(fd.as_raw_fd(), b"x".as_ptr().cast(), 1) };
-        written == 1 && self.read() == Ok(1)
-    }
-
     /// Whether there is no copy any more. Ends the watch.
     pub fn all_closed(self) -> bool {
         let Self { writer, reader } = self;
         drop(writer);
         read(&reader) == Ok(0)
-    }
-
-    fn read(&self) -> Result<usize, i32> {
-        read(&self.reader)
     }
 }
 
@@ -87,11 +76,4 @@ pub fn pass(socket: &impl AsFd, data: &[u8], fd: &impl AsFd, count: usize) {
         libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL)
     };
     assert_eq!(sent, data.len() as isize, "{}", io::Error::last_os_error());
-}
-
-/// Whether the descriptor is closed when this process starts another program.
-pub fn is_cloexec(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: no pointers.
-    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) };
-    flags & libc::FD_CLOEXEC != 0
 }

@@ -104,6 +104,11 @@ pub fn smaller(usual: usize, slow: usize) -> usize {
     if is_slow { slow } else { usual }
 }
 
+/// For `send_each` where no message may fail.
+pub fn no_failure(index: usize, error: io::Error) {
+    panic!("message {index}: {error}");
+}
+
 /// The operating system's number of an error; the call is expected to fail.
 #[track_caller]
 pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {

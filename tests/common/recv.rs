@@ -37,6 +37,20 @@ pub fn collect(socket: &dyn BatchSocket, n: usize) -> Vec<Got> {
     got
 }
 
+/// How many of so many messages that wait one receive takes: all of them, or on Windows one.
+pub fn in_one_receive(messages: usize) -> usize {
+    if cfg!(windows) { messages.min(1) } else { messages }
+}
+
+/// Receives into all these messages, which wait, by as few calls as the system allows.
+#[track_caller]
+pub fn fill(socket: &dyn BatchSocket, msgs: &mut [RecvMsg<'_>]) {
+    let each = in_one_receive(msgs.len());
+    for msgs in msgs.chunks_mut(each) {
+        assert_eq!(socket.recv_batch(msgs).expect("they are there"), msgs.len());
+    }
+}
+
 /// The payloads of the next `n` datagrams, which must be whole.
 #[track_caller]
 pub fn payloads(socket: &dyn BatchSocket, n: usize) -> Vec<Vec<u8>> {

@@ -1,10 +1,9 @@
 //! Sends on a socket that is full: that they wait for space, go on from where they were, and lose nothing when
 //! dropped.
 
-use std::future::poll_fn;
 use std::pin::pin;
 
-use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
+use mmsg::{AsyncBatchSocket, Offload, RecvBatch, SendMsg};
 use tokio::net::UdpSocket;
 
 use super::send::{msgs, queue};
@@ -33,22 +32,14 @@ fn a_batch_waits_until_writable_and_sends_what_fits() {
         assert_eq!(near.send_batch(&[]).await.expect("nothing is asked for"), 0);
         let sent = near.send_batch(&msgs).await.expect("there is space");
         assert!((1..COUNT).contains(&sent), "{sent} of {COUNT} fit");
-        // Full: neither way sends any.
         {
             let mut more = pin!(near.send_batch(&msgs[sent..]));
-            assert!(once(more.as_mut()).await.is_none());
-            let mut more = pin!(poll_fn(|cx| near.poll_send_batch(cx, &msgs[sent..])));
-            assert!(once(more.as_mut()).await.is_none());
+            assert!(once(more.as_mut()).await.is_none(), "it is full");
         }
         let send_the_rest = async {
             let mut sent = sent;
             while sent < COUNT {
-                let left = &msgs[sent..];
-                sent += match sent % 2 {
-                    0 => near.send_batch(left).await,
-                    _ => poll_fn(|cx| near.poll_send_batch(cx, left)).await,
-                }
-                .expect("there is space again");
+                sent += near.send_batch(&msgs[sent..]).await.expect("there is space again");
             }
         };
         let ((), got) = tokio::join!(send_the_rest, receive(&far, COUNT));
@@ -61,21 +52,12 @@ fn a_flush_ends_with_an_empty_queue() {
     run(async {
         let (near, far) = narrow();
         let payloads = numbered(COUNT, 8);
-        for polled in [false, true] {
-            let mut queue = queue(&payloads);
-            let mut sent = 0;
-            let flush = async {
-                match polled {
-                    false => near.flush(&mut queue).await,
-                    true => poll_fn(|cx| near.poll_flush(cx, &mut queue, &mut sent)).await,
-                }
-            };
-            let (flushed, got) = tokio::join!(flush, receive(&far, COUNT));
-            assert_eq!(flushed.expect("no error"), COUNT);
-            assert_eq!(got, payloads);
-            assert!(queue.is_empty());
-            near.flush(&mut queue).await.expect("nothing to be done");
-        }
+        let mut queue = queue(&payloads);
+        let (flushed, got) = tokio::join!(near.flush(&mut queue), receive(&far, COUNT));
+        assert_eq!(flushed.expect("no error"), COUNT);
+        assert_eq!(got, payloads);
+        assert!(queue.is_empty());
+        assert_eq!(near.flush(&mut queue).await.expect("nothing to be done"), 0);
     });
 }
 
@@ -114,45 +96,18 @@ fn send_each_sends_or_reports_each_and_waits_until_writable() {
         let too_long = vec![0; 4 << 20];
         let bad = [0, 500, 501, 2_500];
         bad.iter().for_each(|i| msgs.insert(*i, SendMsg::new(&too_long)));
-        for polled in [false, true] {
-            let (mut failed, mut done) = (Vec::new(), 0);
-            let mut note = |index, error: std::io::Error| {
-                failed.push((index, error.raw_os_error()));
-            };
-            let send = async {
-                match polled {
-                    false => near.send_each(&msgs, &mut note).await,
-                    true => {
-                        poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, &mut note)).await
-                    }
-                }
-            };
-            let (sent, got) = tokio::join!(send, receive(&far, COUNT));
-            assert_eq!(sent.expect("all errors were reported"), msgs.len());
-            assert_eq!(got, payloads);
-            assert_eq!(failed, bad.map(|i| (i, Some(errno::EMSGSIZE))));
-            assert_eq!(done, if polled { msgs.len() } else { 0 });
-        }
+        let mut failed = Vec::new();
+        let note = |index, error: std::io::Error| failed.push((index, error.raw_os_error()));
+        let send = near.send_each(msgs.iter().copied(), note);
+        let (sent, got) = tokio::join!(send, receive(&far, COUNT));
+        assert_eq!(sent.expect("all errors were reported"), msgs.len());
+        assert_eq!(got, payloads);
+        assert_eq!(failed, bad.map(|i| (i, Some(errno::EMSGSIZE))));
     });
 }
 
-#[test]
-fn a_dropped_send_by_poll_says_how_far_it_came() {
-    run(async {
-        let (near, far) = narrow();
-        let payloads = numbered(COUNT, 8);
-        let (msgs, mut done) = (msgs(&payloads), 0);
-        let no_error = &mut |index, error| panic!("message {index}: {error}");
-        near.writable().await.expect("it is, as tokio must first hear");
-        let mut each = Box::pin(poll_fn(|cx| near.poll_send_each(cx, &msgs, &mut done, no_error)));
-        assert!(once(each.as_mut()).await.is_none());
-        drop(each);
-        assert!((1..COUNT).contains(&done));
-        assert_eq!(receive(&far, done).await, payloads[..done]);
-    });
-}
-
-/// What does not fit now goes when there is space, and the task waits as with any other message.
+/// A message that meets a full socket waits as any other does. Once one of its segments was taken it is sent: those
+/// that the socket has no space for are dropped, and counted.
 #[test]
 fn d8_a_message_segmented_in_user_space_waits_until_writable() {
     run(async {
@@ -161,16 +116,35 @@ fn d8_a_message_segmented_in_user_space_waits_until_writable() {
         let data = numbered(COUNT / 4, 30);
         let meta = mmsg::SendMeta::new().with_segment_size(8);
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data).with_meta(&meta)).collect();
-        let mut queue = SendQueue::new(1 << 20);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         let send = async {
             let no_error = |index, error| panic!("message {index}: {error}");
-            near.send_each(&msgs, no_error).await.expect("there is space again");
-            near.flush(&mut queue).await.expect("there is space again");
+            let sent = near.send_each(msgs.iter().copied(), no_error).await;
+            assert_eq!(sent.expect("there is space again"), msgs.len());
+            near.get_ref().send(b"end").await.expect("there is space again");
         };
-        let segments: Vec<_> =
-            data.iter().flat_map(|data| data.chunks(8)).map(<[u8]>::to_vec).collect();
-        let ((), got) = tokio::join!(send, receive(&far, segments.len() * 2));
-        assert_eq!(got, [&segments[..], &segments].concat());
+        let receive = async {
+            let mut got = Vec::new();
+            while got.last().is_none_or(|last| last != b"end") {
+                got.extend(receive(&far, 1).await);
+            }
+            got.pop();
+            got
+        };
+        let ((), got) = tokio::join!(send, receive);
+        let mut left = got.iter();
+        let mut next = left.next();
+        let mut dropped = 0;
+        for data in &data {
+            for (i, segment) in data.chunks(8).enumerate() {
+                if next.is_some_and(|next| next == segment) {
+                    next = left.next();
+                } else {
+                    assert!(i > 0, "the first segment of a message that was sent");
+                    dropped += 1;
+                }
+            }
+        }
+        assert_eq!(next, None, "in order, each once");
+        assert_eq!(near.counters().dropped, dropped);
     });
 }

@@ -1,4 +1,4 @@
-//! The feature `tokio`: batches as futures, and the poll functions under them.
+//! The feature `tokio`: batches as futures.
 
 #[cfg(target_os = "linux")]
 mod cpu;
@@ -16,16 +16,12 @@ mod stand_ins;
 mod stuck;
 
 use std::future::{Future, poll_fn};
-#[cfg(target_os = "linux")]
-use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::Poll;
 
-#[cfg(target_os = "linux")]
-use mmsg::{AsyncBatchSocket, SendMsg};
 use tokio::net::UdpSocket;
 
 use crate::common::{NET, sockets};
@@ -64,16 +60,4 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-/// Sends all messages, each of which the socket takes sooner or later, by a future or by the poll function.
-#[cfg(target_os = "linux")]
-async fn send_all(socket: &UdpSocket, msgs: &[SendMsg<'_>], polled: bool) -> io::Result<usize> {
-    let no_error = &mut |index, error| panic!("message {index}: {error}");
-    if polled {
-        let mut done = 0;
-        poll_fn(|cx| socket.poll_send_each(cx, msgs, &mut done, no_error)).await
-    } else {
-        socket.send_each(msgs, no_error).await
-    }
 }

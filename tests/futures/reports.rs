@@ -11,6 +11,7 @@ use tokio::net::UdpSocket;
 
 use super::cpu::{RUNTIMES, WATCHED, run};
 use super::{once, udp};
+use crate::common::is_refused;
 use crate::common::sockets::{addr, refusing};
 
 /// A socket with `ERRORS` on whose peer answers ECONNREFUSED, and that peer.
@@ -49,6 +50,26 @@ fn d21_a_receive_leaves_error_readiness_to_the_task_that_waits_for_it() {
             // A task that comes later sees the reports as well.
             let drained = socket.async_io(Interest::ERROR, || Ok(reports(&socket))).await;
             assert_eq!(drained.expect("no error"), 2);
+        });
+    }
+}
+
+/// Nothing tells of an error that comes while a report waits.
+#[test]
+fn d21_a_receive_that_waits_beside_a_report_returns_the_next_error() {
+    for (workers, is_drained) in RUNTIMES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        run(workers, async |_| {
+            let (socket, _peer) = reporting().await;
+            let mut batch = RecvBatch::new(4, 32);
+            provoke(&socket);
+            socket.recv_into(&mut batch).await.expect_err("it was refused");
+            let mut receive = pin!(socket.recv_into(&mut batch));
+            assert!(once(receive.as_mut()).await.is_none(), "a report waits, and no error");
+            if is_drained {
+                assert_eq!(reports(&socket), 1);
+            }
+            provoke(&socket);
+            assert!(is_refused(&receive.await.expect_err("it was refused")));
         });
     }
 }
@@ -107,16 +128,12 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
         run(workers, async |clocks| {
             let (socket, peer) = reporting().await;
             let mut batch = RecvBatch::new(4, 32);
+            let mut receive = Box::pin(socket.recv_into(&mut batch));
+            assert!(once(receive.as_mut()).await.is_none());
+            provoke(&socket);
+            receive.await.expect_err("it was refused");
             for round in 1..=3 {
-                // An error comes while it waits, and is returned although the queue is not drained.
-                {
-                    let mut receive = pin!(socket.recv_into(&mut batch));
-                    assert!(once(receive.as_mut()).await.is_none());
-                    provoke(&socket);
-                    receive.await.expect_err("it was refused");
-                }
-
-                let mut receive = pin!(socket.recv_into(&mut batch));
+                let mut receive = Box::pin(socket.recv_into(&mut batch));
                 tokio::select! {
                     biased;
                     received = receive.as_mut() => panic!("round {round}: {received:?}"),
@@ -125,8 +142,16 @@ fn e2_a_receiver_sleeps_beside_an_undrained_error_queue() {
                 let to = socket.local_addr().expect("it is bound");
                 peer.send_to(b"hello", to).expect("loopback takes it");
                 assert_eq!(receive.await.expect("it was sent"), 1);
+
+                // An error that comes while it waits is returned with the next datagram.
+                let mut receive = Box::pin(socket.recv_into(&mut batch));
+                assert!(once(receive.as_mut()).await.is_none());
+                provoke(&socket);
+                peer.send_to(b"hello", to).expect("loopback takes it");
+                receive.await.expect_err("it was refused");
+                assert_eq!(socket.recv_into(&mut batch).await.expect("it was sent"), 1);
             }
-            assert_eq!(reports(&socket), 3);
+            assert_eq!(reports(&socket), 4);
         });
     }
 }

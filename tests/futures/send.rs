@@ -1,9 +1,6 @@
 //! Sends by sockets that have space, and by stand-ins; those that wait are in `full`.
 
-use std::future::poll_fn;
-
 use mmsg::{AsyncBatchSocket, BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
-use tokio::net::UdpSocket;
 
 use super::{run, udp};
 use crate::common::numbered;
@@ -33,7 +30,7 @@ fn offload_sends_gso_batches() {
         assert_eq!(from.send_batch(&msgs).await.expect("loopback takes it"), 30);
         from.flush(&mut queue).await.expect("loopback takes it");
         let no_error = |index, error| panic!("message {index}: {error}");
-        from.send_each(&msgs, no_error).await.expect("loopback takes it");
+        from.send_each(msgs, no_error).await.expect("loopback takes it");
         assert_eq!(payloads(&to, 90), [&data[..], &data, &data].concat());
         assert_eq!(from.counters().sent, 90);
         // One GSO batch and not a call for each, where the kernel has GSO.
@@ -52,7 +49,7 @@ fn the_futures_can_be_spawned() {
         let (mut batch, mut queue) = (RecvBatch::new(4, 32), SendQueue::new(1_000));
         let msgs = [SendMsg::to(addr, b"spawned")];
         spawnable(socket.send_batch(&msgs)).await.expect("loopback takes it");
-        spawnable(socket.send_each(&msgs, |_, _| {})).await.expect("loopback takes it");
+        spawnable(socket.send_each(msgs, |_, _| {})).await.expect("loopback takes it");
         spawnable(socket.flush(&mut queue)).await.expect("nothing to be done");
         spawnable(socket.recv_into(&mut batch)).await.expect("it was sent");
         let task = tokio::spawn(async move {
@@ -65,9 +62,6 @@ fn the_futures_can_be_spawned() {
             more.send_batch(&msgs).expect("loopback takes it");
         }
         let socket = task.await.expect("it does not panic").expect("it was sent");
-        // The `poll_` functions take references.
-        let socket: &dyn AsyncBatchSocket<Socket = UdpSocket> = &socket;
-        let sent = poll_fn(|cx| socket.poll_send_batch(cx, &msgs)).await;
-        assert_eq!(sent.expect("loopback takes it"), 1);
+        assert_eq!(socket.send_batch(&msgs).await.expect("loopback takes it"), 1);
     });
 }

@@ -4,14 +4,13 @@
 use std::fs;
 use std::future::{Future, poll_fn};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 use mmsg::error_queue::{Report, drain_errors};
 use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendMsg, SendQueue};
@@ -19,8 +18,8 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
-use super::{adopted, once, send_all};
+use super::cpu::{RUNTIMES, WATCHED, run};
+use super::{adopted, once};
 use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
 
@@ -75,47 +74,83 @@ fn drain(far: &UnixDatagram, count: usize) {
     (0..count).for_each(|_| assert!(far.recv(&mut [0; 8]).expect("it was sent") > 0));
 }
 
-/// How many descriptors of epolls there are that watch the socket; tokio may have several of its own.
-fn watches(socket: &impl AsFd) -> usize {
-    let socket = socket.as_fd().try_clone_to_owned().expect("a descriptor");
-    let inode = format!("ino:{:x} ", fs::File::from(socket).metadata().expect("it is open").ino());
-    let of_epoll = |path| fs::read_to_string(path).unwrap_or_default().contains(&inode);
-    let infos = fs::read_dir("/proc/self/fdinfo").expect("Linux has it");
-    infos.filter(|info| info.as_ref().is_ok_and(|info| of_epoll(info.path()))).count()
-}
-
 /// Kinds of futures that send.
-const KINDS: usize = 6;
+const KINDS: usize = 3;
 
 /// Sends by one kind of future; the socket has space when it ends.
 async fn send(near: &UdpSocket, kind: usize) {
     let mut queue = SendQueue::new(1_000);
     MSGS.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-    let (mut done, mut no_error) = (0, |index, error| panic!("message {index}: {error}"));
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
         1 => near.flush(&mut queue).await,
-        2 => near.send_each(&MSGS, no_error).await,
-        3 => poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await,
-        4 => poll_fn(|cx| near.poll_flush(cx, &mut queue, &mut done)).await,
-        KINDS.. => unreachable!("kinds are fewer"),
-        _ => poll_fn(|cx| near.poll_send_each(cx, &MSGS, &mut done, &mut no_error)).await,
+        _ => near.send_each(MSGS, |index, error| panic!("message {index}: {error}")).await,
     };
     result.expect("there is space again");
 }
 
+/// Where a future is polled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    BlockOn,
+    Spawned,
+    OtherThread,
+    DifferingWakers,
+}
+
+const PLACES: [Place; 4] =
+    [Place::BlockOn, Place::Spawned, Place::OtherThread, Place::DifferingWakers];
+
+type Sending = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Place {
+    fn workers(self) -> usize {
+        if self == Self::OtherThread { 2 } else { 0 }
+    }
+
+    fn put(self, mut sending: Sending) -> Sending {
+        match self {
+            Self::BlockOn => sending,
+            Self::Spawned | Self::OtherThread => {
+                let task = tokio::spawn(sending);
+                Box::pin(async { task.await.expect("it does not panic") })
+            }
+            Self::DifferingWakers => Box::pin(poll_fn(move |cx| {
+                let waker = differing(cx.waker().clone());
+                sending.as_mut().poll(&mut Context::from_waker(&waker))
+            })),
+        }
+    }
+}
+
+/// A waker none of whose clones `will_wake` what it wakes, as far as std can tell.
+fn differing(waker: Waker) -> Waker {
+    fn raw(waker: Waker) -> RawWaker {
+        RawWaker::new(Box::into_raw(Box::new(waker)).cast(), &TABLE)
+    }
+    // SAFETY: each waker's pointer is from `raw`, is freed by `wake` or `drop` once, and borrowed before.
+    static TABLE: RawWakerVTable = unsafe {
+        RawWakerVTable::new(
+            |waker| raw((*waker.cast::<Waker>()).clone()),
+            |waker| Box::from_raw(waker.cast::<Waker>().cast_mut()).wake(),
+            |waker| (*waker.cast::<Waker>()).wake_by_ref(),
+            |waker| drop(Box::from_raw(waker.cast::<Waker>().cast_mut())),
+        )
+    };
+    // SAFETY: the table keeps to the contract of `RawWakerVTable`; a `Waker` may go to any thread.
+    unsafe { Waker::from_raw(raw(waker)) }
+}
+
 #[test]
-fn d7_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
-    for (workers, kind) in RUNTIMES.into_iter().flat_map(|w| (0..KINDS).map(move |kind| (w, kind)))
-    {
-        run(workers, async |clocks| {
+fn d7_e3_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
+    for (place, kind) in PLACES.into_iter().flat_map(|p| (0..KINDS).map(move |kind| (p, kind))) {
+        run(place.workers(), async |clocks| {
             let (near, far) = stuck().await;
-            let mut send = pin!(send(&near, kind));
             let full = fill(&near);
-            assert!(once(send.as_mut()).await.is_none(), "it is full");
+            let mut send = place.put(Box::pin(async move { send(&near, kind).await }));
             tokio::select! {
                 biased;
-                () = send.as_mut() => panic!("it is full"),
+                () = send.as_mut() => panic!("it is full, {place:?}"),
                 () = clocks.assert_asleep_for(WATCHED) => {}
             }
             drain(&far, full);
@@ -124,73 +159,34 @@ fn d7_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
     }
 }
 
-#[test]
-fn d7_a_send_dropped_while_it_waits_leaves_nothing() {
-    run(0, async |_| {
-        let (near, far) = stuck().await;
-        let (full, own) = (fill(&near), watches(&near));
-        for _ in 0..10 {
-            let mut send = Box::pin(near.send_batch(&MSGS));
-            assert!(once(send.as_mut()).await.is_none(), "it is full");
-            drop(send);
-        }
-        assert_eq!(watches(&near), own, "a dropped future's registration is left");
-        for _ in 0..10 {
-            assert!(once(pin!(poll_fn(|cx| near.poll_send_batch(cx, &MSGS)))).await.is_none());
-        }
-        assert!(watches(&near) <= own + 1, "each poll has registered the socket anew");
-        drain(&far, full);
-        let sent = poll_fn(|cx| near.poll_send_batch(cx, &MSGS)).await;
-        assert!(sent.expect("there is space again") > 0);
-        assert_eq!(watches(&near), own, "a completed poll's registration is left");
-    });
+/// How many descriptors this thread has open.
+fn descriptors() -> usize {
+    fs::read_dir("/proc/thread-self/fd").expect("Linux has it").count()
 }
 
-/// The poll functions have no future to keep their registration in. A socket that is closed while
-/// one is pending must not leave it for ever, nor the next socket of that number inherit it.
 #[test]
-fn d7_a_socket_closed_while_it_is_polled_leaves_nothing_to_the_next() {
-    run(0, async |clocks| {
-        for _ in 0..20 {
-            let (near, _far) = stuck().await;
-            fill(&near);
-            assert!(once(pin!(poll_fn(|cx| near.poll_send_batch(cx, &MSGS)))).await.is_none());
-        }
-        let (near, far) = stuck().await;
-        let full = fill(&near);
-        let mut send = pin!(poll_fn(|cx| near.poll_send_batch(cx, &MSGS)));
-        assert!(once(send.as_mut()).await.is_none());
-        tokio::select! {
-            biased;
-            _ = send.as_mut() => panic!("it is full"),
-            () = clocks.assert_asleep_for(WATCHED) => {}
-        }
-        drain(&far, full);
-        assert!(send.await.expect("there is space again") > 0);
-    });
+fn d7_e3_a_send_dropped_while_it_waits_leaves_nothing() {
+    // The other tests open and close descriptors meanwhile, so this thread gets a table of its own.
+    let test = || {
+        // SAFETY: it takes no pointers.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0, "it takes no privilege");
+        run(0, async |_| {
+            let (near, far) = stuck().await;
+            let (full, before) = (fill(&near), descriptors());
+            for kind in (0..KINDS).cycle().take(200) {
+                let mut send = Box::pin(send(&near, kind));
+                assert!(once(send.as_mut()).await.is_none(), "it is full");
+                assert_eq!(descriptors(), before, "a future that waits has one");
+            }
+            assert_eq!(descriptors(), before);
+            drain(&far, full);
+            send(&near, 0).await;
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(test).join().expect("it does not panic"));
 }
 
-/// The task that polled last is remembered, also if another's poll completes in between.
-#[test]
-fn d7_a_poll_that_completes_keeps_the_waker_of_another_task() {
-    run(0, async |_| {
-        let (near, far) = stuck().await;
-        let near = Arc::new(near);
-        let full = fill(&near);
-        let waiting = Arc::clone(&near);
-        let waiting = tokio::spawn(async move { send(&waiting, 3).await });
-        let own = watches(&*near);
-        while watches(&*near) == own {
-            tokio::task::yield_now().await;
-        }
-        drain(&far, full);
-        // Before the runtime learns that there is space.
-        assert!(once(pin!(send(&near, 3))).await.is_some(), "there is space again");
-        waiting.await.expect("it does not panic");
-    });
-}
-
-/// Nothing can be registered outside of a runtime: tokio's sockets work there, and so do these.
+/// There is no timer outside of a runtime: tokio's sockets work there, and so do these.
 #[test]
 fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     run(0, async |_| {
@@ -210,54 +206,6 @@ fn d7_a_full_socket_outside_a_runtime_does_not_panic() {
     });
 }
 
-/// A task waits by the runtime that it is polled in, which may be another at the next poll.
-#[test]
-fn d7_a_future_survives_the_runtime_that_it_was_polled_in() {
-    for kind in 0..KINDS {
-        let (runtime, clocks) = Clocks::of_runtime(1);
-        let (near, far) = runtime.block_on(stuck());
-        let mut send = pin!(send(&near, kind));
-        let full = fill(&near);
-        let (brief, _) = Clocks::of_runtime(0);
-        assert!(brief.block_on(async { once(send.as_mut()).await }).is_none(), "it is full");
-        drop(brief);
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = send.as_mut() => panic!("it is full"),
-                () = clocks.assert_asleep_for(WATCHED) => {}
-            }
-            drain(&far, full);
-            tokio::time::timeout(NET, send).await.expect("it is woken");
-        });
-    }
-}
-
-/// A runtime that no thread drives wakes no task: the registration must belong to the runtime that polls now.
-#[test]
-fn d7_a_send_polled_in_another_runtime_is_woken_there() {
-    for kind in 0..KINDS {
-        let (runtime, clocks) = Clocks::of_runtime(1);
-        let (near, far) = runtime.block_on(stuck());
-        let own = watches(&near);
-        let mut send = pin!(send(&near, kind));
-        let full = fill(&near);
-        let (idle, _) = Clocks::of_runtime(0);
-        assert!(idle.block_on(async { once(send.as_mut()).await }).is_none(), "it is full");
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = send.as_mut() => panic!("it is full"),
-                () = clocks.assert_asleep_for(WATCHED) => {}
-            }
-            assert!(watches(&near) <= own + 1, "the other runtime's registration is left");
-            drain(&far, full);
-            tokio::time::timeout(NET, send).await.expect("it is woken");
-        });
-        drop(idle);
-    }
-}
-
 #[test]
 fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
     const TASKS: usize = 8;
@@ -266,7 +214,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
         run(workers, async |clocks| {
             let (near, far) = stuck().await;
             let near = Arc::new(near);
-            let (full, own) = (fill(&near), watches(&*near));
+            let full = fill(&near);
             let senders: Vec<_> = (0..TASKS)
                 .map(|task| {
                     let near = Arc::clone(&near);
@@ -289,7 +237,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
                     })
                 })
                 .collect();
-            clocks.assert_asleep_for(WATCHED).await;
+            clocks.assert_each_asleep_for(TASKS as u32, WATCHED).await;
 
             let far_end = move || {
                 drain(&far, full);
@@ -314,7 +262,6 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
             for receiver in receivers {
                 assert_eq!(receiver.await.expect("it does not panic"), 1);
             }
-            assert_eq!(watches(&*near), own);
         });
     }
 }
@@ -327,7 +274,7 @@ const ABSENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 #[test]
 fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable() {
     let name = "d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable";
-    for (workers, polled) in RUNTIMES.into_iter().flat_map(|w| [(w, false), (w, true)]) {
+    for workers in RUNTIMES {
         with_far_end(name, |_far| {
             // Seconds after which the system gives up on an absent neighbour.
             let tries = format!("/proc/sys/net/ipv4/neigh/{DEVICE}/mcast_solicit");
@@ -340,12 +287,12 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 assert_eq!(asked.enable(&socket).expect("a UDP socket"), asked);
                 socket.send_to(b"stamped", (FAR, 9)).await.expect("the far end takes it");
                 socket.ready(Interest::ERROR).await.expect("it is reported");
-                let own = watches(&socket);
 
                 let to = (ABSENT, 9).into();
                 let data = vec![1; 1_000];
                 let msgs = vec![SendMsg::to(to, &data); 50];
-                let mut send = pin!(send_all(&socket, &msgs, polled));
+                let no_error = |index, error| panic!("message {index}: {error}");
+                let mut send = pin!(socket.send_each(msgs, no_error));
                 tokio::select! {
                     biased;
                     _ = send.as_mut() => panic!("it is full"),
@@ -356,7 +303,6 @@ fn d7_e2_a_full_socket_with_an_undrained_error_queue_sleeps_until_it_is_writable
                 send.await.expect("there is space again");
                 let stamps = drain_errors(&socket, &mut [Report::EMPTY; 16]);
                 assert!(stamps.expect("Linux has an error queue") > 0);
-                assert_eq!(watches(&socket), own);
             });
         });
     }

@@ -5,9 +5,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 
-use mmsg::{
-    BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue,
-};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
 use proptest::prelude::*;
 
 use crate::common::errno;
@@ -87,11 +85,9 @@ impl BatchSocket for Liar<'_> {
     }
 }
 
-/// D16: counts of more than was offered are neither clamped nor added up safely; without this
-/// assumption the answers are taken as they are.
-fn within_what_is_known(answers: &[u8]) -> Vec<u8> {
-    let more = |byte: &u8| [6, 7, 8, 10, 11].contains(&(byte % 16));
-    answers.iter().map(|byte| if more(byte) { 0 } else { *byte }).collect()
+/// Whether an error says that the socket takes no message now.
+fn is_about_no_message(kind: ErrorKind) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&kind)
 }
 
 fn answers() -> impl Strategy<Value = Vec<u8>> {
@@ -103,27 +99,21 @@ proptest! {
 
     #[test]
     fn sends_over_a_stand_in_that_lies_end_and_count_right(answers in answers(), n in 0usize..200) {
-        let answers = within_what_is_known(&answers);
         let data = vec![[0u8; 4]; n];
         let msgs: Vec<_> = data.iter().map(|data| SendMsg::new(data)).collect();
-
-        let liar = Liar::new(&answers, n / 64 + 2);
-        if let Ok(sent) = liar.send_iter(&msgs) {
-            prop_assert!(sent <= n, "{} of {}", sent, n);
-        }
 
         let liar = Liar::new(&answers, n + 1);
         let mut last = None;
         let mut failed = 0;
         let done = liar.send_each(&msgs, |i, error: std::io::Error| {
-            assert_ne!(error.kind(), ErrorKind::WouldBlock);
+            assert!(!is_about_no_message(error.kind()));
             assert!(i < n && last.is_none_or(|last| last < i), "{i} after {last:?}");
             last = Some(i);
             failed += 1;
         });
         match done {
             Ok(done) => prop_assert!(failed <= done && done <= n, "{} of {}", done, n),
-            Err(error) => prop_assert_eq!((error.kind(), failed), (ErrorKind::WouldBlock, 0)),
+            Err(error) => prop_assert!(is_about_no_message(error.kind()) && failed == 0),
         }
 
         let mut queue = SendQueue::new(1 << 20);
@@ -146,10 +136,9 @@ proptest! {
     ) {
         let liar = Liar { len, segment_size, ..Liar::new(&answers, answers.len()) };
         let mut batch = RecvBatch::new(slots, slot_len);
-        for i in 0..answers.len() {
-            let flags = [RecvFlags::NONE, RecvFlags::PEEK][i % 2];
+        for _ in 0..answers.len() {
             let asked = liar.asked.get();
-            let result = liar.recv_into_with(&mut batch, flags);
+            let result = liar.recv_into(&mut batch);
             prop_assert!(liar.asked.get() <= asked + 1);
             let count = result.unwrap_or(0);
             prop_assert!(count <= slots);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
 
-use mmsg::{Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvMsg, SendMsg};
+use mmsg::{Ancillary, Backend, BatchSocket, MmsgBuf, Offload, RecvFlags, RecvMsg, SendMsg};
 use socket2::SockRef;
 
 use super::ops::{Config, Family, Kind};
@@ -76,8 +76,13 @@ impl End {
         MmsgBuf::with_backend(backend).send(&self.handle(), msgs)
     }
 
-    pub fn recv_by(&self, backend: Backend, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        MmsgBuf::with_backend(backend).recv(&self.handle(), msgs)
+    pub fn recv_by(
+        &self,
+        backend: Backend,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        MmsgBuf::with_backend(backend).recv_with(&self.handle(), msgs, flags)
     }
 
     /// Waits until something is there to be received.

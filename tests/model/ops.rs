@@ -61,13 +61,11 @@ pub enum What {
     Clone,
     Close,
     SetGso(bool),
-    ClearPool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
     Batch,
-    Iter,
     Each,
     Arena(Backend),
 }
@@ -77,8 +75,7 @@ pub enum Receiving {
     Batch,
     Into,
     Arena(Backend),
-    Peek,
-    PeekInto,
+    Peek(Backend),
 }
 
 /// The memory that a receive offers.
@@ -87,7 +84,7 @@ pub struct RecvSpace {
     pub messages: usize,
     pub bytes: usize,
     pub scattered: bool,
-    /// Whether to request a datagram's full length.
+    /// Whether to request a datagram's full length, where the way takes flags.
     pub full_len: bool,
 }
 
@@ -156,8 +153,7 @@ impl Op {
             26 | 27 => What::Drain,
             28 => What::Clone,
             29 => What::Close,
-            30 => What::SetGso(b % 3 > 0),
-            _ => What::ClearPool,
+            _ => What::SetGso(b % 3 > 0),
         };
         Self { thread: usize::from(who / 16), at: usize::from(a % 2), own: a & 2 > 0, what }
     }
@@ -166,9 +162,8 @@ impl Op {
 impl Sending {
     fn decode(byte: u8) -> Self {
         match byte % 8 {
-            0 | 1 => Self::Batch,
-            2 | 3 => Self::Iter,
-            4..7 => Self::Each,
+            0..3 => Self::Batch,
+            3..7 => Self::Each,
             _ => Self::Arena(backend(byte / 8)),
         }
     }
@@ -177,11 +172,10 @@ impl Sending {
 impl Receiving {
     fn decode(byte: u8) -> Self {
         match byte % 8 {
-            0..3 => Self::Batch,
-            3..5 => Self::Into,
-            5 => Self::Arena(backend(byte / 8)),
-            6 => Self::Peek,
-            _ => Self::PeekInto,
+            0 | 1 => Self::Batch,
+            2..4 => Self::Into,
+            4..6 => Self::Arena(backend(byte / 8)),
+            _ => Self::Peek(backend(byte / 8)),
         }
     }
 }

@@ -30,25 +30,20 @@ impl Actor<'_> {
     /// Receives once and notes the datagrams. Returns the number of messages.
     pub fn receive(&mut self, op: Op, way: Receiving, mut space: RecvSpace) -> usize {
         let end = Self::end(self.shared, &self.own, op);
-        let (at, peek) = (op.at, matches!(way, Receiving::Peek | Receiving::PeekInto));
+        let (at, peek) = (op.at, matches!(way, Receiving::Peek(_)));
         if self.shared.net.ends[at].has_gro() {
             // D19: whoever receives with GRO offers space for whole coalesced messages.
             (space.messages, space.bytes) = (space.messages.min(8), 65_535);
         }
-        let into = matches!(way, Receiving::Into | Receiving::PeekInto);
-        if into {
+        if way == Receiving::Into {
             (space.messages, space.bytes) = (space.messages.max(1), space.bytes.max(1));
         }
-        let mut flags = if peek { RecvFlags::PEEK } else { RecvFlags::NONE };
-        if space.full_len && !matches!(way, Receiving::Arena(_)) {
-            flags |= RecvFlags::FULL_LEN;
-        }
-        let result = if into {
+        let result = if way == Receiving::Into {
             let new = || RecvBatch::new(space.messages, space.bytes);
             let batch = self.batches.entry((space.messages, space.bytes)).or_insert_with(new);
-            receive_into(end, flags, batch)
+            receive_into(end, batch)
         } else {
-            receive_msgs(end, way, flags, space)
+            receive_msgs(end, way, space)
         };
         let messages = match result {
             Ok(messages) => messages,
@@ -93,8 +88,8 @@ fn compare_with_peeked(peeked: Option<Option<Identity>>, next: Option<Identity>)
     }
 }
 
-fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
-    let result = end.socket().recv_into_with(batch, flags);
+fn receive_into(end: &End, batch: &mut RecvBatch) -> io::Result<Vec<Vec<Got>>> {
+    let result = end.socket().recv_into(batch);
     assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
     let datagrams = batch.messages().map(|msg| msg.datagrams().count()).sum::<usize>();
     assert_eq!(batch.iter().count(), datagrams);
@@ -106,12 +101,7 @@ fn receive_into(end: &End, flags: RecvFlags, batch: &mut RecvBatch) -> io::Resul
     Ok(messages.map(|msg| msg.datagrams().map(Got::from).collect()).collect())
 }
 
-fn receive_msgs(
-    end: &End,
-    way: Receiving,
-    flags: RecvFlags,
-    space: RecvSpace,
-) -> io::Result<Vec<Vec<Got>>> {
+fn receive_msgs(end: &End, way: Receiving, space: RecvSpace) -> io::Result<Vec<Vec<Got>>> {
     let mut memory = vec![vec![0xEE; space.bytes]; space.messages];
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
     let mut msgs: Vec<RecvMsg<'_>> = if space.scattered {
@@ -123,14 +113,16 @@ fn receive_msgs(
     } else {
         memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect()
     };
+    let flags = if space.full_len { RecvFlags::FULL_LEN } else { RecvFlags::NONE };
     let count = match way {
-        Receiving::Arena(backend) => end.recv_by(backend, &mut msgs),
-        _ => end.socket().recv_batch_with(&mut msgs, flags),
+        Receiving::Arena(backend) => end.recv_by(backend, &mut msgs, flags),
+        Receiving::Peek(backend) => end.recv_by(backend, &mut msgs, flags | RecvFlags::PEEK),
+        _ => end.socket().recv_batch(&mut msgs),
     }?;
+    let has_flags = matches!(way, Receiving::Arena(_) | Receiving::Peek(_));
     for msg in &msgs[..count] {
         let one = msg.meta().segment_size.is_none();
-        if let (true, true, Some(len)) = (one, flags.contains(RecvFlags::FULL_LEN), msg.full_len())
-        {
+        if let (true, true, Some(len)) = (one, has_flags && space.full_len, msg.full_len()) {
             assert_eq!(msg.truncated(), len > msg.len(), "{len}");
         }
     }

@@ -141,7 +141,6 @@ impl<'s> Actor<'s> {
             What::Clone => self.own[op.at] = Some(self.shared.net.ends[op.at].another()),
             What::Close => self.own[op.at] = None,
             What::SetGso(on) => Self::end(self.shared, &self.own, op).set_gso(on),
-            What::ClearPool => mmsg::clear_pool(),
         }
     }
 
@@ -164,7 +163,7 @@ impl<'s> Actor<'s> {
             if self.shared.net.addrs.is_some() {
                 self.shared.net.send_plainly(at, END);
             }
-            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false, full_len: true };
+            let space = RecvSpace { messages: 16, bytes: 3_000, scattered: false, full_len: false };
             let op = Op { thread: 0, at, own: false, what: What::Drain };
             while !self.ended[at] {
                 let full = self.shared.net.addrs.is_none();

@@ -85,7 +85,7 @@ pub const CONDITIONS: [Condition; 24] = [
         name: "device without checksum offload",
         device: Device::Plain,
         sees: "before Linux 6.11 `EIO` for a GSO batch; later nothing",
-        does: "its datagrams one by one, then no GSO to this destination for a minute",
+        does: "its datagrams one by one, then no GSO for a minute",
         holds: |outcome| {
             outcome.all_arrive();
             assert!(outcome.counters.rejected_unsupported <= 1, "{outcome:?}");
@@ -226,7 +226,7 @@ pub const CONDITIONS: [Condition; 24] = [
         rules: Rules { reject: (100, Unreachable::Port), ..QUIET.rules },
         connected: true,
         sees: "\"connection refused\" about an earlier datagram",
-        does: "reports it by the next call; the caller offers the same datagrams again",
+        does: "fails one call, or none; the caller offers the same datagrams again",
         holds: |outcome| {
             // `send_each` reports the error and goes on. The kernel drops one that comes amid a `sendmmsg`.
             outcome.errors_among(if outcome.is_each { &[libc::ECONNREFUSED] } else { &[] });
@@ -239,7 +239,7 @@ pub const CONDITIONS: [Condition; 24] = [
         rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
         connected: true,
         sees: "\"no route to host\" about an earlier datagram",
-        does: "reports it for the datagram at hand, which is not sent",
+        does: "reports it for the datagram offered, which is not sent",
         holds: |outcome| outcome.errors_among(&[libc::EHOSTUNREACH]),
         ..QUIET
     },
@@ -249,7 +249,7 @@ pub const CONDITIONS: [Condition; 24] = [
         rules: Rules { reject: (100, Unreachable::Prohibited), ..QUIET.rules },
         connected: true,
         sees: "\"permission denied\" about an earlier datagram",
-        does: "reports it for the datagram at hand, which is not sent",
+        does: "reports it for the datagram offered, which is not sent",
         holds: |outcome| outcome.errors_among(&[libc::EACCES]),
         ..QUIET
     },

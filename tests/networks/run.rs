@@ -31,7 +31,7 @@ const WAYS: [Ways; 8] = [
     (false, Sending::Each, Receiving::Into, Backend::Msg),
     (true, Sending::Slice, Receiving::Into, Backend::Mmsg),
     (true, Sending::Slice, Receiving::Slices, Backend::Msg),
-    (true, Sending::Iter, Receiving::Messages, Backend::Msg),
+    (true, Sending::Each, Receiving::Messages, Backend::Msg),
     (true, Sending::Each, Receiving::Into, Backend::Mmsg),
     (true, Sending::Queue, Receiving::Slices, Backend::Mmsg),
     (true, Sending::Queue, Receiving::Into, Backend::Msg),
@@ -83,8 +83,7 @@ impl Outcome {
 
     pub fn quarter_reported(&self) {
         assert_eq!((self.reported, self.received), (count() as u64 / 4, self.sent), "{self:?}");
-        let Counters { rejected_unsupported, rejected_socket, .. } = self.counters;
-        assert_eq!((rejected_unsupported, rejected_socket), (0, 0), "{self:?}");
+        assert_eq!(self.counters.rejected_unsupported, 0, "{self:?}");
     }
 
     /// Whether GSO was in use where it was on.

@@ -17,7 +17,6 @@ const BATCH: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
     Slice,
-    Iter,
     Each,
     Queue,
 }
@@ -112,7 +111,6 @@ pub fn send(
         let part = &msgs[at..end.min(msgs.len())];
         let result = match sending {
             Sending::Slice => socket.batch().send_batch(part),
-            Sending::Iter => socket.batch().send_iter(part.iter().copied()),
             Sending::Each => each(socket.batch(), part, at, &mut sent),
             Sending::Queue => flush(socket.batch(), part, &mut queue),
         };
@@ -158,7 +156,7 @@ fn flush(
     queue: &mut SendQueue,
 ) -> io::Result<usize> {
     queue.clear();
-    queue.push_all(part).expect("it has the capacity");
+    part.iter().for_each(|msg| queue.push(msg).expect("it has the capacity"));
     let result = socket.flush(queue);
     let left = queue.len();
     match &result {
@@ -211,7 +209,7 @@ pub fn receive(
             Receiving::Slices => {
                 let mut slices: Vec<_> =
                     memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
-                socket.batch().recv_slices(&mut slices, |_, message| {
+                socket.batch().recv_slices(&mut slices, &mut |_, message| {
                     message
                         .datagrams()
                         .for_each(|datagram| note(datagram.data(), datagram.truncated()));

@@ -4,9 +4,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod environment;
-mod half_sent;
 mod namespaces;
+mod own_segments;
 mod receive;
+mod rejected;
+#[allow(dead_code)] // Other calls are denied elsewhere.
+#[path = "../common/seccomp.rs"]
+mod seccomp;
 mod socket;
 mod state;
 #[path = "../common/veth.rs"]

@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, set_option};
 use crate::common::recv::{memory, recv_msgs};
-use crate::common::sockets::{addr, settle, udp4};
+use crate::common::sockets::{addr, has_space_for, settle, udp4};
 use crate::common::{numbered, skip};
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, MmsgBuf, Offload, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 /// The longest UDP payload by the length field of IPv6 (RFC 8200, RFC 768).
 const NEEDED: usize = 65_527;
@@ -49,7 +49,6 @@ fn d19_buffers_too_small_for_gro_are_rejected_and_nothing_is_lost() {
     for slot in [1, 1_500, 2_400, NEEDED - 1] {
         check_rejected(receiver.recv_into(&mut RecvBatch::new(64, slot)));
         check_rejected(receiver.recv_into(&mut RecvBatch::new(1, slot)));
-        check_rejected(receiver.recv_into_with(&mut RecvBatch::new(4, slot), RecvFlags::DONT_WAIT));
         // One message with too little space is enough, wherever it stands.
         for short in [0, 1, 2] {
             let mut memory = memory(3, NEEDED);
@@ -90,19 +89,10 @@ fn d19_several_buffers_may_make_up_the_space_for_gro() {
 }
 
 #[test]
-fn d19_any_buffer_will_do_without_gro_and_for_a_peek() {
-    let name = "d19_any_buffer_will_do_without_gro_and_for_a_peek";
+fn d19_any_buffer_will_do_without_gro() {
+    let name = "d19_any_buffer_will_do_without_gro";
     let Some((sender, receiver, to)) = pair(name) else { return };
     assert_eq!(receiver.recv_batch(&mut []).expect("no call"), 0);
-    send(&sender, to, &[b"data".to_vec()]);
-    // A peek leaves the message where it is.
-    let mut memory = memory(2, 2);
-    let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
-    let mut msgs = recv_msgs(&mut memory);
-    assert_eq!(receiver.recv_batch_with(&mut msgs, flags).expect("it is there"), 1);
-    assert_eq!((msgs[0].data(), msgs[0].full_len()), (&b"da"[..], Some(4)));
-
-    assert_eq!(receiver.recv_into(&mut RecvBatch::for_gro(1)).expect("it is there"), 1);
     assert!(!receiver.set_gro(false).expect("a UDP socket"));
     send(&sender, to, &[b"data".to_vec()]);
     assert_eq!(receiver.recv_into(&mut RecvBatch::new(1, 1_500)).expect("it is there"), 1);
@@ -171,62 +161,51 @@ fn reports_gro(socket: &UdpSocket) -> bool {
     result == 0
 }
 
+/// An `Offload` knows of the GRO that it has turned on itself.
 #[test]
-fn d19_a_short_buffer_is_rejected_whoever_turned_gro_on() {
-    let name = "d19_a_short_buffer_is_rejected_whoever_turned_gro_on";
+fn d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on() {
+    let name = "d19_a_short_buffer_shows_what_it_lost_where_others_turned_gro_on";
     let Some((sender, receiver, to)) = pair(name) else { return };
-    if !reports_gro(receiver.get_ref()) {
-        return skip(name, "this kernel does not say whether GRO is on");
-    }
     let sent = numbered(40, 1_000);
-    let clone = || receiver.get_ref().try_clone().expect("a second descriptor");
     receiver.set_gro(false).expect("a UDP socket");
-    // Another offload on the same socket, and the option by hand.
-    let turn_on: [fn(UdpSocket); 2] = [
-        |socket| assert!(Offload::new(socket).expect("a UDP socket").gro()),
-        |socket| set_option(&socket, SOL_UDP, UDP_GRO, 1).expect("a UDP socket"),
-    ];
-    for turn_on in turn_on {
-        assert!(!receiver.gro());
-        turn_on(clone());
-        send(&sender, to, &sent);
-        check_rejected(receiver.recv_into(&mut RecvBatch::new(64, 1_500)));
-        check_rejected(receiver.recv_batch(&mut recv_msgs(&mut memory(3, 1_500))));
-        check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
-        assert!(!receiver.set_gro(false).expect("a UDP socket"));
-        send(&sender, to, &sent);
-        check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
-    }
-    // Short buffers will do after another descriptor has turned GRO off.
-    receiver.set_gro(true).expect("a UDP socket");
-    set_option(&clone(), SOL_UDP, UDP_GRO, 0).expect("a UDP socket");
+    let other = receiver.get_ref().try_clone().expect("a second descriptor");
+    set_option(&other, SOL_UDP, UDP_GRO, 1).expect("a UDP socket");
     send(&sender, to, &sent);
-    check_received(&receiver, &mut RecvBatch::new(64, 1_500), &sent);
+    let mut batch = RecvBatch::new(64, 1_500);
+    assert_eq!(receiver.recv_into(&mut batch).expect("it is there"), 1);
+    let datagrams: Vec<_> = batch.iter().map(|d| (d.data().to_vec(), d.truncated())).collect();
+    let cut = (sent[1][..500].to_vec(), true);
+    assert_eq!(datagrams, [(sent[0].clone(), false), cut]);
+    assert!(batch.truncated() && receiver.counters().truncated == 1);
+    send(&sender, to, &sent);
+    check_received(&receiver, &mut RecvBatch::for_gro(64), &sent);
+    assert!(!receiver.set_gro(false).expect("a UDP socket"));
+    send(&sender, to, &sent);
+    check_received(&receiver, &mut batch, &sent);
 }
 
+/// Flags belong to an arena, which reads the socket beneath. A peek leaves the message where it is, so any buffer will do.
 #[test]
 fn d29_a_peek_is_not_counted_as_received() {
-    let Some((sender, receiver, to)) = pair("d29_a_peek_is_not_counted_as_received") else {
-        return;
-    };
-    let mut batch = RecvBatch::for_gro(2);
-    let mut memory = memory(2, 65_535);
+    let name = "d29_a_peek_is_not_counted_as_received";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    let sent = numbered(3, 100);
+    let (mut arena, mut memory) = (MmsgBuf::new(), memory(2, 120));
+    let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
     for round in 1..=2 {
-        send(&sender, to, &numbered(3, 100));
+        send(&sender, to, &sent);
         for _ in 0..2 {
-            let peeked = receiver.recv_into_with(&mut batch, RecvFlags::PEEK);
-            assert_eq!(peeked.expect("it is there"), 1);
-            let peeked = receiver.recv_batch_with(&mut recv_msgs(&mut memory), RecvFlags::PEEK);
-            assert_eq!(peeked.expect("it is there"), 1);
+            let mut msgs = recv_msgs(&mut memory);
+            assert_eq!(arena.recv_with(&receiver, &mut msgs, flags).expect("it is there"), 1);
+            assert_eq!((msgs[0].full_len(), msgs[0].truncated()), (Some(300), true));
         }
-        let received = match round {
-            1 => receiver.recv_into(&mut batch),
-            _ => receiver.recv_batch(&mut recv_msgs(&mut memory)),
-        };
-        assert_eq!(received.expect("it is there"), 1);
+        let counters = receiver.counters();
+        assert_eq!((counters.received, counters.receive_calls), (3 * (round - 1), round - 1));
+        check_received(&receiver, &mut RecvBatch::for_gro(2), &sent);
         let counters = receiver.counters();
         assert_eq!((counters.received, counters.received_bytes), (3 * round, 300 * round));
         assert_eq!((counters.received_coalesced, counters.received_segments), (round, 3 * round));
+        assert_eq!(counters.truncated, 0);
     }
 }
 
@@ -241,7 +220,7 @@ fn d19_slices_too_short_for_gro_are_rejected_and_nothing_is_lost() {
     let receive = |memory: &mut [Vec<u8>]| {
         let mut buffers: Vec<_> = memory.iter_mut().map(|part| IoSliceMut::new(part)).collect();
         let mut datagrams = Vec::new();
-        let result = receiver.recv_slices(&mut buffers, |_, message| {
+        let result = receiver.recv_slices(&mut buffers, &mut |_, message| {
             assert_eq!(message.meta().segment_size, Some(1_200));
             assert!(message.addr() == Some(addr(sender.get_ref())) && !message.truncated());
             datagrams.extend(message.datagrams().map(|datagram| datagram.data().to_vec()));
@@ -273,25 +252,71 @@ fn segments_are_changed_in_place() {
     assert!(batch.iter().enumerate().all(|(i, d)| d.data() == [i as u8; 1_200]));
 }
 
+/// A program may offer more messages than a call takes: those behind cost nothing, the check of their capacity included.
 #[test]
-fn n8_a_datagram_that_cannot_be_one_turns_gro_off() {
-    let test = "n8_a_datagram_that_cannot_be_one_turns_gro_off";
-    let Some((sender, receiver, to)) = pair(test) else { return };
-    let receiver = Offload::builder()
-        .gro(true)
-        .longest_datagram(1_500)
-        .build(receiver.into_inner())
-        .expect("a UDP socket");
-    // Segments are judged by their own length.
-    let short = numbered(5, 1_000);
-    send(&sender, to, &short);
-    check_received(&receiver, &mut RecvBatch::for_gro(8), &short);
-    assert!(receiver.gro());
-    let long = numbered(1, 3_000);
-    send(&sender, to, &long);
-    check_received(&receiver, &mut RecvBatch::for_gro(8), &long);
-    assert!(!receiver.gro());
-    // Short buffers will do again.
-    send(&sender, to, &short);
-    check_received(&receiver, &mut RecvBatch::new(8, 1_500), &short);
+fn e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call() {
+    const OFFERED: usize = 100_000;
+    const MOST: usize = 1_024;
+    let name = "e6_a_hundred_thousand_messages_cost_no_more_than_those_of_one_call";
+    let Some((sender, receiver, to)) = pair(name) else { return };
+    if !has_space_for(receiver.get_ref(), MOST + 6, name) {
+        return;
+    }
+    let mut long = memory(MOST, NEEDED);
+    let mut short = memory(OFFERED - MOST, 1);
+    let mut msgs = recv_msgs(&mut long);
+    msgs.extend(recv_msgs(&mut short));
+    let sends = vec![SendMsg::to(to, b"."); OFFERED];
+    sender.set_gso(false);
+    for _ in 0..2 {
+        assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), MOST);
+        assert_eq!(sender.send_batch(&sends[..6]).expect("loopback takes it"), 6);
+        settle();
+        // The short ones behind the first 1,024 are not looked at.
+        assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), MOST);
+        assert_eq!(receiver.recv_batch(&mut msgs).expect("they are there"), 6);
+        check_rejected(receiver.recv_batch(&mut msgs[1..]));
+    }
+    drop(msgs);
+    let all = long.iter_mut().chain(&mut short);
+    let mut buffers: Vec<_> = all.map(|part| IoSliceMut::new(part)).collect();
+    send(&sender, to, &[b"one".to_vec(), b"two".to_vec()]);
+    let received = receiver.recv_slices(&mut buffers, &mut |_, _| {});
+    assert_eq!(received.expect("they are there"), 2);
+    check_rejected(receiver.recv_slices(&mut buffers[1..], &mut |_, _| {}));
+
+    // What cannot be sent matters as little there.
+    let port_0 = SendMsg::to(([127, 0, 0, 1], 0).into(), b".");
+    for gso in [false, true] {
+        sender.set_gso(gso);
+        for at in [MOST - 1, MOST] {
+            let mut sends = vec![SendMsg::to(to, b"."); OFFERED];
+            sends[at] = port_0;
+            assert_eq!(sender.send_batch(&sends).expect("loopback takes it"), at);
+        }
+    }
+}
+
+/// Slots elsewhere cost the kernel's copy up to 2.6 times as much.
+#[test]
+fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
+    let (sender, receiver) = (udp4(), udp4());
+    let batches = [(64, 1_500), (16, 65_535), (3, 1), (5, 4_096), (1, 65_535), (7, 2_000), (9, 65)];
+    for (slots, slot_len) in batches {
+        let mut batch = Box::new(RecvBatch::new(slots, slot_len));
+        for _ in 0..2 {
+            for _ in 0..slots {
+                sender.send_to(b".", addr(&receiver)).expect("loopback takes it");
+            }
+            settle();
+            assert_eq!(receiver.recv_into(&mut batch).expect("they are there"), slots);
+            let starts: Vec<_> = batch.messages().map(|m| m.data().as_ptr() as usize).collect();
+            assert_eq!(starts[0] % 4_096, 0, "{slots} of {slot_len}");
+            let distances = starts.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(
+                distances.clone().all(|distance| distance % 64 == 0 && distance >= slot_len),
+                "{slots} of {slot_len}: {starts:?}"
+            );
+        }
+    }
 }

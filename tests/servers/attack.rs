@@ -119,7 +119,7 @@ fn icmp_errors(target: &mut Target, client: &UdpSocket, count: u64) {
     while port_unreachable() - before < count {
         let msgs = requests.iter().map(|request| SendMsg::to(to, request));
         // Its own socket gets ICMP errors as well, if the server is not there.
-        let _ = refusing.send_iter(msgs);
+        let _ = refusing.send_each(msgs, |_, _| {});
         target.assert_answers(client, "ICMP errors");
         assert!(Instant::now() < end, "{}: no ICMP errors", target.name);
     }

@@ -8,6 +8,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod answers;
 mod attack;
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,13 +1,15 @@
 //! Control messages of Linux, raw: asked for by socket options, read and sent as bytes.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::fd::AsFd;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6};
 use mmsg::control::{CONTROL_SPACE, ControlBuf, ControlMessages};
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMsg, SendMsg};
-use mmsg::{MmsgBuf, SendQueue};
+use mmsg::{
+    BatchSocket, BatchSocketExt, Ecn, MmsgBuf, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg,
+};
 
+use crate::common::descriptors::pass;
 use crate::common::linux::set_option;
 use crate::common::recv::{data_of, memory, payloads, recv_msgs_with};
 use crate::common::sockets::{addr, settle, udp4, udp6, unix_pair};
@@ -24,7 +26,7 @@ fn ask(socket: &UdpSocket, level: i32, options: &[i32]) {
     }
 }
 
-fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf<'static> {
+fn control(messages: &[(i32, i32, &[u8])]) -> ControlBuf {
     let mut control = ControlBuf::new();
     for (level, ty, data) in messages {
         control.push(*level, *ty, data).expect("there is space");
@@ -128,26 +130,33 @@ fn m3_a_message_after_an_odd_one_is_sent_right() {
 }
 
 #[test]
-fn m3_a_queue_keeps_control_messages_between_odd_payloads() {
+fn e17_options_and_control_messages_go_together_and_set_nothing_twice() {
     let (from, to) = (udp4(), udp4());
     ask(&to, IPPROTO_IP, &[libc::IP_RECVTTL, libc::IP_RECVTOS]);
-    let mut queue = SendQueue::new(1 << 16);
-    for len in 0u8..20 {
-        let ttl = i32::from(len + 1).to_ne_bytes();
-        let odd =
-            control(&[(IPPROTO_IP, libc::IP_TOS, &[4 * len]), (IPPROTO_IP, libc::IP_TTL, &ttl)]);
-        let data = payload(len.into(), len.into());
-        queue.push(&SendMsg::to(addr(&to), &data).with_control(&odd)).expect("there is space");
-    }
-    assert_eq!(from.flush(&mut queue).expect("they are taken"), 20);
-    settle();
-    let mut batch = RecvBatch::new(20, 32);
-    assert_eq!(to.recv_into(&mut batch).expect("they are there"), 20);
-    for (len, message) in (0u8..).zip(batch.messages()) {
-        let of = |ty| find(message.control_messages(), IPPROTO_IP, ty);
-        assert_eq!(message.data(), payload(len.into(), len.into()));
-        assert_eq!(of(libc::IP_TOS), Some(vec![4 * len]));
-        assert_eq!(of(libc::IP_TTL), Some(i32::from(len + 1).to_ne_bytes().to_vec()));
+    let offload = Offload::new(from.try_clone().expect("a descriptor")).expect("a UDP socket");
+    let sockets: [&dyn BatchSocket; 2] = [&from, &offload];
+    for socket in sockets {
+        for len in 0u8..20 {
+            let tos = control(&[(IPPROTO_IP, libc::IP_TOS, &[4 * len])]);
+            let meta = SendMeta::new().with_hop_limit(len + 1);
+            let data = payload(len.into(), len.into());
+            let msg = SendMsg::to(addr(&to), &data).with_control(&tos);
+            assert_eq!(socket.send_batch(&[msg.with_meta(&meta)]).expect("it is taken"), 1);
+
+            for twice in [SendMeta::new().with_tos(0), SendMeta::new().with_ecn(Ecn::Ect0)] {
+                let error = socket.send_batch(&[msg.with_meta(&twice)]).expect_err("two values");
+                assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            }
+        }
+        settle();
+        let mut batch = RecvBatch::new(20, 32);
+        assert_eq!(to.recv_into(&mut batch).expect("they are there"), 20);
+        for (len, message) in (0u8..).zip(batch.messages()) {
+            let of = |ty| find(message.control_messages(), IPPROTO_IP, ty);
+            assert_eq!(message.data(), payload(len.into(), len.into()));
+            assert_eq!(of(libc::IP_TOS), Some(vec![4 * len]));
+            assert_eq!(of(libc::IP_TTL), Some(i32::from(len + 1).to_ne_bytes().to_vec()));
+        }
     }
 }
 
@@ -215,11 +224,9 @@ fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     // SAFETY: arithmetic on its argument.
     let header = unsafe { libc::CMSG_LEN(0) } as usize;
     let descriptors = (CONTROL_SPACE - header) / 4;
-    let mut rights = ControlBuf::new();
-    rights.push_fds(&vec![a.as_fd(); descriptors]).expect("there is space");
-    let msgs = [b"one", b"two", b"six"].map(|data| SendMsg::new(data));
-    let msgs = [msgs[0], msgs[1].with_control(&rights), msgs[2]];
-    assert_eq!(a.send_batch(&msgs).expect("the queue has space"), 3);
+    for (data, count) in [(b"one", 0), (b"two", descriptors), (b"six", 0)] {
+        pass(&a, data, &a, count);
+    }
 
     let mut controls: [ControlBuf; 3] = Default::default();
     let mut memory = memory(3, 16);
@@ -243,11 +250,8 @@ fn d33_a_batch_shows_unix_messages_with_truncated_control_data() {
     set_option(&b, libc::SOL_SOCKET, libc::SO_PASSCRED, 1).expect("an option of every Linux");
     // SAFETY: arithmetic on its argument.
     let header = unsafe { libc::CMSG_LEN(0) } as usize;
-    let descriptors = vec![a.as_fd(); (CONTROL_SPACE - header) / 4];
-    let mut rights = ControlBuf::new();
-    rights.push_fds(&descriptors).expect("there is space");
-    let msgs = [SendMsg::new(b"before"), SendMsg::new(b"rights").with_control(&rights)];
-    assert_eq!(a.send_batch(&msgs).expect("the queue has space"), 2);
+    pass(&a, b"before", &a, 0);
+    pass(&a, b"rights", &a, (CONTROL_SPACE - header) / 4);
 
     let mut batch = RecvBatch::new(4, 16);
     assert_eq!(b.recv_into(&mut batch).expect("they are there"), 2);

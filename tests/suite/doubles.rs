@@ -5,13 +5,10 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 
-use mmsg::{
-    BatchSocket, BatchSocketExt, RecvBatch, RecvFlags, RecvMeta, RecvMsg, SendMsg, SendQueue,
-};
+use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, RecvMeta, RecvMsg, SendMsg, SendQueue};
 
-use crate::common::recv::{data_of, memory, recv_msgs};
 use crate::common::sockets::udp4;
-use crate::common::{numbered, would_block};
+use crate::common::{no_failure, numbered, would_block};
 
 /// A socket in memory: it stores the messages it sends, and receives those in its inbox.
 #[derive(Default)]
@@ -132,57 +129,36 @@ fn a_double_may_give_coalesced_messages() {
 }
 
 #[test]
-fn a_double_without_flags_says_so() {
-    let double = Double::with_inbox(&[b"data".to_vec()]);
-    let mut memory = memory(2, 8);
-    let mut msgs = recv_msgs(&mut memory);
-    let mut batch = RecvBatch::new(2, 8);
-    for flags in [RecvFlags::PEEK, RecvFlags::DONT_WAIT, RecvFlags::FULL_LEN] {
-        let error = double.recv_batch_with(&mut msgs, flags).expect_err("it knows none");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        let error = double.recv_into_with(&mut batch, flags).expect_err("it knows none");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-    }
-    assert_eq!(double.recv_batch_with(&mut msgs, RecvFlags::NONE).expect("one is there"), 1);
-    assert_eq!(data_of(&msgs[..1]), [b"data"]);
-}
-
-#[test]
 fn a_double_sends_from_an_iterator() {
-    for count in [0, 1, 63, 64, 65, 128, 200] {
+    for count in [0, 1, 255, 256, 257, 512, 600] {
         let data = numbered(count, 8);
         let double = Double::with_capacity(1_000);
-        let sent = double.send_iter(messages(&data)).expect("there is space");
+        let sent = double.send_each(messages(&data), no_failure).expect("there is space");
         assert_eq!((sent, double.sent.take()), (count, data));
     }
     // It accepts 40 of 100, and then none.
     let data = numbered(100, 8);
     let double = Double::with_capacity(40);
-    assert_eq!(double.send_iter(messages(&data)).expect("40 are taken"), 40);
-    assert!(would_block(double.send_iter(messages(&data[40..]).into_iter())));
+    assert_eq!(double.send_each(messages(&data), no_failure).expect("40 are taken"), 40);
+    assert!(would_block(double.send_each(messages(&data[40..]).into_iter(), no_failure)));
     assert_eq!(double.sent.take(), data[..40]);
 }
 
 #[test]
 fn a_double_is_flushed_in_order_and_keeps_the_rest() {
-    let data = numbered(200, 8);
-    let mut queue = SendQueue::new(1 << 16);
+    let data = numbered(1_000, 8);
+    let mut queue = SendQueue::new(1 << 20);
     for msg in messages(&data) {
         queue.push(&msg).expect("there is space");
     }
     let double = Double::default();
     let mut done = 0;
-    for capacity in [1, 31, 32, 33, 3, 100] {
+    for capacity in [1, 255, 256, 257, 31, 200] {
         double.capacity.set(capacity);
-        let mut left = capacity;
-        while left > 0 {
-            let taken = double.flush(&mut queue).expect("it has space");
-            assert_eq!(taken, left.min(64), "one call at a time");
-            left -= taken;
-        }
+        assert_eq!(double.flush(&mut queue).expect("it has space"), capacity);
         done += capacity;
-        assert_eq!((queue.len(), double.capacity.get()), (200 - done, 0));
-        if done < 200 {
+        assert_eq!((queue.len(), double.capacity.get()), (1_000 - done, 0));
+        if done < 1_000 {
             assert!(would_block(double.flush(&mut queue)));
         }
     }
@@ -231,12 +207,52 @@ fn a_double_that_sends_nothing_without_an_error_ends_the_call() {
     let data = numbered(3, 8);
     let mut queue = SendQueue::new(1_000);
     queue.push(&SendMsg::new(b"data")).expect("there is space");
-    let none = |_, _| panic!("nothing failed");
-    assert_eq!(Stubborn.send_each(messages(&data), none).expect("no error"), 0);
-    assert_eq!(Stubborn.send_iter(messages(&data)).expect("no error"), 0);
+    assert_eq!(Stubborn.send_each(messages(&data), no_failure).expect("no error"), 0);
     assert_eq!(Stubborn.flush(&mut queue).expect("no error"), 0);
     assert_eq!(queue.len(), 1);
     assert_eq!(Stubborn.recv_into(&mut RecvBatch::new(2, 2)).expect("no error"), 0);
+}
+
+#[test]
+fn a_double_may_fill_a_batch_itself() {
+    /// Gives what it has by the methods that a socket has for a batch and for lent buffers.
+    struct Batched(Double);
+    impl BatchSocket for Batched {
+        fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+            self.0.recv_batch(msgs)
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+            self.0.send_batch(msgs)
+        }
+        fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+            batch.clear();
+            let mut inbox = self.0.inbox.borrow_mut();
+            while let Some(data) = inbox.front() {
+                if !batch.push(self.0.addr, data, self.0.meta) {
+                    break;
+                }
+                inbox.pop_front();
+            }
+            if batch.is_empty() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            Ok(batch.message_count())
+        }
+    }
+    let data = numbered(70, 20);
+    let mut double = Batched(Double::with_inbox(&data));
+    double.0.meta.segment_size = Some(8);
+    let mut batch = RecvBatch::new(40, 18);
+    for data in data.chunks(40) {
+        assert_eq!(double.recv_into(&mut batch).expect("more is there"), data.len());
+        assert!(batch.messages().map(|m| m.data()).eq(data.iter().map(|data| &data[..18])));
+        assert!(batch.messages().all(|m| m.truncated() && m.full_len() == Some(20)));
+        let lengths = [(8, false), (8, false), (2, true)].into_iter().cycle().take(3 * data.len());
+        assert!(batch.iter().map(|d| (d.len(), d.truncated())).eq(lengths));
+        assert!(batch.iter().all(|datagram| datagram.addr() == double.0.addr));
+    }
+    assert!(would_block(double.recv_into(&mut batch)));
+    assert!(batch.is_empty());
 }
 
 #[test]
@@ -247,4 +263,38 @@ fn r8_an_empty_message_with_a_segment_size_is_one_datagram() {
     let mut batch = RecvBatch::new(2, 8);
     assert_eq!(double.recv_into(&mut batch).expect("it is there"), 1);
     assert_eq!(batch.iter().map(|datagram| datagram.data()).collect::<Vec<_>>(), [b"one"]);
+}
+
+/// In a debug build, which moves what it makes through several frames.
+#[test]
+fn e11_the_provided_methods_need_little_stack() {
+    let data = numbered(300, 20);
+    let double = || Double { capacity: 300.into(), ..Double::with_inbox(&data) };
+    let receive_into = || {
+        let mut batch = RecvBatch::new(32, 64);
+        assert_eq!(double().recv_into(&mut batch).expect("more is there"), 16);
+    };
+    let receive_slices = || {
+        let mut memory = vec![[0; 64]; 32];
+        let mut buffers: Vec<_> = memory.iter_mut().map(|data| IoSliceMut::new(data)).collect();
+        let received = double().recv_slices(&mut buffers, &mut |_, _| ());
+        assert_eq!(received.expect("more is there"), 16);
+    };
+    let send_each = || {
+        let sent = double().send_each(messages(&data), no_failure);
+        assert_eq!(sent.expect("there is space"), 300);
+    };
+    let flush = || {
+        let mut queue = SendQueue::new(1 << 20);
+        data.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
+        assert_eq!(double().flush(&mut queue).expect("there is space"), 300);
+    };
+    let methods: [&(dyn Fn() + Sync); 4] = [&receive_into, &receive_slices, &send_each, &flush];
+    for method in methods {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(64 << 10);
+            let thread = thread.spawn_scoped(scope, method).expect("a thread");
+            thread.join().expect("it had stack enough");
+        });
+    }
 }

@@ -4,7 +4,7 @@ use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
 use mmsg::control::ControlBuf;
-use mmsg::{BatchSocket, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
 
 use crate::common::linux::{SOL_UDP, UDP_GRO, UDP_SEGMENT, set_option};
 use crate::common::recv::{Got, collect};
@@ -152,7 +152,7 @@ fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usi
     let mut memory = [vec![0; slot / 2], vec![0; slot - slot / 2]];
     let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
-    let seen = to.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("it is there");
+    let seen = MmsgBuf::new().recv_with(to, &mut msgs, RecvFlags::PEEK).expect("it is there");
     assert_eq!((seen, msgs[0].truncated()), (1, true));
     let datagrams = msgs[0].datagrams();
     assert_eq!(datagrams.len(), expected.len());

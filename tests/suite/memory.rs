@@ -2,7 +2,7 @@
 
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, data_of, memory, payloads, recv_msgs};
+use crate::common::recv::{collect, data_of, in_one_receive, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4, udp6};
@@ -51,12 +51,15 @@ fn m1_both_families_share_an_arena() {
             settle();
             let mut memory = memory(3, 64);
             let mut msgs = recv_msgs(&mut memory);
-            assert_eq!(arena.recv(socket, &mut msgs).expect("three are there"), 3);
+            for msgs in msgs.chunks_mut(in_one_receive(3)) {
+                assert_eq!(arena.recv(socket, msgs).expect("three are there"), msgs.len());
+            }
             assert!(msgs.iter().all(|msg| msg.addr() == Some(to) && msg.data() == data));
         }
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
     let (from, to) = (udp4(), udp4());
@@ -84,20 +87,6 @@ fn m2_an_arena_that_grows_between_calls_gives_the_right_bytes() {
 }
 
 #[test]
-fn m2_one_call_that_grows_the_arena_keeps_what_it_has_received() {
-    // The first step of a receive is short, so the arena grows within the call.
-    let (from, to) = (udp4(), udp4());
-    let sent = numbered(200, 50);
-    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-    assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 200);
-    settle();
-    let mut memory = memory(200, 64);
-    let mut msgs = recv_msgs(&mut memory);
-    assert_eq!(MmsgBuf::new().recv(&to, &mut msgs).expect("they are there"), 200);
-    assert_eq!(data_of(&msgs), sent);
-}
-
-#[test]
 fn m2_a_batch_that_moves_keeps_its_wiring() {
     let (from, to) = (udp4(), udp4());
     let mut batch = RecvBatch::new(3, 64);
@@ -106,11 +95,13 @@ fn m2_a_batch_that_moves_keeps_its_wiring() {
         let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
         assert_eq!(from.send_batch(&msgs).expect("loopback takes them"), 3);
         settle();
-        let mut moved = Box::new(batch);
-        assert_eq!(to.recv_into(&mut moved).expect("they are there"), 3);
-        batch = *moved;
-        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent));
-        assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+        for sent in sent.chunks(in_one_receive(3)) {
+            let mut moved = Box::new(batch);
+            assert_eq!(to.recv_into(&mut moved).expect("they are there"), sent.len());
+            batch = *moved;
+            assert!(batch.iter().map(|datagram| datagram.data()).eq(sent));
+            assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+        }
     }
 }
 
@@ -140,6 +131,7 @@ fn m3_payload_may_lie_at_any_address() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     let (from, to) = (udp4(), udp4());
@@ -165,6 +157,7 @@ fn m4_messages_that_do_not_fit_wait_for_the_next_call() {
     assert_eq!(got, sent);
 }
 
+#[cfg(unix)]
 #[test]
 fn m4_part_of_a_slice_may_be_offered() {
     let (from, to) = (udp4(), udp4());

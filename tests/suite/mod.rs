@@ -49,6 +49,8 @@ mod reused;
 mod storm;
 #[cfg(target_os = "linux")]
 mod unix_dests;
+#[cfg(target_os = "linux")]
+mod unix_edges;
 
 #[test]
 fn the_backend_of_this_binary_is_in_use() {

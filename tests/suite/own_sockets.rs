@@ -3,19 +3,19 @@
 // The tests need references to sockets.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
+use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use mmsg::{
-    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendFlags, SendMsg,
-    SendQueue,
+    BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
 };
 
-use crate::common::NET;
-use crate::common::recv::{data_of, memory, recv_msgs};
+use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle, udp4};
+use crate::common::{NET, no_failure};
 
 /// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
@@ -24,25 +24,33 @@ fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
     for msg in &msgs {
         queue.push(msg).expect("there is space");
     }
-    let no_error = &mut |index, error| panic!("message {index}: {error}");
     assert_eq!(a.send_batch(&msgs).expect("it is taken"), 2);
-    assert_eq!(a.send_iter(msgs.into_iter()).expect("it is taken"), 2);
-    assert_eq!(a.send_each(msgs, no_error).expect("it is taken"), 2);
+    assert_eq!(a.send_each(msgs, no_failure).expect("it is taken"), 2);
+    assert_eq!(a.flush_each(&mut queue, |_, error| panic!("{error}")).expect("it is taken"), 2);
+    for msg in &msgs {
+        queue.push(msg).expect("there is space");
+    }
     assert_eq!(a.flush(&mut queue).expect("it is taken"), 2);
     settle();
 
     let mut memory = memory(2, 16);
     let mut msgs = recv_msgs(&mut memory);
-    assert_eq!(b.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
-    for flags in [RecvFlags::NONE, RecvFlags::DONT_WAIT] {
-        assert_eq!(b.recv_batch_with(&mut msgs, flags).expect("more are there"), 2);
-        assert_eq!(data_of(&msgs), [b"one", b"two"]);
-    }
+    fill(b, &mut msgs);
+    assert_eq!(data_of(&msgs), [b"one", b"two"]);
     let mut batch = RecvBatch::new(2, 16);
-    assert_eq!(b.recv_into_with(&mut batch, RecvFlags::PEEK).expect("one can be seen"), 1);
     for _ in 0..2 {
-        assert_eq!(b.recv_into(&mut batch).expect("more are there"), 2);
-        assert!(batch.iter().map(|datagram| datagram.data()).eq([b"one", b"two"]));
+        for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
+            assert_eq!(b.recv_into(&mut batch).expect("more are there"), sent.len());
+            assert!(batch.iter().map(|datagram| datagram.data()).eq(sent.iter().copied()));
+        }
+    }
+    for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
+        let mut buffers: Vec<_> = memory.iter_mut().map(|m| IoSliceMut::new(m)).collect();
+        let mut got = Vec::new();
+        let count = b.recv_slices(&mut buffers, &mut |i, message| got.push((i, message.len())));
+        assert_eq!(count.expect("more are there"), sent.len());
+        assert!(got.into_iter().eq((0..sent.len()).map(|i| (i, 3))));
+        assert!(memory.iter().zip(sent).all(|(memory, sent)| memory[..3] == **sent));
     }
 }
 
@@ -81,7 +89,7 @@ fn generic_functions_take_every_socket_and_pointer() {
         socket.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("it is taken")
     }
     fn by_dyn(socket: &dyn BatchSocket) -> usize {
-        socket.send_iter([SendMsg::new(b"one")]).expect("it is taken")
+        socket.send_each([SendMsg::new(b"one")], no_failure).expect("it is taken")
     }
     fn every_way<S: BatchSocket>(socket: S) {
         assert_eq!(by_dyn(&socket) + by_dyn(&&socket) + by_value(&socket), 4);
@@ -124,6 +132,27 @@ fn generic_functions_take_every_socket_and_pointer() {
 // The test needs the borrows.
 #[allow(clippy::needless_borrows_for_generic_args)]
 #[test]
+fn empty_buffers_keep_their_places() {
+    struct Own;
+    impl BatchSocket for Own {
+        fn recv_batch(&self, msgs: &mut [mmsg::RecvMsg<'_>]) -> std::io::Result<usize> {
+            msgs.iter_mut().for_each(|msg| msg.fill(b"x", None, mmsg::RecvMeta::default()));
+            Ok(msgs.len())
+        }
+        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
+            Ok(msgs.len())
+        }
+    }
+    let mut memory = [0; 4];
+    let (empty, all) = memory.split_at_mut(0);
+    let mut buffers = [empty, all, &mut [], &mut []].map(std::io::IoSliceMut::new);
+    let mut seen = Vec::new();
+    let count = Own.recv_slices(&mut buffers, &mut |i, message| seen.push((i, message.len())));
+    assert_eq!(count.expect("it always works"), 4);
+    assert_eq!(seen, [(0, 0), (1, 1), (2, 0), (3, 0)]);
+}
+
+#[test]
 fn pointers_forward_every_method() {
     struct Own;
     impl BatchSocket for Own {
@@ -133,45 +162,18 @@ fn pointers_forward_every_method() {
         fn send_batch(&self, _: &[SendMsg<'_>]) -> std::io::Result<usize> {
             Ok(102)
         }
-        fn send_batch_with(&self, _: &[SendMsg<'_>], _: SendFlags) -> std::io::Result<usize> {
-            Ok(110)
-        }
-        fn recv_batch_with(
-            &self,
-            _: &mut [mmsg::RecvMsg<'_>],
-            _: RecvFlags,
-        ) -> std::io::Result<usize> {
+        fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
             Ok(103)
         }
-        fn recv_into(&self, _: &mut RecvBatch) -> std::io::Result<usize> {
-            Ok(104)
-        }
-        fn recv_into_with(&self, _: &mut RecvBatch, _: RecvFlags) -> std::io::Result<usize> {
-            Ok(105)
-        }
-        fn recv_slices_dyn(
+        fn recv_slices(
             &self,
             _: &mut [std::io::IoSliceMut<'_>],
-            _: RecvFlags,
             _: &mut dyn FnMut(usize, mmsg::Message<'_>),
         ) -> std::io::Result<usize> {
-            Ok(109)
-        }
-        fn send_iter_dyn<'m>(
-            &self,
-            _: &mut dyn Iterator<Item = SendMsg<'m>>,
-        ) -> std::io::Result<usize> {
-            Ok(106)
+            Ok(104)
         }
         fn flush(&self, _: &mut SendQueue) -> std::io::Result<usize> {
-            Ok(107)
-        }
-        fn send_each_dyn<'m>(
-            &self,
-            _: &mut dyn Iterator<Item = SendMsg<'m>>,
-            _: &mut dyn FnMut(usize, std::io::Error),
-        ) -> std::io::Result<usize> {
-            Ok(108)
+            Ok(105)
         }
     }
     fn check<S: BatchSocket>(socket: S) {
@@ -179,16 +181,11 @@ fn pointers_forward_every_method() {
         let results = [
             socket.recv_batch(&mut []),
             socket.send_batch(&[]),
-            socket.recv_batch_with(&mut [], RecvFlags::PEEK),
             socket.recv_into(&mut batch),
-            socket.recv_into_with(&mut batch, RecvFlags::PEEK),
-            socket.send_iter([] as [SendMsg<'_>; 0]),
+            socket.recv_slices(&mut [], &mut |_, _| {}),
             socket.flush(&mut queue),
-            socket.send_each([] as [SendMsg<'_>; 0], |_, _| {}),
-            socket.recv_slices(&mut [], |_, _| {}),
-            socket.send_batch_with(&[], SendFlags::DONT_WAIT),
         ];
-        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=110));
+        assert!(results.map(|result| result.expect("it always works")).into_iter().eq(101..=105));
     }
     check(Own);
     check(&Own as &dyn BatchSocket);
@@ -203,7 +200,7 @@ fn a_generic_function_takes_a_reference_to_any() {
     fn echo(socket: &(impl BatchSocket + ?Sized), batch: &mut RecvBatch) -> std::io::Result<usize> {
         socket.recv_into(batch)?;
         let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-        socket.send_iter(&mut replies)
+        socket.send_each(&mut replies, no_failure)
     }
     let (client, server) = (udp4(), udp4());
     let mut batch = RecvBatch::new(8, 64);
@@ -302,7 +299,8 @@ fn an_arena_takes_the_same_sockets() {
     settle();
     assert_eq!(arena.recv(&borrowed, &mut msgs[..1]).expect("three are there"), 1);
     let flags = RecvFlags::DONT_WAIT;
-    assert_eq!(arena.recv_with(&&b, &mut msgs, flags).expect("two are left"), 2);
+    let count = arena.recv_with(&&b, &mut msgs, flags).expect("two are left");
+    assert_eq!(count, in_one_receive(2));
     assert_eq!(msgs[0].addr(), Some(addr(&shared)));
-    assert_eq!(data_of(&msgs[..2]), [b"one"; 2]);
+    assert_eq!(data_of(&msgs[..count]), vec![b"one"; count]);
 }

@@ -73,6 +73,11 @@ fn errors_of_the_socket_end_a_call_of_any_length() {
     for count in [1, 2, COUNT] {
         let msgs: Vec<_> = data[..count].iter().map(|data| SendMsg::new(data)).collect();
         assert_eq!(code(closed.send_batch(&msgs)), libc::EPIPE);
-        assert_eq!(code(closed.send_iter(&msgs)), libc::EPIPE);
+        let mut failed = 0;
+        let handled = closed.send_each(&msgs, |i, error| {
+            assert_eq!((i, error.raw_os_error()), (failed, Some(libc::EPIPE)));
+            failed += 1;
+        });
+        assert_eq!((handled.expect("each is reported"), failed), (count, count));
     }
 }

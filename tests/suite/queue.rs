@@ -2,10 +2,13 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use mmsg::control::ControlBuf;
 use mmsg::errors::PushError;
-use mmsg::{BatchSocket, BatchSocketExt, SendMeta, SendMsg, SendQueue};
+use mmsg::{
+    BatchSocket, BatchSocketExt, Ecn, Offload, RecvBatch, RecvMsg, SendMeta, SendMsg, SendQueue,
+};
 
-use crate::common::recv::payloads;
+use crate::common::recv::{in_one_receive, payloads};
 use crate::common::sockets::{addr, connected, narrow, udp4};
 use crate::common::{code, errno, numbered, payload, would_block};
 
@@ -111,9 +114,9 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let meta = SendMeta::new().with_hop_limit(3);
     let with_options = SendMsg::new(&longest).with_meta(&meta);
     for filled in 0..=2 {
-        assert_eq!(queue.fits(&fits), filled < 2);
+        assert_eq!(SendQueue::cost(&fits) <= queue.remaining(), filled < 2);
         for never in [SendMsg::new(&too_long), with_options] {
-            assert!(!queue.fits(&never));
+            assert!(SendQueue::cost(&never) > queue.capacity());
             assert_eq!(queue.push(&never), Err(PushError::TooLong), "with {filled} in it");
         }
         let expected = if filled == 0 { Ok(()) } else { Err(PushError::Full) };
@@ -127,50 +130,6 @@ fn d22_a_message_that_can_never_fit_has_its_own_error() {
     let kind = |error: PushError| std::io::Error::from(error).kind();
     assert_eq!(kind(PushError::Full), std::io::ErrorKind::WouldBlock);
     assert_eq!(kind(PushError::TooLong), std::io::ErrorKind::InvalidInput);
-}
-
-#[test]
-fn several_are_pushed_or_none() {
-    let each = 10 + SendQueue::OVERHEAD;
-    let mut queue = SendQueue::new(3 * each);
-    let msg = SendMsg::new(b"0123456789");
-    assert_eq!((SendQueue::cost(&msg), queue.remaining()), (each, 3 * each));
-    queue.push(&msg).expect("it fits");
-    for (several, expected) in [
-        (vec![msg; 3], Err(PushError::Full)),
-        (vec![msg; 4], Err(PushError::TooLong)),
-        // Behind one that does not fit now, one that never does.
-        (vec![msg, msg, SendMsg::new(&[0; 500])], Err(PushError::TooLong)),
-        (vec![], Ok(())),
-        (vec![msg; 2], Ok(())),
-    ] {
-        let before = (queue.len(), queue.bytes());
-        assert_eq!(queue.push_all(&several), expected, "{}", several.len());
-        if expected.is_err() {
-            assert_eq!((queue.len(), queue.bytes()), before, "as before");
-        }
-    }
-    assert_eq!((queue.len(), queue.remaining()), (3, 0));
-    assert_eq!(queue.push_all([msg]), Err(PushError::Full));
-}
-
-#[test]
-fn a_panic_while_several_are_pushed_leaves_none_of_them() {
-    let mut queue = SendQueue::new(10_000);
-    queue.push(&SendMsg::new(b"before")).expect("it fits");
-    let (len, bytes) = (queue.len(), queue.bytes());
-    let (a, b) = connected();
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        queue.push_all((0..3).map(|i| {
-            assert!(i < 2, "the caller's iterator panics");
-            SendMsg::new(b"lost")
-        }))
-    }));
-    assert!(caught.is_err());
-    assert_eq!((queue.len(), queue.bytes()), (len, bytes));
-    queue.push(&SendMsg::new(b"after")).expect("it fits");
-    assert_eq!(a.flush(&mut queue).expect("the peer has space"), 2);
-    assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
 }
 
 #[test]
@@ -205,6 +164,21 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     assert_eq!(from.flush(&mut queue).expect("loopback takes them"), 3);
     assert_eq!((queue.bytes(), payloads(&to[1], 1)), (0, vec![data.clone()]));
     assert_eq!(payloads(&to[2], 2), [&data[..], b"last"]);
+}
+
+/// A queue stores no raw control messages, and no two values of one option.
+#[test]
+fn e17_a_message_that_a_queue_cannot_store_is_rejected() {
+    let (meta, mut control) = (SendMeta::new().with_ecn(Ecn::Ce), ControlBuf::new());
+    control.push(1, 2, b"data").expect("there is space");
+    let msg = SendMsg::new(b"data");
+    let mut queue = SendQueue::new(1_000);
+    assert_eq!(queue.push(&msg.with_control(&control)), Err(PushError::HasControl));
+    for error in [PushError::HasControl, PushError::OptionTwice, PushError::NoAddress] {
+        assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidInput);
+    }
+    assert!(queue.is_empty());
+    queue.push(&msg.with_meta(&meta)).expect("it has space");
 }
 
 #[test]
@@ -275,6 +249,30 @@ fn d22_debug_shows_no_payload() {
     assert!(shown.contains("len: 1") && shown.contains("capacity: 1000"), "{shown}");
 }
 
+/// Every public type that holds payload or control data.
+#[test]
+fn e13_debug_of_messages_shows_no_payload() {
+    let (a, b) = connected();
+    let data = [201; 7];
+    assert_eq!(a.send_batch(&[SendMsg::new(&data)]).expect("the peer has space"), 1);
+    assert_eq!(a.send_batch(&[SendMsg::new(&data)]).expect("the peer has space"), 1);
+    let mut batch = RecvBatch::new(2, 64);
+    assert_eq!(b.recv_into(&mut batch).expect("it came"), in_one_receive(2));
+    let mut shown = vec![format!("{:?}", SendMsg::new(&data)), format!("{batch:?}")];
+    shown.extend(batch.messages().map(|message| format!("{message:?} {:?}", message.datagrams())));
+    shown.extend(batch.iter().map(|datagram| format!("{datagram:?}")));
+    shown.push(format!("{:?}", batch.iter()));
+    shown.extend(batch.iter_mut().map(|datagram| format!("{datagram:?}")));
+    let mut buffer = [0; 64];
+    assert_eq!(a.send_batch(&[SendMsg::new(&data)]).expect("the peer has space"), 1);
+    let mut msg = RecvMsg::new(&mut buffer);
+    assert_eq!(b.recv_batch(std::slice::from_mut(&mut msg)).expect("it came"), 1);
+    shown.push(format!("{msg:?}"));
+    for shown in shown {
+        assert!(!shown.contains("201"), "{shown}");
+    }
+}
+
 /// More bytes than a 32-bit program can count, out of the same memory again and again.
 #[test]
 fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
@@ -293,6 +291,14 @@ fn d14_a_sum_of_lengths_that_overflows_leaves_the_queue_as_before() {
     assert_eq!(queue.bytes(), 11 + 2 * SendQueue::OVERHEAD);
     assert_eq!(a.flush(&mut queue).expect("the peer has space"), 2);
     assert_eq!(payloads(&b, 2), [&b"before"[..], b"after"]);
+    // Two of 2^31 bytes, the sum of which wraps on 32 bits, and others around them.
+    let (half, one) = (SendMsg::gather(&parts[..1 << 11]), SendMsg::new(b"one"));
+    let offload = Offload::new(a).expect("a UDP socket");
+    for msgs in [[half, half], [half, one], [msg, msg]] {
+        assert_eq!(code(offload.send_batch(&msgs)), errno::EMSGSIZE);
+    }
+    assert_eq!(offload.send_batch(&[one, msg]).expect("the first is good"), 1);
+    assert_eq!(payloads(&b, 1), [b"one"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, payloads, recv_msgs};
+use crate::common::recv::{collect, in_one_receive, payloads, recv_msgs};
 use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::{code, errno, payload};
 
@@ -171,7 +171,8 @@ fn more_buffers_than_the_kernel_takes_are_its_error() {
 #[test]
 fn d13_too_many_buffers_are_rejected_before_anything_is_received() {
     let (near, far) = (udp4(), udp4());
-    for place in [0, 1, 4] {
+    // Messages that the call does not offer are not looked at.
+    for place in [0, 1, 4].into_iter().filter(|place| *place < in_one_receive(5)) {
         for data in [b"one", b"two"] {
             send(&near, &far, data);
         }

@@ -1,12 +1,12 @@
 //! How long a receive waits, and for how many datagrams.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, RecvBatch, RecvFlags, SendMsg};
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, SendMsg};
 
-use crate::common::recv::{data_of, memory, payloads, recv_msgs};
+use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4};
@@ -14,23 +14,39 @@ use crate::common::threads::Call;
 use crate::common::{tick, would_block};
 
 /// The ways to receive with space for a whole batch, each giving the datagrams it got.
-type Receive = fn(&UdpSocket, RecvFlags) -> io::Result<Vec<Vec<u8>>>;
+type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
-fn by_messages(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
+fn by_messages(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
     let mut memory = memory(64, 64);
     let mut msgs = recv_msgs(&mut memory);
-    let count = socket.recv_batch_with(&mut msgs, flags)?;
+    let count = socket.recv_batch(&mut msgs)?;
     Ok(data_of(&msgs[..count]))
 }
 
-fn by_batch(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
+fn by_batch(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
     let mut batch = RecvBatch::new(64, 64);
-    let count = socket.recv_into_with(&mut batch, flags)?;
+    let count = socket.recv_into(&mut batch)?;
     assert_eq!(batch.message_count(), count);
     Ok(batch.iter().map(|datagram| datagram.data().to_vec()).collect())
 }
 
-const WAYS: [Receive; 2] = [by_messages, by_batch];
+fn by_slices(socket: &UdpSocket) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = memory(64, 64);
+    let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+    let mut got = Vec::new();
+    socket.recv_slices(&mut buffers, &mut |_, message| got.push(message.data().to_vec()))?;
+    Ok(got)
+}
+
+const WAYS: [Receive; 3] = [by_messages, by_batch, by_slices];
+
+/// With flags, which an arena alone takes.
+fn by_arena(socket: &UdpSocket, flags: RecvFlags) -> io::Result<Vec<Vec<u8>>> {
+    let mut memory = memory(64, 64);
+    let mut msgs = recv_msgs(&mut memory);
+    let count = MmsgBuf::new().recv_with(socket, &mut msgs, flags)?;
+    Ok(data_of(&msgs[..count]))
+}
 
 #[test]
 fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
@@ -40,7 +56,7 @@ fn r1_a_blocking_receive_does_not_wait_for_the_whole_batch() {
         socket.set_read_timeout(None).expect("no timeout");
         let to = addr(&socket);
         let own = socket.try_clone().expect("a second descriptor");
-        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
+        let receiver = Call::blocked(move || receive(&own));
         socket.send_to(b"the only one", to).expect("it is taken");
         assert_eq!(receiver.result().expect("one is there"), [b"the only one"]);
     }
@@ -54,7 +70,9 @@ fn r1_a_blocking_receive_takes_what_is_already_there() {
             socket.send_to(data, addr(&socket)).expect("it is taken");
         }
         settle();
-        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
+        for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
+            assert_eq!(receive(&socket).expect("two are there"), sent);
+        }
     }
 }
 
@@ -68,7 +86,7 @@ fn r1_the_read_timeout_is_honoured() {
         let own = socket.try_clone().expect("a second descriptor");
         let receiver = Call::blocked(move || {
             let start = Instant::now();
-            (receive(&own, RecvFlags::NONE), start.elapsed())
+            (receive(&own), start.elapsed())
         });
         let (result, waited) = receiver.result();
         assert!(would_block(result));
@@ -83,7 +101,7 @@ fn r1_a_datagram_does_not_restart_the_timeout() {
         socket.send_to(b"here", addr(&socket)).expect("it is taken");
         settle();
         // With the timeout as long as the net, the result would come too late.
-        let receiver = Call::blocked(move || receive(&socket, RecvFlags::NONE));
+        let receiver = Call::blocked(move || receive(&socket));
         assert_eq!(receiver.result().expect("one is there"), [b"here"]);
     }
 }
@@ -93,50 +111,50 @@ fn a_nonblocking_socket_says_that_nothing_is_there() {
     for receive in WAYS {
         let socket = udp4();
         socket.set_nonblocking(true).expect("it can");
-        assert!(would_block(receive(&socket, RecvFlags::NONE)));
+        assert!(would_block(receive(&socket)));
         for data in [b"one", b"two"] {
             socket.send_to(data, addr(&socket)).expect("it is taken");
         }
         settle();
-        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
-        assert!(would_block(receive(&socket, RecvFlags::NONE)));
+        for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
+            assert_eq!(receive(&socket).expect("two are there"), sent);
+        }
+        assert!(would_block(receive(&socket)));
     }
 }
 
 #[test]
 fn dont_wait_is_for_one_call_on_a_blocking_socket() {
-    for receive in WAYS {
-        let socket = udp4();
-        socket.set_read_timeout(None).expect("no timeout");
-        assert!(would_block(receive(&socket, RecvFlags::DONT_WAIT)));
-        socket.send_to(b"here", addr(&socket)).expect("it is taken");
-        settle();
-        assert_eq!(receive(&socket, RecvFlags::DONT_WAIT).expect("one is there"), [b"here"]);
+    let socket = udp4();
+    socket.set_read_timeout(None).expect("no timeout");
+    assert!(would_block(by_arena(&socket, RecvFlags::DONT_WAIT)));
+    socket.send_to(b"here", addr(&socket)).expect("it is taken");
+    settle();
+    assert_eq!(by_arena(&socket, RecvFlags::DONT_WAIT).expect("one is there"), [b"here"]);
 
-        // The socket itself is as blocking as before.
-        let to = addr(&socket);
-        let own = socket.try_clone().expect("a second descriptor");
-        let receiver = Call::blocked(move || receive(&own, RecvFlags::NONE));
-        socket.send_to(b"waited for", to).expect("it is taken");
-        assert_eq!(receiver.result().expect("one is there"), [b"waited for"]);
-    }
+    // The socket itself is as blocking as before.
+    let to = addr(&socket);
+    let own = socket.try_clone().expect("a second descriptor");
+    let receiver = Call::blocked(move || by_arena(&own, RecvFlags::NONE));
+    socket.send_to(b"waited for", to).expect("it is taken");
+    assert_eq!(receiver.result().expect("one is there"), [b"waited for"]);
 }
 
 #[test]
 fn a_peek_fills_one_message_and_leaves_the_datagram() {
-    for receive in WAYS {
-        let socket = udp4();
-        for data in [b"one", b"two"] {
-            socket.send_to(data, addr(&socket)).expect("it is taken");
-        }
-        settle();
-        for flags in [RecvFlags::PEEK, RecvFlags::PEEK | RecvFlags::DONT_WAIT] {
-            assert_eq!(receive(&socket, flags).expect("one can be seen"), [b"one"]);
-        }
-        assert_eq!(receive(&socket, RecvFlags::NONE).expect("two are there"), [b"one", b"two"]);
-        let nothing = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
-        assert!(would_block(receive(&socket, nothing)));
+    let socket = udp4();
+    for data in [b"one", b"two"] {
+        socket.send_to(data, addr(&socket)).expect("it is taken");
     }
+    settle();
+    for flags in [RecvFlags::PEEK, RecvFlags::PEEK | RecvFlags::DONT_WAIT] {
+        assert_eq!(by_arena(&socket, flags).expect("one can be seen"), [b"one"]);
+    }
+    for sent in [b"one", b"two"].chunks(in_one_receive(2)) {
+        assert_eq!(by_messages(&socket).expect("two are there"), sent);
+    }
+    let nothing = RecvFlags::PEEK | RecvFlags::DONT_WAIT;
+    assert!(would_block(by_arena(&socket, nothing)));
 }
 
 #[test]
@@ -146,7 +164,7 @@ fn a_peek_without_space_gives_the_length() {
     let mut memory = memory(3, 0);
     let mut msgs = recv_msgs(&mut memory);
     let flags = RecvFlags::PEEK | RecvFlags::FULL_LEN;
-    assert_eq!(socket.recv_batch_with(&mut msgs, flags).expect("one can be seen"), 1);
+    assert_eq!(MmsgBuf::new().recv_with(&socket, &mut msgs, flags).expect("one can be seen"), 1);
     assert_eq!((msgs[0].len(), msgs[0].truncated()), (0, true));
     if cfg!(any(target_os = "linux", target_os = "android")) {
         assert_eq!(msgs[0].full_len(), Some(1_234));
@@ -174,11 +192,12 @@ fn unix_sockets_wait_as_udp_sockets_do() {
     let (a, b) = unix_pair();
     let mut memory = memory(8, 16);
     let mut msgs = recv_msgs(&mut memory);
-    assert!(would_block(b.recv_batch_with(&mut msgs, RecvFlags::DONT_WAIT)));
+    let mut arena = MmsgBuf::new();
+    assert!(would_block(arena.recv_with(&b, &mut msgs, RecvFlags::DONT_WAIT)));
     b.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     assert!(would_block(b.recv_batch(&mut msgs)));
     a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("the queue has space");
-    assert_eq!(b.recv_batch_with(&mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
+    assert_eq!(arena.recv_with(&b, &mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
     assert_eq!(b.recv_batch(&mut msgs).expect("two are there"), 2);
     assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
 }

@@ -5,7 +5,7 @@
 //! stable where times are not; the quartiles beside it show the spread. Nothing is asserted: a row over
 //! its promise is marked.
 //!
-//! `compare ratios ready send_iter 'x 64 x 15 B'` measures the rows whose names hold all of these.
+//! `compare ratios ready send_each 'x 64 x 15 B'` measures the rows whose names hold all of these.
 
 use std::hint::black_box;
 use std::io;
@@ -102,12 +102,12 @@ fn ready() -> Vec<Row> {
     let mut rows = Vec::new();
     for load in load::ready() {
         let copied = if load.payload < 1200 { 1.0 } else { 0.9 };
-        for way in ["mmsg list", "mmsg send_iter", "mmsg queue"] {
+        for way in ["mmsg list", "mmsg send_each", "mmsg queue"] {
             rows.push(of([way, "quinn-udp copied"], load, Some(copied)));
         }
         rows.push(of(["mmsg gathered", "quinn-udp copied"], load, None));
         rows.push(of(["mmsg segments", "quinn-udp GSO"], load, Some(0.95)));
-        rows.push(of(["mmsg send_iter", "mmsg list"], load, Some(1.0)));
+        rows.push(of(["mmsg send_each", "mmsg list"], load, Some(1.0)));
         rows.push(of(["mmsg list", "raw GSO"], load, None));
         if load.metadata {
             rows.push(with_ecn("mmsg list", load, Some(1.03)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, value_parser};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
-use mmsg::{BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, RecvBatch, SendMsg};
 use socket2::{Domain, Socket, Type};
 
 use crate::flights::{Flights, Landed, Payload};
@@ -226,7 +226,7 @@ impl<S: BatchSocket> Client for Batched<'_, S> {
         let payloads = self.out.chunks_exact_mut(self.payload.size).take(count);
         payloads.zip(first..).for_each(|(data, number)| self.payload.write(number, data));
         let payloads = self.out.chunks_exact(self.payload.size).take(count);
-        self.socket.send_iter(payloads.map(SendMsg::new))
+        self.socket.send_batch(&payloads.map(SendMsg::new).collect::<Vec<_>>())
     }
 
     fn receive(&mut self, mut each: impl FnMut(&[u8], Instant)) -> io::Result<()> {

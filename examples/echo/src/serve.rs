@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, ReusePortGroup};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch};
+use mmsg_reuseport::ReusePortGroup;
 
 use crate::{Failure, Mode, Way, grouped, is_timeout, outcome, prepare, say, usage};
 

@@ -74,7 +74,7 @@ fn write(zone: &Zone, queries: &RecvBatch, answers: &mut Vec<Answer>, bytes: &mu
         let free = bytes[start..].first_chunk_mut().expect("a batch of the longest has space");
         let Some(to) = query.addr() else { continue };
         let Some(len) = answer(zone, query.data(), free) else { continue };
-        answers.push(Answer { to, meta: query.meta().reply(), bytes: start..start + len });
+        answers.push(Answer { to, meta: query.meta().reply_meta(), bytes: start..start + len });
         start += len;
     }
 }

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, value_parser};
-use mmsg::{Ancillary, Offload, ReusePortGroup};
+use mmsg::{Ancillary, Offload};
+use mmsg_reuseport::ReusePortGroup;
 use socket2::Socket;
 
 use zone::Zone;

@@ -170,7 +170,7 @@ impl Forwarder {
                 continue;
             };
             session.used = now;
-            session.reply = datagram.meta().reply();
+            session.reply = datagram.meta().reply_meta();
             if session.upstream.push(&SendMsg::new(datagram.data()), figures) {
                 self.to_flush.push(slot);
             }

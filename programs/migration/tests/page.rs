@@ -32,15 +32,3 @@ fn the_page_shows_the_programs_and_the_lines_that_change() {
     }
     assert_eq!(shown, [("std", 5), ("tokio", 5), ("forwarder", 10), ("quinn", 3)]);
 }
-
-#[test]
-fn the_readme_shows_what_quinn_takes() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| fs::read_to_string(here.join(path)).expect("a file");
-    let (page, readme) = (read("../../docs/guide/migration.md"), read("../../README.md"));
-    let lines = diffs(&page)[3].lines().skip(2).filter_map(|line| {
-        let sign = line.chars().next().filter(|sign| ['-', '+'].contains(sign))?;
-        Some(format!("{sign}{}\n", line[1..].trim()))
-    });
-    assert_eq!(diffs(&readme), [lines.collect::<String>()]);
-}

@@ -6,8 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use mmsg::quinn::Socket;
 use mmsg::{Offload, options};
+use mmsg_quinn::Socket;
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::pem::PemObject;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};

@@ -41,7 +41,13 @@ fn control(messages: &[(Option<CmsgType>, Vec<u8>)]) -> Vec<u8> {
 }
 
 fn read(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
-    RecvMeta::decode(&control(messages))
+    decode(&control(messages))
+}
+
+fn decode(control: &[u8]) -> RecvMeta {
+    let mut meta = RecvMeta::NONE;
+    meta.set(control);
+    meta
 }
 
 fn one(ty: Option<CmsgType>, payload: impl Into<Vec<u8>>) -> RecvMeta {
@@ -182,7 +188,7 @@ fn naive(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
         meta.local = Some(destination).filter(|ip| !ip.is_multicast() && ip.to_canonical() == *ip);
         meta.interface = index(interface).or(meta.interface);
     }
-    meta
+    meta.for_reply()
 }
 
 fn stamp(data: &[u8]) -> Duration {
@@ -213,7 +219,7 @@ proptest! {
             let padding = Layout::NATIVE.space(payload.len()) - Layout::NATIVE.data_offset - payload.len();
             control.truncate(control.len() - padding);
         }
-        prop_assert_eq!(RecvMeta::decode(&control), naive(&messages));
+        prop_assert_eq!(decode(&control), naive(&messages));
     }
 
     #[test]
@@ -230,7 +236,7 @@ proptest! {
             }
         }
         control.truncate(end.index(control.len() + 1));
-        prop_assert!(RecvMeta::decode(&control).segment_size != Some(0));
+        prop_assert!(decode(&control).segment_size != Some(0));
     }
 }
 
@@ -292,7 +298,7 @@ fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
         let mut meta = RecvMeta::NONE;
         (meta.destination, meta.interface) = (ip.parse().ok(), Some(7));
         assert!(meta.destination.is_some());
-        (meta.reply().source, meta.reply().interface)
+        (meta.reply_meta().source, meta.reply_meta().interface)
     };
     for ip in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "::1"] {
         assert_eq!(reply(ip), (ip.parse().ok(), None), "{ip}");
@@ -303,13 +309,13 @@ fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     for ip in many.into_iter().chain(["ff02::1"]) {
         assert_eq!(reply(ip), (None, None), "{ip}");
     }
-    assert_eq!(RecvMeta::NONE.reply(), crate::SendMeta::new());
+    assert_eq!(RecvMeta::NONE.reply_meta(), crate::SendMeta::new());
 
     // This host's own address goes before the one in the header.
     let mut meta = RecvMeta::NONE;
     meta.destination = "192.0.2.255".parse().ok();
     meta.local = "192.0.2.1".parse().ok();
-    assert_eq!(meta.reply().source, meta.local);
+    assert_eq!(meta.reply_meta().source, meta.local);
 }
 
 #[test]
@@ -333,7 +339,7 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
         let meta = read(&messages);
         assert_eq!((meta.destination, meta.interface), (Some(IpAddr::V6(mapped)), Some(7)));
         assert_eq!(meta.local, Some(IpAddr::V6(local)));
-        assert_eq!(meta.reply().source, Some(IpAddr::V6(local)));
+        assert_eq!(meta.reply_meta().source, Some(IpAddr::V6(local)));
     }
     // RecvMeta once, this host's own address is not known; neither is it of a message that was queued
     // before it was asked for.

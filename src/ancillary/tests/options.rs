@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use crate::ancillary::{Ecn, SendMeta, Unencodable};
+use crate::ancillary::{ControlBuf, SendMeta, Unencodable};
 use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{CONTROL_SPACE, Layout};
+use crate::sys::{CONTROL_SPACE, ControlMessage, Layout};
 
 /// The name of an option, its control message and the payload; or why there is none.
 type Part = Result<(&'static str, Option<CmsgType>, Vec<u8>), Unencodable>;
@@ -92,17 +92,34 @@ fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
     all.into_iter().flatten().collect()
 }
 
-/// The bytes of these control messages, in space for `most`.
-fn bytes(parts: Vec<Part>, v4: bool, most: usize) -> Result<Vec<u8>, Unencodable> {
-    let (mut space, mut len) = (vec![0; most], 0);
+/// The bytes of these control messages and then of raw ones, in space for `most`.
+fn bytes(
+    parts: Vec<Part>,
+    raw: &ControlBuf,
+    v4: bool,
+    most: usize,
+) -> Result<Vec<u8>, Unencodable> {
+    let (mut space, mut len, mut taken) = (vec![0; most], 0, Vec::new());
     for part in parts {
         let (option, ty, payload) = part?;
         let ty = ty.ok_or(Unencodable::Unsupported { option, v4 })?;
         let needed = len + Layout::NATIVE.space(payload.len());
         let end = append(Layout::NATIVE, &mut space, len, ty, &payload);
         len = end.ok_or(Unencodable::TooLong { needed })?;
+        taken.push(ty);
+    }
+    // E17: all of them apply, so none may be there twice.
+    if let Some(ControlMessage { level, ty, .. }) =
+        raw.messages().find(|message| taken.contains(&(message.level, message.ty)))
+    {
+        return Err(Unencodable::TwiceByControl { level, ty });
+    }
+    let needed = len + raw.as_bytes().len();
+    if needed > most {
+        return Err(Unencodable::TooLong { needed });
     }
     space.truncate(len);
+    space.extend_from_slice(raw.as_bytes());
     Ok(space)
 }
 
@@ -139,17 +156,24 @@ proptest! {
     #[test]
     fn options_are_the_control_messages_of_the_list(
         meta in metas(),
-        own_tos in 0..8u8,
-        own_size in any::<Option<u16>>(),
         v4 in any::<bool>(),
+        raw in prop::option::weighted(0.3, prop_oneof![
+            (1000..1002i32, prop::collection::vec(any::<u8>(), 0..20)),
+            (0..1i32, Just(vec![1; 4])),
+        ]),
         most in prop_oneof![3 => Just(CONTROL_SPACE), 1 => 0..CONTROL_SPACE],
     ) {
-        let ecn = (own_tos < 4).then(|| Ecn::from_tos(own_tos));
+        let mut control = ControlBuf::new();
+        let parts = parts(meta, v4);
+        if let Some((level, data)) = &raw {
+            // A number of its own, or that of an option that may be set.
+            let taken = parts.last().cloned().and_then(Result::ok).and_then(|(_, ty, _)| ty);
+            let (level, ty) = if *level > 0 { (*level, 7) } else { taken.unwrap_or((1000, 7)) };
+            control.push(level, ty, data).expect("it fits");
+        }
         // No byte of what was there before remains.
         let mut space = vec![0xEE; most];
-        let encoded = meta.encode(ecn, own_size, v4, &mut space).map(|len| space[..len].to_vec());
-        let tos = ecn.map_or(meta.tos, |ecn| Some(meta.tos.unwrap_or(0) / 4 * 4 + ecn as u8));
-        let all = SendMeta { tos, segment_size: own_size, ..meta };
-        prop_assert_eq!(encoded, bytes(parts(all, v4), v4, most));
+        let encoded = meta.encode(v4, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
+        prop_assert_eq!(encoded, bytes(parts, &control, v4, most));
     }
 }

@@ -1,4 +1,4 @@
-//! Why a push into a queue failed.
+//! Why a push into a queue fails.
 
 use std::error::Error;
 use std::fmt;
@@ -28,8 +28,10 @@ pub enum PushError {
     /// The datagram, or several that were to be pushed together, do not fit even an empty queue of this
     /// capacity.
     TooLong,
-    /// The message has descriptors.
-    HasDescriptors,
+    /// The message has raw control messages.
+    HasControl,
+    /// Two of the message's options set the same thing.
+    OptionTwice,
     /// The destination is one that no Unix socket can have: it is unnamed, too long, or the platform has no
     /// such addresses.
     NoAddress,
@@ -40,7 +42,8 @@ impl fmt::Display for PushError {
         f.write_str(match self {
             Self::Full => "the send queue is full",
             Self::TooLong => "the datagram is longer than the send queue's capacity",
-            Self::HasDescriptors => "a send queue takes no message with descriptors",
+            Self::HasControl => "a send queue takes no message with raw control messages",
+            Self::OptionTwice => "two options of the message set the same thing",
             Self::NoAddress => "the destination is no address of a Unix socket on this platform",
         })
     }
@@ -54,9 +57,7 @@ impl From<PushError> for io::Error {
     fn from(error: PushError) -> Self {
         match error {
             PushError::Full => io::ErrorKind::WouldBlock.into(),
-            PushError::TooLong | PushError::HasDescriptors | PushError::NoAddress => {
-                Self::new(io::ErrorKind::InvalidInput, error)
-            }
+            _ => Self::new(io::ErrorKind::InvalidInput, error),
         }
     }
 }

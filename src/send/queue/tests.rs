@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::control::ControlBuf;
+use crate::send::row;
 use crate::{Ecn, RecvMeta};
 
 #[derive(Clone, Debug)]
@@ -21,8 +22,7 @@ struct Pushed {
 #[derive(Clone, Debug)]
 enum Step {
     Push(Pushed),
-    /// All or none.
-    PushAll(Vec<Pushed>),
+    /// To all or none.
     PushToAll(Pushed, usize),
     Discard(usize),
     /// A flush that sends so many of the stage that is sent first.
@@ -53,7 +53,6 @@ fn pushed() -> impl Strategy<Value = Pushed> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => pushed().prop_map(Step::Push),
-        2 => prop::collection::vec(pushed(), 0..6).prop_map(Step::PushAll),
         1 => (pushed(), 0..4usize).prop_map(|(msg, dests)| Step::PushToAll(msg, dests)),
         4 => (0..9usize).prop_map(Step::Discard),
         4 => (0..9usize).prop_map(Step::Send),
@@ -61,20 +60,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a message in a queue is: destination, payload, options, control messages.
-type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta, Vec<u8>);
+/// What a message in a queue is: destination, payload, options.
+type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta);
 
 fn seen(msg: &SendMsg<'_>) -> Seen {
-    let control = msg.options().control().to_vec();
-    (msg.dest(), msg.slices().flatten().copied().collect(), msg.meta(), control)
+    (msg.dest(), msg.slices().flatten().copied().collect(), msg.meta())
 }
 
 /// Calls `then` with the message, whose bytes begin with `number`.
 fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R) -> R {
     let metas = [SendMeta::new().with_hop_limit(1), SendMeta::new().with_hop_limit(2)];
     let received = RecvMeta { local: Some([127, 0, 0, 1].into()), ..RecvMeta::default() };
-    let mut control = ControlBuf::new();
-    control.push(1, 2, b"data").expect("it fits");
+    let reply = received.reply_meta();
     let data: Vec<u8> = (0..pushed.len).map(|i| number.wrapping_add(i as u8)).collect();
     let (head, tail) = data.split_at(pushed.len / 2);
     let parts = [head, tail].map(std::io::IoSlice::new);
@@ -84,8 +81,8 @@ fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R)
     then(match pushed.lent {
         0 => msg,
         1 | 2 => msg.with_meta(&metas[pushed.lent - 1]),
-        3 => msg.with_reply(&received),
-        _ => msg.with_control(&control),
+        3 => msg.with_reply(&reply),
+        _ => msg.with_reply(&reply).with_meta(&metas[0]),
     })
 }
 
@@ -102,38 +99,11 @@ proptest! {
             match step {
                 Step::Push(pushed) => with_msg(&pushed, number, |msg| {
                     let fits = SendQueue::cost(&msg) <= capacity - count(&twin);
-                    assert_eq!(queue.fits(&msg), fits);
                     assert_eq!(queue.push(&msg).is_ok(), fits);
                     if fits {
                         twin.push_back((seen(&msg), SendQueue::cost(&msg)));
                     }
                 }),
-                Step::PushAll(all) => {
-                    let mut after = twin.clone();
-                    for pushed in &all {
-                        with_msg(pushed, number, |msg| {
-                            after.push_back((seen(&msg), SendQueue::cost(&msg)));
-                        });
-                    }
-                    // One message after another, each alive for all of the call.
-                    let kept: Vec<_> = all.iter().filter(|pushed| !pushed.gathered).collect();
-                    if kept.len() == all.len() && all.iter().all(|pushed| pushed.lent == 0) {
-                        let data: Vec<Vec<u8>> = all
-                            .iter()
-                            .map(|pushed| (0..pushed.len).map(|i| number.wrapping_add(i as u8)).collect())
-                            .collect();
-                        let msgs = all.iter().zip(&data).map(|(pushed, data)| {
-                            let msg = SendMsg::new(data);
-                            let msg = pushed.dest.map_or(msg, |dest| msg.with_dest(dest));
-                            pushed.ecn.map_or(msg, |ecn| msg.with_ecn(ecn))
-                        });
-                        let fits = count(&after) <= capacity;
-                        assert_eq!(queue.push_all(msgs).is_ok(), fits);
-                        if fits {
-                            twin = after;
-                        }
-                    }
-                }
                 Step::PushToAll(pushed, dests_count) => with_msg(&pushed, number, |msg| {
                     let to = dests().into_iter().flatten().cycle().take(dests_count);
                     let mut after = twin.clone();
@@ -153,13 +123,11 @@ proptest! {
                     }
                 }
                 Step::Send(n) => {
-                    let offered: Vec<_> = queue.stage().map(|queued| seen(&queued.to_msg())).collect();
-                    assert!(offered.iter().eq(twin.iter().take(offered.len()).map(|(seen, _)| seen)));
-                    assert!(!offered.is_empty() || twin.is_empty());
-                    let mut msgs = vec![SendMsg::new(&[]); n];
-                    assert_eq!(queue.fill(&mut msgs), n.min(offered.len()));
-                    assert!(msgs.iter().map(seen).zip(&offered).all(|(msg, offered)| msg == *offered));
-                    let sent = n.min(offered.len());
+                    let mut row = row::row();
+                    let offered = queue.fill(&mut row, n);
+                    assert!(offered.iter().map(seen).eq(twin.iter().take(offered.len()).map(|(seen, _)| seen.clone())));
+                    assert!(!offered.is_empty() || twin.is_empty() || n == 0);
+                    let sent = offered.len();
                     queue.advance(sent);
                     twin.drain(..sent);
                 }
@@ -175,13 +143,28 @@ proptest! {
 }
 
 #[test]
-fn a_queue_that_each_flush_drains_uses_one_stage() {
+fn a_queue_that_each_flush_drains_uses_one_memory() {
     let mut queue = SendQueue::new(1 << 16);
-    for _ in 0..3 {
+    let mut rounds = (0..3).map(|_| {
         (0..100).for_each(|_| queue.push(&SendMsg::new(&[0; 100])).expect("it fits"));
-        assert_eq!(queue.stage().count(), 100);
+        let front = queue.front().and_then(|msg| msg.slices().next()).map(<[u8]>::as_ptr);
         queue.advance(100);
-    }
-    assert!(queue.back.payload.capacity() >= 100 * 100);
-    assert_eq!(queue.front.payload.capacity(), 0);
+        front
+    });
+    let (_, second) = (rounds.next(), rounds.next());
+    assert_eq!(rounds.next(), second);
+}
+
+#[test]
+fn e17_what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
+    let mut queue = SendQueue::new(1 << 10);
+    let mut control = ControlBuf::new();
+    control.push(1, 2, b"data").expect("it fits");
+    let metas = [SendMeta::new().with_hop_limit(1), SendMeta::new().with_hop_limit(2)];
+    let msg = SendMsg::new(b"data");
+    assert_eq!(queue.push(&msg.with_control(&control)), Err(PushError::HasControl));
+    let twice = msg.with_reply(&metas[0]).with_meta(&metas[1]);
+    assert_eq!(queue.push(&twice), Err(PushError::OptionTwice));
+    assert_eq!(queue.push(&SendMsg::new(&[0; 1 << 10])), Err(PushError::TooLong));
+    assert_eq!((queue.len(), queue.bytes()), (0, 0));
 }

@@ -14,19 +14,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::sys::native::{bytes_path, path_bytes};
-use crate::sys::{DestRef, UnixAddr, numbers};
-
-/// Memory for one address: it holds any Internet address and truncates others.
-///
-/// A quarter of a `sockaddr_storage`. The kernel writes no more than `msg_namelen`, and needs no
-/// alignment.
-pub(in crate::sys) type Name = [u8; NAME_LEN];
-pub(in crate::sys) const NAME_LEN: usize = 32;
+use crate::sys::{UnixAddr, numbers};
 
 /// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one
-/// more for a path that fills it (unix(7), BUGS).
-pub(in crate::sys) type UnixName = [u8; UNIX_NAME_LEN];
-pub(in crate::sys) const UNIX_NAME_LEN: usize = 112;
+/// more for a path that fills it (unix(7), BUGS). The kernel writes no more than `msg_namelen`, and needs no alignment.
+pub(in crate::sys) type Name = [u8; NAME_LEN];
+pub(in crate::sys) const NAME_LEN: usize = 112;
 
 /// Bytes of `struct sockaddr_in` (RFC 3493 and every system's netinet/in.h).
 pub(super) const V4_LEN: usize = 16;
@@ -34,8 +27,8 @@ pub(super) const V4_LEN: usize = 16;
 pub(super) const V6_LEN: usize = 28;
 /// Where the path begins: after the family.
 const PATH: usize = 2;
-/// The longest path, and the longest abstract name: a byte is left for the zero.
-const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH - 1;
+/// The longest path: without a zero byte at its end, as the system takes it. An abstract name is a byte shorter.
+const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH;
 
 #[cfg(not(sa_len))]
 #[inline]
@@ -62,18 +55,7 @@ fn family_of(bytes: [u8; 2]) -> i32 {
     bytes[1].into()
 }
 
-/// Writes an Internet destination and returns its length in bytes; 0 for none and for a Unix address, which
-/// does not fit: `OpenHeader::set_unix_dest` writes that.
-#[inline]
-pub(in crate::sys) fn encode_dest(dest: DestRef<'_, '_>, out: &mut Name) -> usize {
-    match dest {
-        DestRef::Addr(addr) => addr.map_or(0, |addr| encode(addr, out)),
-        DestRef::Raw(raw) => raw.copy_to(out),
-        DestRef::Unix(_) => 0,
-    }
-}
-
-/// Writes an address and returns its length in bytes.
+/// Writes an Internet address and returns its length in bytes.
 #[inline]
 pub(in crate::sys) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     out[2..4].copy_from_slice(&addr.port().to_be_bytes());
@@ -97,7 +79,7 @@ pub(in crate::sys) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
 /// Reads an address of which the system gave `len` bytes; `None` for any other family, and for
 /// one that is shorter than its family's.
 #[inline]
-pub(in crate::sys) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
+pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     let [f0, f1, p0, p1, ..] = *bytes;
     let port = u16::from_be_bytes([p0, p1]);
     match family_of([f0, f1]) {
@@ -118,7 +100,7 @@ pub(in crate::sys) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
 /// Writes the address of a Unix socket and returns its length in bytes. `None` if it has none: an
 /// unnamed one, a path that is empty, too long or has a zero byte, an abstract name that is too long or
 /// where there are none.
-pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Option<usize> {
+pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
     let (lead, name) = match addr {
         // No datagram socket of Windows has such an address.
         UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
@@ -126,11 +108,11 @@ pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut UnixName) -> Opt
         _ => return None,
     };
     let is_path = lead.is_empty();
-    if name.len() > MAX_PATH || (is_path && (name.is_empty() || name.contains(&0))) {
+    if lead.len() + name.len() > MAX_PATH || (is_path && (name.is_empty() || name.contains(&0))) {
         return None;
     }
     let end = PATH + lead.len() + name.len();
-    let len = end + usize::from(is_path);
+    let len = (end + usize::from(is_path)).min(numbers::UNIX_ADDR_LEN);
     out[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, len));
     out[PATH..end - name.len()].copy_from_slice(lead);
     out[end - name.len()..end].copy_from_slice(name);
@@ -146,7 +128,7 @@ pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     if family_of(*family) != numbers::AF_UNIX {
         return None;
     }
-    if let (true, Some((0, name @ [_, ..]))) = (cfg!(linux_like), path.split_first()) {
+    if let (true, Some((0, name))) = (cfg!(linux_like), path.split_first()) {
         return Some(UnixAddr::Abstract(name));
     }
     let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
@@ -205,22 +187,18 @@ mod tests {
 
     #[cfg(has_descriptors)]
     #[test]
-    fn a_unix_address_survives_whatever_was_there_before() {
+    fn e9_a_unix_address_survives_whatever_was_there_before() {
         let longest = [b'x'; MAX_PATH];
         let (short, long) = (Path::new("a"), bytes_path(&longest).expect("ASCII"));
         let mut addrs = vec![UnixAddr::Path(short), UnixAddr::Path(long)];
         if cfg!(linux_like) {
-            addrs.extend([&b"a"[..], b"\0\0", &longest].map(UnixAddr::Abstract));
+            addrs.extend([&b""[..], b"a", b"\0\0", &longest[1..]].map(UnixAddr::Abstract));
         }
         for addr in addrs {
-            let mut name = [0xEE; UNIX_NAME_LEN];
+            let mut name = [0xEE; NAME_LEN];
             let len = encode_unix(addr, &mut name).expect("it has bytes");
             let raw = RawAddrRef::new(&name, len);
             assert_eq!((raw.unix(), raw.get()), (Some(addr), None));
-            // What did not fit in shorter memory is no address.
-            let start = name.first_chunk::<NAME_LEN>().expect("it is longer");
-            let whole = (len <= NAME_LEN).then_some(addr);
-            assert_eq!(RawAddrRef::new(start, len).unix(), whole);
         }
     }
 
@@ -228,22 +206,23 @@ mod tests {
     fn what_is_no_unix_address_has_no_bytes() {
         let too_long = [b'x'; MAX_PATH + 1];
         let path = |bytes| UnixAddr::Path(bytes_path(bytes).expect("ASCII"));
-        let none = [path(&too_long), path(b""), path(b"a\0"), UnixAddr::Abstract(&too_long)];
+        let long_name = UnixAddr::Abstract(&too_long[1..]);
+        let none = [path(&too_long), path(b""), path(b"a\0"), long_name];
         for addr in none.into_iter().chain([UnixAddr::Unnamed]) {
-            assert_eq!(encode_unix(addr, &mut [0; UNIX_NAME_LEN]), None, "{addr:?}");
+            assert_eq!(encode_unix(addr, &mut [0; NAME_LEN]), None, "{addr:?}");
         }
     }
 
     #[test]
     fn an_unnamed_unix_address_takes_several_forms() {
-        let mut name = [0; UNIX_NAME_LEN];
+        let mut name = [0; NAME_LEN];
         assert_eq!(RawAddrRef::new(&name, 0).unix(), Some(UnixAddr::Unnamed));
         name[..PATH].copy_from_slice(&family_bytes(numbers::AF_UNIX, PATH));
         assert_eq!(RawAddrRef::new(&name, PATH).unix(), Some(UnixAddr::Unnamed));
         // A path that fills all the memory has no zero byte.
         name[PATH..].fill(b'x');
         let all = bytes_path(&name[PATH..]).expect("ASCII");
-        assert_eq!(RawAddrRef::new(&name, UNIX_NAME_LEN).unix(), Some(UnixAddr::Path(all)));
+        assert_eq!(RawAddrRef::new(&name, NAME_LEN).unix(), Some(UnixAddr::Path(all)));
         name[..PATH].copy_from_slice(&family_bytes(numbers::AF_INET, V4_LEN));
         assert_eq!(RawAddrRef::new(&name, V4_LEN).unix(), None);
     }

@@ -1,79 +1,52 @@
-//! Headers wired for one system call, and the invariants that make the call sound.
+//! Headers for one system call, and the invariants that make the call sound.
 //!
-//! Only this folder makes them: [`send`] fills those of a send from bytes, [`single`] one on the stack, and
-//! [`split`] those of the datagrams of a GSO batch; [`recv`] wires a receive's for one call, and [`slots`]
-//! once and for all.
+//! Only this folder fills them: [`send`] those of a send, [`recv`] those of a receive into memory that the
+//! caller lends, and [`slots`] those of a batch, once and for all.
 
 #![allow(unsafe_code)]
 
-use std::io;
-use std::slice;
-
-mod buffers;
-mod copies;
 mod recv;
 mod send;
-mod single;
 mod slots;
-mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use buffers::Others;
+use std::io;
+
 pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
-pub(crate) use send::{Extension, OpenHeader, SendHeaders, SendStorage};
-pub(crate) use single::SingleHeader;
-pub(crate) use slots::{SlotIter, SlotIterMut, Slots};
+pub(crate) use send::{SendHeaders, SendStorage};
+pub(crate) use slots::Slots;
 
-pub(super) use recv::WiredRecvs;
+use super::addr::NAME_LEN;
+use super::native::header::Header;
+use super::{CONTROL_SPACE, MAX_BATCH};
 
-use super::MAX_BATCH;
-use super::native::header::{Buffer, Header};
-
-/// Storage for the headers of a batch, which grows with the batches that it serves.
-pub(crate) trait Storage {
-    /// Capacity in headers.
-    fn capacity(&self) -> usize;
-
-    /// Replaces the memory by that for `n` headers.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`; the capacity is unchanged.
-    fn resize(&mut self, n: usize) -> io::Result<()>;
-
-    /// Grows to `n` headers, at most [`MAX_BATCH`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`resize`](Self::resize).
-    #[inline]
-    fn reserve(&mut self, n: usize) -> io::Result<()> {
-        if n <= self.capacity() {
-            return Ok(());
-        }
-        self.resize(n.next_power_of_two().min(MAX_BATCH))
-    }
-
-    /// Shrinks to `n` headers, if there is memory for the smaller storage.
-    fn shrink_to(&mut self, n: usize) {
-        if n < self.capacity() {
-            let _ = self.resize(n);
-        }
-    }
-}
-
-/// Complete headers, for the system calls.
+/// Headers to send.
 ///
-/// Invariant 1 (ARCHITECTURE.md), which makes the system call on them sound: each header's name, buffers and control
-/// data are memory that is readable for `'h`, with the lengths that stand beside the pointers.
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control
+/// data are memory that is readable for `'h`, of the lengths beside the pointers.
 pub(super) struct WiredSends<'h> {
     headers: &'h mut [Header],
 }
 
-impl WiredSends<'_> {
+impl<'h> WiredSends<'h> {
+    /// The caller vouches for the invariant.
+    #[inline]
+    fn new(headers: &'h mut [Header]) -> Self {
+        debug_assert!(headers.iter().all(|header| {
+            let (first, count) = header.buffers();
+            header.name_len() <= NAME_LEN && (count == 0 || !first.is_null())
+        }));
+        Self { headers }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.headers.len()
+    }
+
+    /// For the system call, which writes nothing but the reported lengths.
+    pub(super) fn as_mut(&mut self) -> &mut [Header] {
+        self.headers
     }
 
     /// Whether message `i` has a destination of its own.
@@ -81,78 +54,90 @@ impl WiredSends<'_> {
         self.headers[i].name_len() > 0
     }
 
-    /// Header `i`.
-    pub(super) fn get(&self, i: usize) -> WiredSend<'_> {
-        WiredSend { header: &self.headers[i] }
+    /// The buffers of message `i`.
+    #[cfg(any(has_descriptors, test))]
+    pub(super) fn buffers(&self, i: usize) -> &[super::native::header::Buffer] {
+        let (first, count) = self.headers[i].buffers();
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: the invariant.
+        unsafe { std::slice::from_raw_parts(first, count) }
     }
 
-    /// The headers for the system call, which writes the reported length alone.
-    #[cfg(mmsg_calls)]
+    /// The destination, the control data and a copy of the payload of message `i`.
+    #[cfg(all(test, windows))]
+    pub(super) fn contents(&self, i: usize) -> (&[u8], &[u8], Vec<u8>) {
+        let bytes = |(start, len): (*const u8, usize)| -> &[u8] {
+            // SAFETY: the invariant.
+            if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
+        };
+        let header = &self.headers[i];
+        let buffers = self.buffers(i).iter().map(|buffer| bytes((buffer.start(), buffer.len())));
+        (bytes(header.name()), bytes(header.control()), buffers.collect::<Vec<_>>().concat())
+    }
+}
+
+/// Headers to receive into.
+///
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control
+/// data are memory that nobody else uses for `'h`, of the lengths beside the pointers.
+pub(super) struct WiredRecvs<'h> {
+    headers: &'h mut [Header],
+}
+
+impl<'h> WiredRecvs<'h> {
+    /// The caller vouches for the invariant, and has set anew what the last call has changed (R2).
+    #[inline]
+    fn new(headers: &'h mut [Header]) -> Self {
+        debug_assert!(headers.iter().all(|header| {
+            let ((first, count), (control, len)) = (header.buffers(), header.control());
+            header.name_len() == NAME_LEN
+                && len == CONTROL_SPACE
+                && !control.is_null()
+                && (count == 0 || !first.is_null())
+        }));
+        Self { headers }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// For the system call.
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers
     }
 }
 
-/// One complete header.
+/// Moves messages by a call for each, until one is not moved. Returns how many were.
 ///
-/// Invariant: that of [`WiredSends`].
-#[derive(Clone, Copy)]
-pub(super) struct WiredSend<'h> {
-    header: &'h Header,
+/// # Errors
+///
+/// That of the first message.
+pub(super) fn one_by_one(
+    messages: usize,
+    mut call: impl FnMut(usize) -> io::Result<()>,
+) -> io::Result<usize> {
+    for i in 0..messages {
+        match call(i) {
+            Err(error) if i == 0 => return Err(error),
+            Err(_) => return Ok(i),
+            Ok(()) => {}
+        }
+    }
+    Ok(messages)
 }
 
-impl<'h> WiredSend<'h> {
-    pub(super) fn header(self) -> &'h Header {
-        self.header
-    }
-
-    /// The address; empty if the socket's peer is the destination.
-    pub(super) fn name(self) -> &'h [u8] {
-        // SAFETY: the invariant.
-        unsafe { bytes(self.header.name()) }
-    }
-
-    /// The control data.
-    #[inline]
-    pub(super) fn control(self) -> &'h [u8] {
-        // SAFETY: the invariant.
-        unsafe { bytes(self.header.control()) }
-    }
-
-    /// The payload, buffer by buffer.
-    pub(super) fn payload(self) -> impl Iterator<Item = &'h [u8]> + Clone {
-        let (first, count) = self.header.buffers();
-        // SAFETY: the invariant: every header has a row of buffers, an empty one included.
-        let buffers = unsafe { slice::from_raw_parts(first, count) };
-        WiredBuffers { buffers }.iter()
-    }
-}
-
-/// Buffers to be sent.
+/// How many headers to make room for, so that a batch that grows step by step allocates seldom.
 ///
-/// Invariant: each is readable for `'h`.
-struct WiredBuffers<'h> {
-    buffers: &'h [Buffer],
-}
-
-impl<'h> WiredBuffers<'h> {
-    #[inline]
-    fn iter(&self) -> impl Iterator<Item = &'h [u8]> + Clone + use<'h> {
-        // SAFETY: the invariant.
-        self.buffers.iter().map(|buffer| unsafe { bytes((buffer.start(), buffer.len())) })
-    }
-}
-
-/// `len` bytes at `start`, which may be null if there are none.
+/// # Errors
 ///
-/// # Safety
-///
-/// They are readable for `'h`.
-#[inline]
-unsafe fn bytes<'h>((start, len): (*const u8, usize)) -> &'h [u8] {
-    if len == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's.
-    unsafe { slice::from_raw_parts(start, len) }
+/// Those of `resize`.
+fn grow(
+    capacity: usize,
+    needed: usize,
+    resize: impl FnOnce(usize) -> io::Result<()>,
+) -> io::Result<()> {
+    if needed <= capacity { Ok(()) } else { resize(needed.next_power_of_two().min(MAX_BATCH)) }
 }

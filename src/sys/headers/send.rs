@@ -1,55 +1,34 @@
-//! The headers of a batch to be sent: storage, and a builder that fills it from bytes.
+//! The headers of a batch to send: storage, and a builder that fills it from bytes.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
-//! names    [ name 0    ][ name 1    ] ...   copies of the destinations; those of Unix sockets are longer
-//!                                           and have a row of their own, once there is one
+//! names    [ name 0    ][ name 1    ] ...   destinations
+//! iovecs   [ iovec 0   ][ iovec 1   ] ...   one for each header; a gathered message brings its own
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
-//! iovecs   [ of header 0 ... ][ of header 1 ... ] ...
+//! copies   [ payloads copied together ... ]
 //! ```
 //!
-//! Every pointer is written after any growth, from the borrows that the builder holds. Between
-//! calls they are numbers that nobody follows.
+//! Every pointer is written after any growth. Between calls they are numbers that nobody follows.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::ptr;
 
-use super::buffers::{BufferRow, BufferStorage, Others};
-use super::single::SingleHeader;
-use super::split::Split;
-use super::{Storage, WiredBuffers, WiredSend, WiredSends};
-use crate::sys::addr::{self, Name, UnixName};
+use super::{WiredSends, grow};
+use crate::sys::addr::{self, Name};
 use crate::sys::layout::Control;
-use crate::sys::native::call;
-use crate::sys::native::header::Header;
+use crate::sys::native::header::{Buffer, Header};
 use crate::sys::zeroed::Zeroed;
-use crate::sys::{
-    Backend, BorrowedSocket, CallResult, DestRef, GsoBatch, Layout, MAX_BUFFERS, Memory, SendFlags,
-    UnixAddr, numbers,
-};
+use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, Dest, Payload, SendFlags};
 
-/// Storage for the headers of a batch to be sent.
+/// Storage for the headers of a batch to send.
 pub(crate) struct SendStorage {
     headers: Zeroed<Header>,
     names: Zeroed<Name>,
-    unix_names: Zeroed<UnixName>,
+    iovecs: Zeroed<Buffer>,
     controls: Zeroed<Control>,
-    buffers: BufferStorage,
-    complete: Vec<Complete>,
-    split: Split,
-}
-
-/// What a complete header carries, and where.
-#[derive(Clone, Debug)]
-struct Complete {
-    batch: GsoBatch,
-    /// Its buffers, if they are in the row.
-    iovecs: Range<usize>,
-    /// Bytes at the start of its control data that ask for the segmentation.
-    segment_control: usize,
+    copies: Zeroed<u8>,
 }
 
 impl SendStorage {
@@ -57,327 +36,158 @@ impl SendStorage {
         Self {
             headers: Zeroed::empty(),
             names: Zeroed::empty(),
-            unix_names: Zeroed::empty(),
+            iovecs: Zeroed::empty(),
             controls: Zeroed::empty(),
-            buffers: BufferStorage::new(),
-            complete: Vec::new(),
-            split: Split::new(),
+            copies: Zeroed::empty(),
         }
+    }
+
+    /// Capacity in headers.
+    pub(crate) fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Makes room for `n` headers, and for `copies` bytes of payload to copy.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`; the capacity is unchanged.
+    #[inline]
+    pub(crate) fn reserve(&mut self, n: usize, copies: usize) -> io::Result<()> {
+        grow(self.capacity(), n, |n| self.resize(n))?;
+        if copies > self.copies.len() {
+            self.copies = Zeroed::try_new(copies.next_power_of_two())?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the memory by that for `n` headers. Copies nothing: every header is written before it is used.
+    #[cold]
+    fn resize(&mut self, n: usize) -> io::Result<()> {
+        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        let (iovecs, controls) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
+        (self.headers, self.names, self.iovecs, self.controls) = (headers, names, iovecs, controls);
+        Ok(())
+    }
+
+    /// Shrinks to `n` headers and frees the memory for copies, if there is memory for the smaller storage.
+    pub(crate) fn shrink_to(&mut self, n: usize) {
+        if n < self.capacity() {
+            let _ = self.resize(n);
+        }
+        self.copies = Zeroed::empty();
     }
 
     /// Begins to fill headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> SendHeaders<'_> {
-        self.complete.clear();
-        SendHeaders {
-            headers: &mut self.headers,
-            names: &mut self.names,
-            unix_names: &mut self.unix_names,
-            controls: &mut self.controls,
-            buffers: self.buffers.row(),
-            complete: &mut self.complete,
-            split: &mut self.split,
-            data: PhantomData,
-        }
-    }
-
-    /// Makes memory to copy small buffers together, if there is none.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    #[inline]
-    pub(crate) fn reserve_copies(&mut self) -> io::Result<()> {
-        self.buffers.reserve_copies(self.capacity())
+        SendHeaders { storage: self, len: 0, copied: 0, lent: PhantomData }
     }
 }
 
-impl Storage for SendStorage {
-    fn capacity(&self) -> usize {
-        self.headers.len()
-    }
-
-    /// Copies nothing: every header is written before it is used.
-    #[cold]
-    fn resize(&mut self, n: usize) -> io::Result<()> {
-        let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
-        let controls = Zeroed::try_new(n)?;
-        self.buffers.resize(n)?;
-        let mut complete = Vec::new();
-        complete.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        (self.headers, self.names, self.controls) = (headers, names, controls);
-        (self.complete, self.unix_names) = (complete, Zeroed::empty());
-        Ok(())
+impl fmt::Debug for SendStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
     }
 }
 
-/// Headers that are being filled, and then sent.
+/// Headers that are being filled, and then sent: `len` complete ones, and an open one after them.
 ///
-/// Invariant 1 (ARCHITECTURE.md), which makes the system calls on them sound: the name, the buffers and the control data of
-/// each header in `headers[..complete.len()]` are readable for `'a`, with the lengths that stand
-/// beside the pointers. They are borrowed for `'a`, or in the storage, which is borrowed for as long
-/// and whose rows of complete headers are not written to again.
+/// Invariants:
+/// 1. The name, the buffers and the control data of each header that was opened are readable for `'a`: they are
+///    lent for `'a`, or lie in the storage, in rows that are not written to again.
+/// 2. All writes to the storage go to single elements, by the pointers that headers have (see [`Zeroed::at`]).
 pub(crate) struct SendHeaders<'a> {
-    headers: &'a mut [Header],
-    names: &'a mut [Name],
-    unix_names: &'a mut Zeroed<UnixName>,
-    controls: &'a mut [Control],
-    buffers: BufferRow<'a>,
-    complete: &'a mut Vec<Complete>,
-    split: &'a mut Split,
-    data: PhantomData<&'a [u8]>,
+    storage: &'a mut SendStorage,
+    len: usize,
+    /// Bytes of `copies` in use.
+    copied: usize,
+    lent: PhantomData<&'a [u8]>,
 }
 
 impl<'a> SendHeaders<'a> {
     /// Complete headers.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.complete.len()
+        self.len
     }
 
-    /// Whether one more header with this number of buffers can be begun.
     #[inline]
-    pub(crate) fn has_capacity(&self, buffers: usize) -> bool {
-        // More buffers than the kernel takes are not copied into the row.
-        let needed = if buffers <= MAX_BUFFERS { buffers } else { 0 };
-        self.len() < self.headers.len() && needed <= self.buffers.left()
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == self.storage.capacity()
     }
 
-    /// Begins a header for one buffer, if there is capacity.
+    /// Bytes that can still be copied.
     #[inline]
-    pub(crate) fn push(&mut self, dest: DestRef<'_, '_>, data: &'a [u8]) -> OpenHeader<'_, 'a> {
-        let start = self.buffers.used();
-        self.buffers.add(data);
-        self.open(dest, start)
+    pub(crate) fn copies_left(&self) -> usize {
+        self.storage.copies.len() - self.copied
     }
 
-    /// Begins a header for several buffers, if there is capacity.
-    pub(crate) fn push_gathered(
-        &mut self,
-        dest: DestRef<'_, '_>,
-        data: &'a [IoSlice<'a>],
-    ) -> OpenHeader<'_, 'a> {
-        let start = self.buffers.used();
-        if data.len() <= MAX_BUFFERS {
-            data.iter().for_each(|part| self.buffers.add(part));
-            return self.open(dest, start);
-        }
-        // The kernel rejects such a message with its own error.
-        let opened = self.open(dest, start);
-        // IoSlice is a Buffer by its documentation.
-        opened.headers.headers[opened.i].set_buffers(data.as_ptr().cast(), data.len());
-        opened
-    }
-
-    /// Adds a buffer of the first message for a header on the stack. No other header is begun before that one is sent or
-    /// [adopted](Self::adopt).
-    #[inline(always)]
-    pub(crate) fn push_single(&mut self, data: &'a [u8]) {
-        debug_assert!(self.complete.is_empty());
-        self.buffers.add(data);
-    }
-
-    /// How many further buffers a header on the stack can have.
-    #[inline(always)]
-    pub(crate) fn single_capacity_left(&self) -> usize {
-        self.buffers.left().min(MAX_BUFFERS - self.buffers.used())
-    }
-
-    /// Adds the buffers that `fill` passes on to those of a header on the stack, at most
-    /// [`single_capacity_left`](Self::single_capacity_left).
-    #[inline(always)]
-    pub(crate) fn extend_single<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
-        let result = fill(&mut Extension { row: &mut self.buffers, start: 0 });
-        self.buffers.copy_together(0);
-        result
-    }
-
-    /// Sends the buffers of a header on the stack by it.
-    #[inline(always)]
-    pub(crate) fn send_single(
-        &self,
-        single: &SingleHeader,
-        socket: BorrowedSocket<'_>,
-        flags: SendFlags,
-    ) -> CallResult {
-        let data = WiredBuffers { buffers: self.buffers.get(0..self.buffers.used()) };
-        single.send_buffers(socket, data, flags)
-    }
-
-    /// Makes the first complete header of one on the stack and its buffers.
-    #[inline(never)]
-    pub(crate) fn adopt(&mut self, single: &SingleHeader) {
-        let mut opened = self.open(DestRef::Addr(None), 0);
-        let (name, control) = (single.name(), single.control());
-        let SendHeaders { names, controls, .. } = &mut *opened.headers;
-        let (own_name, own_control) = (&mut names[0], &mut controls[0].0);
-        own_name[..name.len()].copy_from_slice(name);
-        own_control[..control.len()].copy_from_slice(control);
-        let (name_start, control_start) = (own_name.as_ptr(), own_control.as_ptr());
-        opened.header().set_name(name_start, name.len());
-        opened.header().set_control(control_start, control.len());
-        let batch = single.batch();
-        opened.complete(*batch, batch.is_segmented());
-    }
-
-    /// Begins a header of the iovecs from `start` on.
+    /// Opens the next header: a message's destination and payload. Returns false if no Unix socket can have the
+    /// destination.
     #[inline]
-    fn open(&mut self, dest: DestRef<'_, '_>, start: usize) -> OpenHeader<'_, 'a> {
-        let i = self.len();
-        let header = &mut self.headers[i];
-        let name = &mut self.names[i];
-        let name_len = addr::encode_dest(dest, name);
-        header.set_name(name.as_ptr(), name_len);
-        header.set_buffers(self.buffers.pointer(start), self.buffers.used() - start);
+    pub(crate) fn open(&mut self, dest: &Dest<'_>, payload: Payload<'a>) -> bool {
+        let name = self.storage.names.at(self.len);
+        let name_len = match dest {
+            Dest::None => 0,
+            Dest::Addr(addr) => addr::encode_addr(addr, name),
+            Dest::Unix(addr) => match addr::encode_unix(*addr, name) {
+                Some(len) => len,
+                None => return false,
+            },
+        };
+        let name = self.storage.names.pointer(self.len).cast_const().cast();
+        let header = self.storage.headers.at(self.len);
+        header.set_name(name, name_len);
         header.set_control(ptr::null(), 0);
         header.clear_flags();
-        OpenHeader { headers: self, i, start }
-    }
-
-    /// What header `i` carries.
-    #[inline]
-    pub(crate) fn batch(&self, i: usize) -> &GsoBatch {
-        &self.complete[i].batch
-    }
-
-    /// Sends headers as they are. The result counts headers.
-    #[inline]
-    pub(crate) fn send(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        range: Range<usize>,
-        flags: SendFlags,
-    ) -> CallResult {
-        self.check(range.clone());
-        let end = range.end.min(self.len());
-        let mut wired = WiredSends { headers: &mut self.headers[..end][range.start..] };
-        call::send(backend, socket, &mut wired, flags)
-    }
-
-    /// Allocates what [`send_segments`](Self::send_segments) needs; without it, that sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    pub(crate) fn reserve_segments(&mut self) -> io::Result<()> {
-        self.split.reserve()
-    }
-
-    /// Sends the datagrams of header `i` one by one, from number `first` on, as many as the capacity
-    /// allows. Returns how many were offered; the result counts datagrams.
-    pub(crate) fn send_segments(
-        &mut self,
-        backend: Backend,
-        socket: BorrowedSocket<'_>,
-        i: usize,
-        first: usize,
-        flags: SendFlags,
-    ) -> (usize, CallResult) {
-        let Complete { batch, iovecs, segment_control } = &self.complete[i];
-        let header = &self.headers[i];
-        let buffers = self.buffers.get(iovecs.clone());
-        let mut wired = self.split.wire(header, *segment_control, buffers, batch, first);
-        (wired.len(), call::send(backend, socket, &mut wired, flags))
-    }
-
-    /// The address, control data without the segment size, and payload of header `i`.
-    pub(crate) fn memory(&self, i: usize) -> Memory<'_, impl Iterator<Item = &[u8]> + Clone> {
-        let wired = WiredSend { header: &self.headers[i] };
-        let control = &wired.control()[self.complete[i].segment_control..];
-        Memory { name: wired.name(), control, payload: wired.payload() }
-    }
-
-    /// Checks what of the invariant can be seen.
-    #[inline]
-    fn check(&self, range: Range<usize>) {
-        if cfg!(debug_assertions) {
-            for (header, complete) in self.headers[range.clone()].iter().zip(&self.complete[range])
-            {
-                let ((name, name_len), (control, control_len)) = (header.name(), header.control());
-                debug_assert_eq!(name.is_null(), name_len == 0);
-                debug_assert_eq!(control.is_null(), control_len == 0);
-                debug_assert!(complete.segment_control <= control_len);
-                let iovecs = complete.iovecs.len();
-                debug_assert!(iovecs == 0 || iovecs == header.buffers().1);
-                debug_assert!(complete.iovecs.end <= self.buffers.used());
-            }
+        match payload {
+            Payload::One(data) => self.set_buffer(data.as_ptr(), data.len()),
+            // An `IoSlice` is a `Buffer` by its documentation.
+            Payload::Many(list) => header.set_buffers(list.as_ptr().cast(), list.len()),
         }
-    }
-}
-
-/// A header that is not complete, and so is not sent.
-///
-/// Invariant: all of its fields are set, and hold the invariant of [`SendHeaders`].
-pub(crate) struct OpenHeader<'h, 'a> {
-    headers: &'h mut SendHeaders<'a>,
-    i: usize,
-    /// Where its buffers begin in the row.
-    start: usize,
-}
-
-impl<'a> OpenHeader<'_, 'a> {
-    fn header(&mut self) -> &mut Header {
-        &mut self.headers.headers[self.i]
+        true
     }
 
-    /// The header's number.
     #[inline]
-    pub(crate) fn index(&self) -> usize {
-        self.i
+    fn set_buffer(&mut self, start: *const u8, len: usize) {
+        *self.storage.iovecs.at(self.len) = Buffer::new(start, len);
+        let iovec = self.storage.iovecs.pointer(self.len);
+        self.storage.headers.at(self.len).set_buffers(iovec, 1);
     }
 
-    /// Its buffers in the row.
-    #[inline]
-    pub(crate) fn buffers(&self) -> usize {
-        self.headers.buffers.used() - self.start
-    }
-
-    /// How many further buffers fit. 0 if it has none in the row that they could follow.
-    #[inline]
-    pub(crate) fn capacity_left(&self) -> usize {
-        match self.buffers() {
-            0 => 0,
-            used => self.headers.buffers.left().min(MAX_BUFFERS - used),
-        }
-    }
-
-    /// Adds the buffers that `fill` passes on, at most [`capacity_left`](Self::capacity_left).
+    /// Whether these bytes follow the open header's only buffer in memory.
     #[inline(always)]
-    pub(crate) fn extend<R>(&mut self, fill: impl FnOnce(&mut Extension<'_, 'a>) -> R) -> R {
-        let SendHeaders { headers, buffers, .. } = &mut *self.headers;
-        let start = self.start;
-        let result = fill(&mut Extension { row: &mut *buffers, start });
-        buffers.copy_together(start);
-        headers[self.i].set_buffers(buffers.pointer(start), buffers.used() - start);
-        result
+    pub(crate) fn is_next(&mut self, data: &[u8]) -> bool {
+        let buffer = self.storage.iovecs.at(self.len);
+        buffer.start().wrapping_add(buffer.len()) == data.as_ptr()
     }
 
-    /// Sets the address of a Unix socket as the destination. Returns whether there is such an address.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    #[cold]
-    pub(crate) fn set_unix_dest(&mut self, dest: UnixAddr<'_>) -> io::Result<bool> {
-        let (i, capacity) = (self.i, self.headers.headers.len());
-        // Allocated once for all headers, so that no complete one points into it before.
-        if self.headers.unix_names.len() < capacity {
-            *self.headers.unix_names = Zeroed::try_new(capacity)?;
-        }
-        let name = &mut self.headers.unix_names[i];
-        let Some(len) = addr::encode_unix(dest, name) else { return Ok(false) };
-        let start = name.as_ptr();
-        self.header().set_name(start, len);
-        Ok(true)
+    /// Makes the open header's only buffer longer by `data`, which is [next](Self::is_next).
+    #[inline(always)]
+    pub(crate) fn extend(&mut self, data: &'a [u8]) {
+        assert!(self.is_next(data));
+        let buffer = self.storage.iovecs.at(self.len);
+        *buffer = Buffer::new(buffer.start(), buffer.len() + data.len());
     }
 
-    /// Points the header at encoded control messages.
+    /// Replaces the open header's buffers by one that `fill` writes to the start of the [free](Self::copies_left) memory
+    /// for copies: it returns how many bytes.
+    #[inline(always)]
+    pub(crate) fn copy_with(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) {
+        let (start, end) = (self.copied, self.storage.copies.len());
+        let len = fill(self.storage.copies.range(start..end)).min(end - start);
+        self.copied += len;
+        let copy = self.storage.copies.pointer(start);
+        self.set_buffer(copy, len);
+    }
+
+    /// Points the open header at encoded control messages.
     pub(crate) fn set_control(&mut self, control: &'a [u8]) {
-        self.header().set_control(control.as_ptr(), control.len());
+        self.storage.headers.at(self.len).set_control(control.as_ptr(), control.len());
     }
 
-    /// Encodes control messages into the header's own space: `encode` returns how many bytes it wrote.
+    /// Encodes control messages into the open header's own space: `encode` returns how many bytes it wrote.
     ///
     /// # Errors
     ///
@@ -385,67 +195,52 @@ impl<'a> OpenHeader<'_, 'a> {
     #[inline]
     pub(crate) fn encode_control<E>(
         &mut self,
-        encode: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+        encode: impl FnOnce(&mut [u8; CONTROL_SPACE]) -> Result<usize, E>,
     ) -> Result<(), E> {
-        let space = &mut self.headers.controls[self.i].0;
-        let len = encode(space)?.min(space.len());
-        let start = space.as_ptr();
-        self.header().set_control(start, len);
+        let len = encode(&mut self.storage.controls.at(self.len).0)?.min(CONTROL_SPACE);
+        let control = self.storage.controls.pointer(self.len).cast_const().cast();
+        self.storage.headers.at(self.len).set_control(control, len);
         Ok(())
     }
 
-    /// Points the header at the control data of complete header `other`: the kernel only reads it.
+    /// Points the open header at the control data of complete header `other`: the kernel only reads it.
     #[inline]
     pub(crate) fn share_control(&mut self, other: usize) {
-        let (control, len) = self.headers.headers[..self.i][other].control();
-        self.header().set_control(control, len);
+        assert!(other < self.len);
+        let (control, len) = self.storage.headers[other].control();
+        self.storage.headers.at(self.len).set_control(control, len);
     }
 
-    /// Completes the header: `batch` is what it carries, and `asks` whether its control data begins with
-    /// the segment size.
+    /// Completes the open header.
     #[inline]
-    pub(crate) fn complete(mut self, batch: GsoBatch, asks: bool) {
-        let iovecs = self.start..self.headers.buffers.used();
-        let segment = if asks { Layout::NATIVE.space(numbers::SEGMENT_LEN) } else { 0 };
-        let segment_control = segment.min(self.header().control().1);
-        self.headers.complete.push(Complete { batch, iovecs, segment_control });
-    }
-}
-
-/// Adds buffers to an open header.
-pub(crate) struct Extension<'e, 'a> {
-    row: &'e mut BufferRow<'a>,
-    start: usize,
-}
-
-impl<'a> Extension<'_, 'a> {
-    /// Adds a buffer.
-    #[inline(always)]
-    pub(crate) fn join(&mut self, data: &'a [u8]) {
-        self.row.join(data);
+    pub(crate) fn complete(&mut self) {
+        self.len += 1;
     }
 
-    /// Adds one of several buffers of a message.
-    #[inline(always)]
-    pub(crate) fn add_part(&mut self, data: &'a [u8]) {
-        self.row.add_part(data);
+    /// Sends the complete headers, of which there is at least one; see [`crate::sys::call::send`].
+    ///
+    /// # Errors
+    ///
+    /// That of the first message.
+    #[inline]
+    pub(crate) fn send(
+        self,
+        backend: Backend,
+        socket: BorrowedSocket<'_>,
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        let headers = self.storage.headers.range(0..self.len);
+        sys::call::send(backend, socket, &mut WiredSends::new(headers), flags)
     }
 
-    /// Adds a buffer, and returns how to add the next ones: up to `count` of the same length.
-    #[inline(always)]
-    pub(crate) fn join_alike(&mut self, data: &'a [u8], count: usize) -> Others<'_, 'a> {
-        self.row.join_alike(self.start, data, count)
-    }
-
-    /// Adds what was copied into the first `len` bytes of the space for [`Others::Copied`].
-    #[inline(always)]
-    pub(crate) fn join_copied(&mut self, len: usize) {
-        self.row.join_copied(len);
-    }
-}
-
-impl fmt::Debug for SendStorage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendStorage").field("capacity", &self.capacity()).finish_non_exhaustive()
+    /// The payloads of the complete headers, as the kernel would read them.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
+        let wired = WiredSends::new(self.storage.headers.range(0..self.len));
+        // SAFETY: invariant 1.
+        let read = |b: &Buffer| unsafe { std::slice::from_raw_parts(b.start(), b.len()) };
+        (0..wired.len())
+            .map(|i| wired.buffers(i).iter().flat_map(read).copied().collect())
+            .collect()
     }
 }

@@ -97,20 +97,14 @@ pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
 pub(crate) const RECV_MARK: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
-/// Whether an `Offload` turns `RECV_GRO` on by itself.
-pub(crate) const GRO_BY_DEFAULT: bool = true;
-/// The longest datagram that an `Offload` with GRO on takes for one, in bytes of payload. Here the longest that there
-/// is (RFC 768): where coalesced messages say where their datagrams end, no length is suspicious.
-pub(crate) const LONGEST_DATAGRAM: usize = 65_535 - 8;
-/// The value that turns `RECV_GRO` on.
-pub(crate) const RECV_GRO_ON: i32 = 1;
 /// Bits of `RECV_TIMESTAMPING` for the device's stamps of received messages.
 pub(crate) const HARDWARE_STAMPS: i32 = 0;
 /// Bits of `RECV_TIMESTAMPING` for stamps of sending, in the error queue.
 pub(crate) const SEND_STAMPS: i32 = 0;
 
-/// Bits of `RECV_TIMESTAMPING` that make the kernel stamp each message sent.
-pub(crate) const ANY_SEND_STAMP: i32 = 0;
+/// Bits of `RECV_TIMESTAMPING` that make the kernel stamp each message sent. Asked of an option that is there; not 0,
+/// which no bits match.
+pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 // Other options.
 

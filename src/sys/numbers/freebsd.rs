@@ -52,11 +52,5 @@ pub(crate) const FRAGMENTATION_V4: Option<OptionName> =
 /// `IPV6_DONTFRAG` of RFC 3542, sys/netinet6/in6.h
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
 
-/// DragonFly spreads by the older option.
-#[cfg(target_os = "dragonfly")]
-pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
-#[cfg(target_os = "freebsd")]
-pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT_LB));
-
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
 pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

@@ -121,12 +121,6 @@ pub(crate) const BUSY_POLL: Option<OptionName> = Some((SOCKET, 46));
 pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = Some((SOCKET, 69));
 pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = Some((SOCKET, 70));
 
-pub(crate) const REUSE_PORT: Option<OptionName> = Some((SOCKET, libc::SO_REUSEPORT));
-pub(crate) const REUSE_PORT_WHEN_BOUND: bool = true;
-/// `SO_ATTACH_REUSEPORT_CBPF`, include/uapi/asm-generic/socket.h
-pub(crate) const ATTACH_PROGRAM: Option<OptionName> = Some((SOCKET, 51));
-pub(crate) const BIND_TO_INTERFACE: Option<OptionName> = Some((SOCKET, libc::SO_BINDTOIFINDEX));
-
 /// Protocols that read their error queue where `MSG_ERRQUEUE` asks for it; raw sockets do, too
 /// (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[

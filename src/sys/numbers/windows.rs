@@ -17,8 +17,6 @@ pub(crate) const ECN_V4: Option<CmsgType> = Some((IP, WinSock::IP_ECN));
 pub(crate) const ECN_V6: Option<CmsgType> = Some((IPV6, WinSock::IPV6_ECN));
 pub(crate) const TTL: Option<CmsgType> = Some((IP, WinSock::IP_TTL));
 pub(crate) const HOP_LIMIT: Option<CmsgType> = Some((IPV6, WinSock::IPV6_HOPLIMIT));
-/// ws2tcpip.h, a `DWORD`.
-pub(crate) const GRO: Option<CmsgType> = Some((UDP, WinSock::UDP_COALESCED_INFO as i32));
 
 pub(crate) const SEND_TOS: Option<CmsgType> = TOS;
 pub(crate) const SEND_TCLASS: Option<CmsgType> = TCLASS;
@@ -44,15 +42,6 @@ pub(crate) const RECV_ECN_V4: Option<OptionName> = Some((IP, WinSock::IP_RECVECN
 pub(crate) const RECV_ECN_V6: Option<OptionName> = Some((IPV6, WinSock::IPV6_RECVECN));
 pub(crate) const RECV_TTL: Option<OptionName> = Some((IP, WinSock::IP_RECVTTL));
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = HOP_LIMIT;
-/// ws2tcpip.h, Windows 10 2004.
-pub(crate) const RECV_GRO: Option<OptionName> = Some((UDP, WinSock::UDP_RECV_MAX_COALESCED_SIZE));
-/// Some machines coalesce without `UDP_COALESCED_INFO` (quinn#2041, msquic#4955).
-pub(crate) const GRO_BY_DEFAULT: bool = false;
-/// What Ethernet carries in one packet: 1,500 bytes with the headers of IPv4 (RFC 791) and UDP (RFC 768). A longer
-/// datagram is a rare one, or several that were joined.
-pub(crate) const LONGEST_DATAGRAM: usize = 1_500 - 20 - 8;
-/// The longest coalesced message that is accepted: the longest UDP payload (RFC 768).
-pub(crate) const RECV_GRO_ON: i32 = 65_535 - 8;
 
 /// winsock2.h: a port that is unreachable, a time to live that is exceeded; Wine has the host's error.
 pub(crate) const ICMP_ERRORS: &[i32] =

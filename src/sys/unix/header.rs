@@ -56,11 +56,6 @@ impl Header {
     }
 
     #[inline(always)]
-    pub(crate) fn name(&self) -> (*const u8, usize) {
-        (self.0.msg_hdr.msg_name.cast_const().cast(), self.name_len())
-    }
-
-    #[inline(always)]
     pub(crate) fn name_len(&self) -> usize {
         self.0.msg_hdr.msg_namelen as usize
     }
@@ -137,9 +132,10 @@ mod tests {
     /// What a header says that a receive of five bytes left.
     fn received(flags: libc::c_int) -> RecvResult {
         let mut headers = Zeroed::<Header>::try_new(1).expect("there is memory");
-        headers[0].0.msg_len = 5;
-        headers[0].0.msg_hdr.msg_flags = flags;
-        headers[0].result()
+        let header = headers.at(0);
+        header.0.msg_len = 5;
+        header.0.msg_hdr.msg_flags = flags;
+        header.result()
     }
 
     /// Whether payload and control data are truncated.

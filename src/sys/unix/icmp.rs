@@ -2,49 +2,29 @@
 
 use std::io;
 
+use socket2::SockRef;
+
 use super::cmsg::{option, option_bytes};
-use super::socket::{BorrowedSocket, is_inet};
-use crate::sys::{CallResult, numbers};
+use super::socket::BorrowedSocket;
+use crate::sys::numbers;
 
-/// Whether the kernel may return this error because of an ICMP message.
+/// Whether a receive returned the ICMP error of a datagram to another destination.
+///
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an earlier
+/// datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is lost. The
+/// error of a connected socket is about its one peer, and the caller's.
 #[cold]
-pub(super) fn is_from_network(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
+pub(crate) fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+    is_queued(socket, error) && SockRef::from(&socket).peer_addr().is_err()
 }
 
-/// The result of a send that ended before message number `count`; `has_dest` says whether that message
-/// has a destination of its own.
+/// Whether the error may be an ICMP error whose report is in the socket's error queue.
 #[cold]
-pub(super) fn send_stopped(
-    socket: BorrowedSocket<'_>,
-    has_dest: bool,
-    count: usize,
-    error: io::Error,
-) -> CallResult {
-    let reported_once = is_reported_once(socket, has_dest, &error);
-    CallResult { reported_once, ..CallResult::stopped(count, error) }
-}
-
-/// Whether the error of a send is about a datagram sent before, as far as can be known: the system returns
-/// it once. `has_dest` says whether the message at hand has a destination of its own.
-#[cold]
-pub(crate) fn is_reported_once(
-    socket: BorrowedSocket<'_>,
-    has_dest: bool,
-    error: &io::Error,
-) -> bool {
-    // A message that is too long for its path meets `EMSGSIZE` itself, also if an ICMP message said so
-    // first.
-    let from_peer =
-        !has_dest && is_from_network(error) && error.raw_os_error() != Some(numbers::EMSGSIZE);
-    // Other sockets have no ICMP errors: theirs are about the message at hand.
-    (from_peer || error.kind() == io::ErrorKind::ConnectionRefused) && is_inet(socket)
-}
-
-/// Whether the socket puts reports of ICMP errors into its error queue (`IP_RECVERR`).
-pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
+pub(crate) fn is_queued(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
-    [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
+    error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
+        && [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
+        && has_space_for_report(socket)
 }
 
 /// Whether the socket's receive buffer, which the error queue shares, has space for one more report.
@@ -52,7 +32,7 @@ pub(super) fn reports_icmp_errors(socket: BorrowedSocket<'_>) -> bool {
 /// error remains. An error whose report may have been dropped is returned, be it also in the queue.
 ///
 /// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
-pub(super) fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
+fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
     const REPORT: u32 = 4096 + 256;
     receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(REPORT) < size)

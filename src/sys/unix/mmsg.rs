@@ -13,8 +13,6 @@ use libc::c_int;
 
 use super::fds;
 use super::header::Raw;
-use super::retry::retry;
-use crate::sys::Direction;
 #[cfg(any(test, fuzzing))]
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends};
@@ -52,50 +50,34 @@ pub(super) fn recvmmsg(
     wired: &mut WiredRecvs<'_>,
     flags: c_int,
 ) -> io::Result<usize> {
-    let (headers, fds) = wired.as_mut();
-    let received = retry(socket, Direction::Receive, flags, |flags| {
-        let len = headers.len();
-        #[cfg(any(test, fuzzing))]
-        let len = fault::next(Call::RecvMmsg, len)?;
-        // SAFETY: the invariant of WiredRecvs; `len` is at most their number.
-        let n = unsafe {
-            calls::recvmmsg(
-                socket.as_raw_fd(),
-                headers.as_mut_ptr().cast::<Raw>(),
-                len as _,
-                flags as _,
-                ptr::null_mut(),
-            )
-        };
-        count(n as isize)
-    })?;
+    let len = wired.len();
+    #[cfg(any(test, fuzzing))]
+    let len = fault::next(Call::RecvMmsg, len)?;
+    let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
+    // SAFETY: the invariant of WiredRecvs; `len` is at most their number.
+    let n = unsafe {
+        calls::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
+    };
+    let received = count(n as isize)?;
     // SAFETY: the call has just filled them.
-    unsafe { fds::own(&headers[..received], 0, fds) };
+    unsafe { fds::close(&wired.as_mut()[..received]) };
     Ok(received)
 }
 
 /// Sends messages from the first on, at least one.
+#[inline(always)]
 pub(super) fn sendmmsg(
     socket: BorrowedFd<'_>,
     wired: &mut WiredSends<'_>,
     flags: c_int,
 ) -> io::Result<usize> {
-    let headers = wired.as_mut();
-    retry(socket, Direction::Send, flags, |flags| {
-        let len = headers.len();
-        #[cfg(any(test, fuzzing))]
-        let len = fault::next(Call::SendMmsg, len)?;
-        // SAFETY: the invariant of WiredSends; `len` is at most their number.
-        let n = unsafe {
-            calls::sendmmsg(
-                socket.as_raw_fd(),
-                headers.as_mut_ptr().cast::<Raw>(),
-                len as _,
-                flags as _,
-            )
-        };
-        count(n as isize)
-    })
+    let len = wired.len();
+    #[cfg(any(test, fuzzing))]
+    let len = fault::next(Call::SendMmsg, len)?;
+    let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
+    // SAFETY: the invariant of WiredSends; `len` is at most their number.
+    let n = unsafe { calls::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) };
+    count(n as isize)
 }
 
 /// Whether the process may make the calls at all. The test call is on a descriptor that nobody has: a sandbox
@@ -105,14 +87,14 @@ pub(super) fn permitted() -> bool {
     if fault::next(Call::Permitted, 1).is_err() {
         return false;
     }
-    const NOBODYS: c_int = -1;
+    const INVALID_FD: c_int = -1;
     // SAFETY: a C struct of raw pointers, lengths and flags: zero is a value of it.
     let mut header: Raw = unsafe { mem::zeroed() };
     // SAFETY: one header, of no address, no buffers and no control data.
-    let sent = count(unsafe { calls::sendmmsg(NOBODYS, &mut header, 1, 0) } as isize);
+    let sent = count(unsafe { calls::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
     let none = ptr::null_mut();
     // SAFETY: as above.
-    let received = count(unsafe { calls::recvmmsg(NOBODYS, &mut header, 1, 0, none) } as isize);
+    let received = count(unsafe { calls::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
     // The call itself says EBADF.
     let forbidden = [libc::EPERM, libc::ENOSYS];
     ![sent, received].into_iter().any(|answer| {

@@ -1,16 +1,13 @@
 //! What a socket is, and what the kernel does for it.
 
 use std::io;
-use std::time::Duration;
 
-use socket2::{Domain, SockAddr, SockRef, Type};
+use socket2::{Domain, SockRef, Type};
 
 pub use std::os::fd::AsFd as AsSocket;
-pub(crate) use std::os::fd::{
-    BorrowedFd as BorrowedSocket, OwnedFd as OwnedSocket, RawFd as RawSocket,
-};
+pub(crate) use std::os::fd::BorrowedFd as BorrowedSocket;
 
-use super::cmsg::{option, option_bytes};
+use super::cmsg::option;
 use crate::sys::{Families, Rejection, numbers};
 
 /// Which Internet families the socket carries. A Unix socket carries none.
@@ -24,12 +21,10 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     Ok(Families { v4: local.is_ipv4() || both, v6 })
 }
 
-/// Whether a receive on the socket waits for a message, for at least `time`.
+/// Whether calls on the socket wait, if the system says.
 #[cold]
-pub(crate) fn waits_for(socket: BorrowedSocket<'_>, time: Duration) -> bool {
-    let handle = SockRef::from(&socket);
-    let waits = handle.nonblocking().is_ok_and(|non_blocking| !non_blocking);
-    waits && handle.read_timeout().is_ok_and(|timeout| timeout.is_none_or(|left| left >= time))
+pub(crate) fn waits(socket: BorrowedSocket<'_>) -> Option<bool> {
+    SockRef::from(&socket).nonblocking().ok().map(|on| !on)
 }
 
 /// Whether the socket has an error queue that can be read. Sockets without one ignore the flag
@@ -112,26 +107,6 @@ pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
 
-/// The address that the socket is connected to, if it is.
-#[cold]
-pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SockAddr> {
-    SockRef::from(&socket).peer_addr().ok()
-}
-
-/// The socket's number in this process, to find it again by.
-#[inline]
-pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
-    use std::os::fd::AsRawFd;
-    socket.as_raw_fd()
-}
-
-/// The socket's cookie (`SO_COOKIE`, socket(7)), if the system has them: its descriptors share it, and
-/// no other socket ever has the same.
-#[cold]
-pub(crate) fn socket_cookie(socket: BorrowedSocket<'_>) -> Option<u64> {
-    option_bytes(socket, numbers::COOKIE).ok().map(u64::from_ne_bytes)
-}
-
 /// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
 /// that changes what GSO sends. Only looks.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
@@ -162,4 +137,9 @@ pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
         libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
         _ => None,
     }
+}
+
+/// Whether a kernel that rejects a message's TOS byte or traffic class answers by this error: some Android kernels do.
+pub(crate) fn may_be_about_tos(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO))
 }

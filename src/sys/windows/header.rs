@@ -45,7 +45,7 @@ impl Header {
         self.msg.namelen = len as i32;
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn name(&self) -> (*const u8, usize) {
         (self.msg.name.cast_const().cast(), self.name_len())
     }

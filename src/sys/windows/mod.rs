@@ -1,34 +1,27 @@
 //! Windows: the calls of Winsock, one message each.
 //!
-//! There is no multi-message call. A receive waits for its first message and takes further ones by calls
-//! that do not wait.
+//! There is no multi-message call. A receive takes one message, a send makes a call for each.
 
-pub(super) mod call;
-pub(super) mod fds;
+pub(super) mod calls;
 pub(super) mod header;
+pub(super) mod icmp;
 mod options;
-mod overlapped;
-mod retry;
 #[cfg(test)]
 mod segments;
 mod socket;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "tokio")]
-pub(crate) use call::is_reported_once;
 pub(crate) use options::{
-    CONTROL_LAYOUT, MICROSECONDS_LEN, has_queued_messages, is_about_the_option, option, set_option,
-    set_option_bytes,
+    CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
 };
 pub use socket::AsSocket;
-pub(super) use socket::is_inet;
 pub(crate) use socket::{
-    BorrowedSocket, OwnedSocket, RawSocket, borrow, conflicting_option, families,
-    for_datagram_sockets, has_error_queue, has_segmentation, has_transmit_times, lend_socket, peer,
-    peer_is_v4, raw, reports_send_times, segmentation_rejected, set_transmit_clock, socket_cookie,
-    waits_for,
+    BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
+    has_queued_messages, has_segmentation, has_transmit_times, lend_socket, peer_is_v4,
+    reports_send_times, segmentation_rejected, set_transmit_clock,
 };
+pub(super) use socket::{is_inet, waits};
 
 use std::io;
 use std::path::Path;
@@ -51,6 +44,12 @@ fn last_error() -> io::Error {
     io::Error::last_os_error()
 }
 
+/// What the result of the thread's last call means.
+#[inline]
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
 pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -60,7 +59,14 @@ pub(crate) fn kernel_release() -> Option<String> {
     None
 }
 
-pub(crate) fn rejects_tos(_: BorrowedSocket<'_>) -> bool {
+/// No kernel is known to reject a TOS.
+pub(crate) fn may_be_about_tos(_: &io::Error) -> bool {
+    false
+}
+
+/// There is no error queue, and tokio's readiness reports other errors.
+#[cfg(feature = "tokio")]
+pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
@@ -74,6 +80,6 @@ pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
 }
 
 /// Windows has no multi-message calls.
-pub(super) fn has_batch_calls() -> bool {
+pub(super) fn mmsg_is_missing(_: &io::Error) -> bool {
     false
 }

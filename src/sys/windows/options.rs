@@ -5,15 +5,17 @@
 use std::io;
 use std::os::windows::io::BorrowedSocket;
 use std::ptr;
+use std::sync::OnceLock;
 
 use windows_sys::Win32::Networking::WinSock::{
-    FIONREAD, SIO_GET_EXTENSION_FUNCTION_POINTER, SO_PROTOCOL_INFOW, SOL_SOCKET, WSAEACCES,
-    WSAEINVAL, WSAENOPROTOOPT, WSAEOPNOTSUPP, WSAIoctl, WSAPROTOCOL_INFOW, getsockopt, ioctlsocket,
-    setsockopt,
+    LPFN_WSARECVMSG, LPWSAOVERLAPPED_COMPLETION_ROUTINE, SIO_GET_EXTENSION_FUNCTION_POINTER,
+    SIO_UDP_CONNRESET, SIO_UDP_NETRESET, SO_PROTOCOL_INFOW, SOCKET, SOL_SOCKET, WSAEACCES,
+    WSAEINVAL, WSAENOPROTOOPT, WSAEOPNOTSUPP, WSAID_WSARECVMSG, WSAIoctl, WSAMSG,
+    WSAPROTOCOL_INFOW, getsockopt, setsockopt,
 };
-use windows_sys::core::GUID;
+use windows_sys::Win32::System::IO::OVERLAPPED;
 
-use super::{handle, last_error};
+use super::{check, handle};
 use crate::sys::Layout;
 use crate::sys::numbers::OptionName;
 
@@ -44,30 +46,37 @@ pub(crate) fn set_option_bytes(
 ) -> io::Result<()> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     // SAFETY: the pointer is to as many readable bytes as the length says.
-    let result =
-        unsafe { setsockopt(handle(socket), level, name, bytes.as_ptr(), bytes.len() as i32) };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    check(unsafe { setsockopt(handle(socket), level, name, bytes.as_ptr(), bytes.len() as i32) })
 }
 
 /// Reads an option that is a C int or a `DWORD`; zero bytes stand for those that the system does not
 /// give.
 pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io::Result<i32> {
-    let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
-    let mut bytes = [0; 4];
-    let mut len = bytes.len() as i32;
-    // SAFETY: the pointer is to as many writable bytes as the length says.
-    let result = unsafe { getsockopt(handle(socket), level, name, bytes.as_mut_ptr(), &mut len) };
-    if result == 0 { Ok(i32::from_ne_bytes(bytes)) } else { Err(last_error()) }
+    let mut value = 0;
+    // SAFETY: a number may have any bytes.
+    unsafe { read_option(socket, name.ok_or(io::ErrorKind::Unsupported)?, &mut value)? };
+    Ok(value)
 }
 
 /// What kind of socket it is. Its address does not say: an unbound socket has none.
 pub(super) fn protocol(socket: BorrowedSocket<'_>) -> io::Result<WSAPROTOCOL_INFOW> {
     let mut info = WSAPROTOCOL_INFOW::default();
-    let (start, mut len) = ((&raw mut info).cast(), size_of_val(&info) as i32);
-    // SAFETY: the pointer is to as many writable bytes as the length says, of a struct of numbers.
-    let result =
-        unsafe { getsockopt(handle(socket), SOL_SOCKET, SO_PROTOCOL_INFOW, start, &mut len) };
-    if result == 0 { Ok(info) } else { Err(last_error()) }
+    // SAFETY: a struct of numbers.
+    unsafe { read_option(socket, (SOL_SOCKET, SO_PROTOCOL_INFOW), &mut info)? };
+    Ok(info)
+}
+
+/// # Safety
+///
+/// Any bytes are a value of `T`.
+unsafe fn read_option<T>(
+    socket: BorrowedSocket<'_>,
+    (level, name): OptionName,
+    value: &mut T,
+) -> io::Result<()> {
+    let (start, mut len) = (ptr::from_mut(value).cast(), size_of::<T>() as i32);
+    // SAFETY: the pointer is to as many writable bytes as the length says.
+    check(unsafe { getsockopt(handle(socket), level, name, start, &mut len) })
 }
 
 /// Whether an error of [`set_option`] is about the option, not about the socket.
@@ -76,50 +85,62 @@ pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| about.contains(&code))
 }
 
-/// Sends a socket control a `BOOL` or a `DWORD`.
-pub(super) fn control(socket: BorrowedSocket<'_>, code: u32, value: u32) -> io::Result<()> {
+/// Best effort: where the system lacks the controls, each call passes over the errors.
+#[cold]
+pub(super) fn turn_off_icmp_errors(socket: BorrowedSocket<'_>) {
+    for code in [SIO_UDP_CONNRESET, SIO_UDP_NETRESET] {
+        // SAFETY: both take a `BOOL` and return nothing.
+        let _ = unsafe { control(socket, code, &0_u32, &mut ()) };
+    }
+}
+
+type RecvMsg = unsafe extern "system" fn(
+    SOCKET,
+    *mut WSAMSG,
+    *mut u32,
+    *mut OVERLAPPED,
+    LPWSAOVERLAPPED_COMPLETION_ROUTINE,
+) -> i32;
+
+/// `WSARecvMsg`, which the system's library does not export.
+pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<RecvMsg> {
+    static FUNCTION: OnceLock<RecvMsg> = OnceLock::new();
+    if let Some(function) = FUNCTION.get() {
+        return Ok(*function);
+    }
+    let mut function: LPFN_WSARECVMSG = None;
+    // SAFETY: it takes a GUID, and returns the function of this one or null; that stays loaded.
+    unsafe {
+        control(socket, SIO_GET_EXTENSION_FUNCTION_POINTER, &WSAID_WSARECVMSG, &mut function)?;
+    }
+    let function = function.ok_or(io::ErrorKind::Unsupported)?;
+    Ok(*FUNCTION.get_or_init(|| function))
+}
+
+/// Makes a socket control.
+///
+/// # Safety
+///
+/// The control takes an `I` and returns an `O`.
+unsafe fn control<I, O>(
+    socket: BorrowedSocket<'_>,
+    code: u32,
+    input: &I,
+    output: &mut O,
+) -> io::Result<()> {
     let mut returned = 0;
-    // SAFETY: the input is as many readable bytes as its length says, and there is no output.
-    let result = unsafe {
+    // SAFETY: input and output are as many bytes as their lengths say; the types are the caller's.
+    check(unsafe {
         WSAIoctl(
             handle(socket),
             code,
-            (&raw const value).cast(),
-            size_of_val(&value) as u32,
-            ptr::null_mut(),
-            0,
+            ptr::from_ref(input).cast(),
+            size_of::<I>() as u32,
+            ptr::from_mut(output).cast(),
+            size_of::<O>() as u32,
             &mut returned,
             ptr::null_mut(),
             None,
         )
-    };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
-}
-
-/// Whether anything waits in the socket's receive buffer.
-pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
-    let mut waiting = 0;
-    // SAFETY: the pointer is to a number that may be written.
-    let result = unsafe { ioctlsocket(handle(socket), FIONREAD, &mut waiting) };
-    result == 0 && waiting > 0
-}
-
-/// The address of an extension function; null if the system has none for this socket.
-pub(super) fn extension(socket: BorrowedSocket<'_>, id: &GUID) -> *const () {
-    let (mut function, mut returned) = (ptr::null::<()>(), 0);
-    // SAFETY: input and output are as many bytes as their lengths say.
-    let result = unsafe {
-        WSAIoctl(
-            handle(socket),
-            SIO_GET_EXTENSION_FUNCTION_POINTER,
-            ptr::from_ref(id).cast(),
-            size_of_val(id) as u32,
-            (&raw mut function).cast(),
-            size_of_val(&function) as u32,
-            &mut returned,
-            ptr::null_mut(),
-            None,
-        )
-    };
-    if result == 0 { function } else { ptr::null() }
+    })
 }

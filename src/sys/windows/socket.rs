@@ -1,12 +1,10 @@
 //! What a socket is, and what the system does for it.
 
 use std::io;
-use std::os::windows::io::AsRawSocket;
 pub use std::os::windows::io::AsSocket;
-pub(crate) use std::os::windows::io::{BorrowedSocket, OwnedSocket, RawSocket};
-use std::time::Duration;
+pub(crate) use std::os::windows::io::BorrowedSocket;
 
-use socket2::{SockAddr, SockRef};
+use socket2::SockRef;
 use windows_sys::Win32::Networking::WinSock::{
     AF_INET, AF_INET6, SOCK_RAW, WSAEINVAL, WSAEMSGSIZE, WSAEOPNOTSUPP,
 };
@@ -44,15 +42,6 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-pub(crate) fn raw(socket: BorrowedSocket<'_>) -> RawSocket {
-    socket.as_raw_socket()
-}
-
-/// There is none.
-pub(crate) fn socket_cookie(_: BorrowedSocket<'_>) -> Option<u64> {
-    None
-}
-
 /// Which Internet families the socket carries.
 #[cold]
 pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
@@ -69,22 +58,16 @@ pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     families(socket).is_ok_and(|families| families.v4 || families.v6)
 }
 
-/// Whether a receive on the socket is known to wait for a message, for at least this time: the system does not say.
-pub(crate) fn waits_for(_: BorrowedSocket<'_>, _: Duration) -> bool {
-    false
-}
-
 /// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
 #[cold]
 pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
-    let peer = peer(socket).and_then(|peer| peer.as_socket());
+    let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
 
-/// The address that the socket is connected to, if it is.
-#[cold]
-pub(crate) fn peer(socket: BorrowedSocket<'_>) -> Option<SockAddr> {
-    SockRef::from(&socket).peer_addr().ok()
+/// Asked where messages may be coalesced: here none are.
+pub(crate) fn has_queued_messages(_: BorrowedSocket<'_>) -> bool {
+    false
 }
 
 pub(crate) fn has_error_queue(_: BorrowedSocket<'_>) -> io::Result<bool> {
@@ -127,4 +110,9 @@ pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
         WSAEINVAL | WSAEMSGSIZE => Some(Rejection::Size),
         _ => None,
     }
+}
+
+/// Whether calls on the socket wait: the system does not say.
+pub(crate) fn waits(_: BorrowedSocket<'_>) -> Option<bool> {
+    None
 }

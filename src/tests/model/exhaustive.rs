@@ -1,152 +1,33 @@
-//! The model without chance: every sequence of answers of the kernel, up to a length.
+//! The model without chance: every sequence of answers of the kernel, up to a length, and every error number.
 //!
-//! A space is a program (its calls) and a number of answers, each out of an alphabet. The kernel
-//! takes the answers one header at a time, and a run that ends after it took `used` of `depth`
-//! stands for every sequence that begins with these: `alphabet ^ (depth - used)` of them. The next
-//! run changes the last answer that was taken. At the end the sequences that all the runs stand for
-//! must be `alphabet ^ depth`: then none was left out, and none was tried twice.
+//! The kernel takes the answers one header at a time. A run that ends after it took `used` of `depth` stands for every
+//! sequence that begins with these, and the next run changes the last answer that was taken. At the end the sequences
+//! that all the runs stand for must be all that there are: then none was left out, and none was tried twice.
 //!
-//! `MODEL_DEEPER` is a number of answers by which each space gets longer.
+//! `MODEL_DEEPER` is a number of answers by which each sequence gets longer.
 
-use std::io::{self, Write};
-use std::ops::RangeInclusive;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::kernel::{Direction, Event};
-use super::ops::{Batch, Config, Kind, Op, Receiving, RecvSpace, Sending, Shape};
-use super::world::World;
-use crate::tests::BACKENDS;
+use super::kernel::{fail, stays};
+use super::*;
 
-const fn fail(errno: i32) -> Event {
-    Event::Fail { errno, stays: false }
-}
-
-const fn stays(errno: i32) -> Event {
-    Event::Fail { errno, stays: true }
-}
-
-/// One answer of each class that the library distinguishes. An error that stays is the message's own; one that
-/// does not is another datagram's, or temporary.
-const SEND: [Event; 16] = [
+/// Fewer answers, so that each of four headers can meet each of them; and both backends give the same results.
+const FEW: [Event; 6] = [
     Event::Pass,
-    Event::Short,
-    Event::Missing,
-    Event::Forbidden,
-    fail(libc::EINTR),
-    fail(libc::EAGAIN),
-    fail(libc::ECONNREFUSED),
-    fail(libc::EHOSTUNREACH),
-    fail(libc::EPERM),
-    stays(libc::EPERM),
-    fail(libc::EIO),
-    stays(libc::EIO),
-    fail(libc::EMSGSIZE),
-    stays(libc::EMSGSIZE),
-    fail(libc::ENOBUFS),
-    stays(libc::ENOBUFS),
-];
-
-/// Like [`SEND`] for receives, whose errors never stay with a message.
-const RECEIVE: [Event; 9] = [
-    Event::Pass,
-    Event::Short,
-    Event::Missing,
-    Event::Forbidden,
-    fail(libc::EINTR),
-    fail(libc::EAGAIN),
-    fail(libc::ECONNREFUSED),
-    fail(libc::EHOSTUNREACH),
-    fail(libc::ENOMEM),
+    fail(errno::EINTR),
+    fail(errno::EAGAIN),
+    fail(errno::ECONNREFUSED),
+    stays(errno::EPERM),
+    fail(errno::EIO),
 ];
 
 /// The messages of a call at most.
 const MOST: usize = 4;
 
-/// Fewer answers of sends, so that each of four headers can meet each of them.
-const FEW_SEND: [Event; 6] = [
-    Event::Pass,
-    Event::Short,
-    fail(libc::EINTR),
-    fail(libc::ECONNREFUSED),
-    stays(libc::EPERM),
-    fail(libc::EIO),
-];
-
-/// Like [`FEW_SEND`], for receives.
-const FEW_RECEIVE: [Event; 5] =
-    [Event::Pass, Event::Short, fail(libc::EINTR), fail(libc::ECONNREFUSED), fail(libc::ENOMEM)];
-
-/// The number of spaces of a test, of their runs, and of the sequences that these stand for.
-#[derive(Debug, Default)]
-struct Tried {
-    spaces: usize,
-    runs: u64,
-    sequences: u64,
-}
-
-/// The kernel's answers: for which direction, out of which alphabet, and how many.
-#[derive(Clone, Copy)]
-struct Answers<'a>(Direction, &'a [Event], usize);
-
-impl<'a> Answers<'a> {
-    fn new(direction: Direction, alphabet: &'a [Event], depth: usize) -> Self {
-        let deeper = std::env::var("MODEL_DEEPER");
-        let deeper: usize = deeper.map_or(0, |text| text.parse().expect("a number of answers"));
-        Self(direction, alphabet, depth + deeper)
-    }
-
-    /// How many sequences of `len` answers there are.
-    fn sequences(&self, len: usize) -> u64 {
-        (self.1.len() as u64).pow(len as u32)
-    }
-}
-
-impl Tried {
-    /// Runs `program` under every sequence of the answers.
-    fn explore(&mut self, config: Config, program: &[Op], answers: Answers<'_>) {
-        let Answers(direction, alphabet, depth) = answers;
-        let mut world = World::new(config);
-        let mut digits = vec![0; depth];
-        let mut covered = 0;
-        loop {
-            let events: Vec<_> = digits.iter().map(|digit| alphabet[*digit]).collect();
-            let used;
-            (world, used) = run(world.renew(config), program, direction, &events);
-            self.runs += 1;
-            covered += answers.sequences(depth - used);
-            // The answers after those taken made no difference.
-            let Some(last) = digits[..used].iter().rposition(|d| d + 1 < alphabet.len()) else {
-                break;
-            };
-            digits[last] += 1;
-            digits[last + 1..].fill(0);
-        }
-        assert_eq!(covered, answers.sequences(depth), "{config:?}, {program:?}");
-        self.spaces += 1;
-        self.sequences += covered;
-    }
-
-    /// All spaces of a kind of socket: both backends, with ICMP errors reported and without.
-    fn explore_all(&mut self, kind: Kind, programs: &[Vec<Op>], answers: Answers<'_>) {
-        for backend in BACKENDS {
-            for errors in [false, true] {
-                let config = Config { backend, sockets: [kind, Kind::Plain], errors };
-                programs.iter().for_each(|ops| self.explore(config, ops, answers));
-            }
-        }
-    }
-
-    /// Prints what was tried, and compares it with the number of spaces and their sequences.
-    fn expect(&self, spaces: usize, answers: Answers<'_>) {
-        println!("{self:?} of {} answers", answers.2);
-        assert_eq!(self.spaces, spaces);
-        assert_eq!(self.sequences, spaces as u64 * answers.sequences(answers.2));
-    }
-}
-
 /// Whether the tests run under valgrind or for another platform than this machine's. The sampled model shows them
 /// what depends on either; which answers a call may meet does not, and the kernel is a script anyway.
-pub(super) fn skips() -> bool {
+fn skips() -> bool {
     let skips = ["MEMCHECK", "CROSS_RUN"].iter().any(|name| std::env::var_os(name).is_some());
     if skips {
         // Past the harness, which keeps what tests print to itself.
@@ -155,115 +36,129 @@ pub(super) fn skips() -> bool {
     skips
 }
 
-/// Runs a program, and returns how many of the answers the kernel has taken.
-pub(super) fn run(
-    mut world: World,
-    program: &[Op],
-    direction: Direction,
-    events: &[Event],
-) -> (World, usize) {
-    let run = AssertUnwindSafe(|| {
-        world.kernel().script(direction, events.iter().copied());
-        program.iter().for_each(|op| world.step(op.clone()));
-        let left = world.kernel().left(direction);
-        world.finish();
-        (world, events.len() - left)
-    });
-    catch_unwind(run).unwrap_or_else(|panic| {
-        eprintln!("{program:?}\n{events:?}");
+/// Runs a program by both backends, and returns how many of the answers the kernel has taken.
+fn run(world: &mut World, program: &[Op], events: &[Event], alike: bool) -> usize {
+    let both = catch_unwind(AssertUnwindSafe(|| {
+        BACKENDS.map(|backend| {
+            let numbered = world.next;
+            let used = world.run(backend, events, program);
+            // Which messages are mixed follows from their numbers.
+            world.next = numbered;
+            (used, world.said.clone())
+        })
+    }));
+    let [(one, said), (other, also_said)] = both.unwrap_or_else(|panic| {
+        eprintln!("{:?}\n{program:?}\n{events:?}", world.kind);
         resume_unwind(panic)
-    })
+    });
+    assert!(!alike || said == also_said, "{program:?}\n{events:?}\n{said:?}\n{also_said:?}");
+    one.max(other)
 }
 
-const WAYS: [Sending; 4] = [Sending::Batch, Sending::Iter, Sending::Each, Sending::Flush];
-
-fn send(way: Sending, count: usize, shape: Shape) -> Op {
-    let batch = Batch { count, shape, seed: 0 };
-    Op::Send { socket: 0, clone: 0, way, batch, again: false, thread: false }
+/// Runs the programs under every sequence of so many answers.
+fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[Event], depth: usize, alike: bool) {
+    let deeper = std::env::var("MODEL_DEEPER");
+    let depth = depth + deeper.map_or(0, |text| text.parse().expect("a number of answers"));
+    let sequences = |len: usize| (alphabet.len() as u64).pow(len as u32);
+    for errors in [false, true] {
+        let Some(mut world) = World::new(kind, errors) else { return };
+        for program in programs {
+            let (mut digits, mut covered) = (vec![0; depth], 0);
+            loop {
+                let events: Vec<_> = digits.iter().map(|digit| alphabet[*digit]).collect();
+                let used = run(&mut world, program, &events, alike);
+                covered += sequences(depth - used);
+                // The answers after those taken made no difference.
+                let Some(last) = digits[..used].iter().rposition(|d| d + 1 < alphabet.len()) else {
+                    break;
+                };
+                digits[last] += 1;
+                digits[last + 1..].fill(0);
+            }
+            assert_eq!(covered, sequences(depth), "{kind:?}, {program:?}");
+        }
+    }
 }
 
-fn receive(way: Receiving, messages: usize) -> Op {
-    let space = RecvSpace { messages, bytes: 100, scattered: false };
-    Op::Receive { socket: 0, clone: 0, way, space, thread: false }
-}
-
-/// Each way to send each of the numbers of messages, and then one message: two calls.
-fn sends(shape: Shape, counts: RangeInclusive<usize>) -> Vec<Vec<Op>> {
-    let each =
-        |way| counts.clone().map(move |count| vec![send(way, count, shape), send(way, 1, shape)]);
-    WAYS.into_iter().flat_map(each).collect()
+/// Each way to send each of the numbers of messages.
+fn sends(shape: Shape, counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
+    let each = |way| counts.clone().map(move |count| vec![Op::Send { way, shape, count }]);
+    Sending::ALL.into_iter().flat_map(each).collect()
 }
 
 /// Each number of waiting messages into each number of buffers, and then one more call.
-fn receives(counts: RangeInclusive<usize>) -> Vec<Vec<Op>> {
+fn receives(counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
+    let receive = |way, messages| Op::Receive { way, messages, bytes: 30 };
     let mut programs = Vec::new();
-    for way in [Receiving::Batch, Receiving::Into] {
-        for waiting in counts.clone() {
-            let batch = Batch { count: waiting, shape: Shape::Alike, seed: 0 };
-            for messages in counts.clone().filter(|messages| *messages > 0) {
-                programs.push(vec![
-                    Op::Fill { socket: 0, batch },
-                    receive(way, messages),
-                    receive(way, 1),
-                ]);
-            }
+    for way in Receiving::ALL {
+        for (waiting, messages) in counts.clone().flat_map(|w| (1..=MOST).map(move |m| (w, m))) {
+            let fill = Op::Fill { count: waiting, together: true };
+            programs.push(vec![fill, receive(way, messages), receive(way, 1)]);
         }
     }
     programs
 }
 
-/// Any two answers to one to four messages, and some for each of four.
-fn explore_sends(kind: Kind, shape: Shape) {
-    if skips() {
-        return;
-    }
-    let mut tried = Tried::default();
-    let answers = Answers::new(Direction::Send, &SEND, 2);
-    tried.explore_all(kind, &sends(shape, 1..=MOST), answers);
-    tried.expect(64, answers);
-
-    let mut tried = Tried::default();
-    let answers = Answers::new(Direction::Send, &FEW_SEND, MOST);
-    tried.explore_all(kind, &sends(shape, MOST..=MOST), answers);
-    tried.expect(16, answers);
-}
-
 #[test]
 fn every_sequence_of_answers_to_sends() {
-    explore_sends(Kind::Plain, Shape::Alike);
-}
-
-#[test]
-fn every_sequence_of_answers_to_sends_with_gso() {
-    explore_sends(Kind::Offload { gso: true, gro: false }, Shape::Alike);
-}
-
-#[test]
-fn every_sequence_of_answers_to_sends_segmented_in_user_space() {
-    explore_sends(Kind::Offload { gso: false, gro: false }, Shape::OwnSegments);
-}
-
-fn explore_receives(kind: Kind) {
     if skips() {
         return;
     }
-    let mut tried = Tried::default();
-    let answers = Answers::new(Direction::Receive, &RECEIVE, 2);
-    tried.explore_all(kind, &receives(0..=MOST), answers);
-    tried.expect(160, answers);
-
-    let mut tried = Tried::default();
-    let answers = Answers::new(Direction::Receive, &FEW_RECEIVE, MOST);
-    tried.explore_all(kind, &receives(MOST..=MOST), answers);
-    tried.expect(8, answers);
+    for (kind, shape) in [
+        (Kind::Plain, Shape::Alike),
+        (GSO, Shape::Alike),
+        (GSO, Shape::Mixed),
+        (Kind::Offload { gso: false, gro: false }, Shape::OwnSegments),
+    ] {
+        explore(kind, &sends(shape, 1..=MOST), &Event::ALL, 2, false);
+        explore(kind, &sends(shape, MOST..=MOST), &FEW, MOST, true);
+    }
 }
 
 #[test]
 fn every_sequence_of_answers_to_receives() {
-    explore_receives(Kind::Plain);
+    if skips() {
+        return;
+    }
+    for kind in [Kind::Plain, GRO] {
+        explore(kind, &receives(0..=MOST), &Event::ALL, 2, false);
+        explore(kind, &receives(MOST..=MOST), &FEW, MOST - 1, false);
+        let waits = [Event::Pass, fail(errno::EINTR), fail(errno::EAGAIN)];
+        explore(kind, &receives(MOST..=MOST), &waits, MOST, true);
+    }
 }
 
+/// All error numbers of Linux, at the first, a middle and the last message.
 #[test]
-fn every_sequence_of_answers_to_receives_with_gro() {
-    explore_receives(Kind::Offload { gso: false, gro: true });
+fn every_error_at_first_middle_and_last_message() {
+    const COUNT: usize = 5;
+    if skips() {
+        return;
+    }
+    let fill = Op::Fill { count: COUNT, together: false };
+    let receive = |way| vec![fill, Op::Receive { way, messages: COUNT, bytes: 99 }];
+    let sends = |shape| sends(shape, COUNT..=COUNT);
+    for (kind, programs) in [
+        (Kind::Plain, sends(Shape::Alike)),
+        (GSO, sends(Shape::Alike)),
+        (GSO, sends(Shape::Mixed)),
+        (Kind::Offload { gso: false, gro: false }, sends(Shape::OwnSegments)),
+        (Kind::Plain, Receiving::ALL.map(receive).to_vec()),
+        (GRO, Receiving::ALL.map(receive).to_vec()),
+    ] {
+        let Some(mut world) = World::new(kind, false) else { return };
+        for (program, errno) in programs.iter().flat_map(|p| (1..=133).map(move |e| (p, e))) {
+            // These are about the socket, or the call, and do not stay with a message.
+            let of_all = [errno::EINTR, errno::EAGAIN, errno::ECONNREFUSED, errno::ENOSYS];
+            for event in [fail(errno), stays(errno)] {
+                for at in [0, COUNT / 2, COUNT - 1] {
+                    if event == fail(errno) || !of_all.contains(&errno) {
+                        let mut events = vec![Event::Pass; at];
+                        events.push(if errno == errno::ENOSYS { Event::Missing } else { event });
+                        assert!(run(&mut world, program, &events, false) > 0);
+                    }
+                }
+            }
+        }
+    }
 }

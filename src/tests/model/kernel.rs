@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::sys::fault::{Call, Fate, errno};
 
-/// The answer to the next header of a direction.
+/// The answer to the next header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// It goes through.
@@ -20,6 +20,43 @@ pub(super) enum Event {
     Missing,
     /// A sandbox forbids the multi-message calls (`EPERM`).
     Forbidden,
+}
+
+pub(super) const fn fail(errno: i32) -> Event {
+    Event::Fail { errno, stays: false }
+}
+
+pub(super) const fn stays(errno: i32) -> Event {
+    Event::Fail { errno, stays: true }
+}
+
+impl Event {
+    /// One of each class that the library distinguishes. An error that stays is the message's own; one that does not is
+    /// another datagram's, a GSO batch's, or temporary.
+    pub(super) const ALL: [Self; 17] = [
+        Self::Pass,
+        Self::Short,
+        Self::Missing,
+        Self::Forbidden,
+        fail(errno::EINTR),
+        fail(errno::EAGAIN),
+        fail(errno::ECONNREFUSED),
+        fail(errno::EHOSTUNREACH),
+        fail(errno::EPERM),
+        stays(errno::EPERM),
+        fail(errno::EIO),
+        stays(errno::EIO),
+        fail(errno::EMSGSIZE),
+        stays(errno::EMSGSIZE),
+        fail(errno::EINVAL),
+        fail(errno::ENOBUFS),
+        stays(errno::ENOBUFS),
+    ];
+
+    /// The event that a byte means, if it means one.
+    pub(super) fn of(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
 }
 
 /// The kernel's answer to one system call.
@@ -38,60 +75,34 @@ pub(super) enum Answer {
     Asked,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Receive,
-    Send,
+/// Whether a call may end with a count after these answers.
+pub(super) fn ends_call(log: &[Answer]) -> bool {
+    log.iter().any(|answer| matches!(answer, Answer::Failed(_) | Answer::Short))
+        || log.last() == Some(&Answer::Interrupted)
 }
 
 #[derive(Default)]
 pub(super) struct Kernel {
-    sends: VecDeque<Event>,
-    receives: VecDeque<Event>,
+    pub(super) events: VecDeque<Event>,
     /// The error that stays with the message at the head of the line.
     head: Option<i32>,
-    /// Errors that a receive met after messages; that socket's next receive returns them.
-    deferred: [Option<i32>; 2],
-    /// The socket that the calls are on.
-    socket: usize,
-    /// Messages that wait in that socket.
-    waiting: usize,
+    /// An error that a receive met after messages; the next receive returns it.
+    pub(super) deferred: Option<i32>,
+    /// Messages that wait to be received.
+    pub(super) waiting: usize,
     forbidden: bool,
-    calls: usize,
     /// The system calls that the present call of the library may come to.
     bound: usize,
     log: Vec<Answer>,
 }
 
-/// System calls that one event can cost: a try for each report of an unrelated ICMP error, then the
-/// same for each datagram of a GSO batch, and the question whether the calls are permitted.
-const PER_EVENT: usize = 12;
-
 impl Kernel {
-    pub(super) fn script(&mut self, direction: Direction, events: impl Iterator<Item = Event>) {
-        self.events(direction).extend(events);
-    }
-
-    fn events(&mut self, direction: Direction) -> &mut VecDeque<Event> {
-        match direction {
-            Direction::Receive => &mut self.receives,
-            Direction::Send => &mut self.sends,
-        }
-    }
-
-    /// Scripted events that no header has met yet.
-    pub(super) fn left(&self, direction: Direction) -> usize {
-        match direction {
-            Direction::Receive => self.receives.len(),
-            Direction::Send => self.sends.len(),
-        }
-    }
-
-    /// Begins a call of the library on `socket`, in which `waiting` messages wait, that moves up to
-    /// `datagrams`.
-    pub(super) fn begin(&mut self, socket: usize, waiting: usize, datagrams: usize) {
-        (self.socket, self.waiting) = (socket, waiting);
-        (self.calls, self.bound) = (0, 8 + 4 * datagrams);
+    /// Begins a call of the library that moves up to `datagrams`.
+    pub(super) fn begin(&mut self, datagrams: usize) {
+        // An event costs a try for each report of an unrelated ICMP error, then the same for each datagram of a GSO
+        // batch, and the question whether the calls are permitted.
+        const PER_EVENT: usize = 12;
+        self.bound = 8 + 4 * datagrams + PER_EVENT * self.events.len();
         self.log.clear();
     }
 
@@ -105,24 +116,10 @@ impl Kernel {
         self.head = None;
     }
 
-    /// Nothing further is scripted; deferred errors stay.
-    pub(super) fn clear(&mut self) {
-        self.sends.clear();
-        self.receives.clear();
-        self.head = None;
-    }
-
-    pub(super) fn deferred(&self, socket: usize) -> Option<i32> {
-        self.deferred[socket]
-    }
-
     pub(super) fn decide(&mut self, call: Call, offered: usize) -> Fate {
-        self.calls += 1;
-        let (calls, bound) = (self.calls, self.bound);
-        assert!(calls <= bound, "a call that does not end: {calls} system calls, {:?}", self.log);
+        assert!(self.log.len() < self.bound, "a call that does not end: {:?}", self.log);
         let (fate, answer) = match call {
-            Call::Permitted if self.forbidden => {
-                self.forbidden = false;
+            Call::Permitted if std::mem::take(&mut self.forbidden) => {
                 (Fate::Fail(errno::EPERM), Answer::Asked)
             }
             Call::Permitted => (Fate::Kernel, Answer::Asked),
@@ -134,80 +131,64 @@ impl Kernel {
     }
 
     fn receive(&mut self, many: bool, offered: usize) -> (Fate, Answer) {
-        if let Some(errno) = self.deferred[self.socket].take() {
+        if let Some(errno) = self.deferred.take() {
             return failed(errno);
         }
         // With nothing there, the first event may still be an error; else the real kernel says so.
-        let most = offered.min(self.waiting.max(1));
-        let (count, stop) = self.headers(Direction::Receive, many, most);
+        let (count, stop) = self.headers(many, offered.min(self.waiting.max(1)));
         self.waiting = self.waiting.saturating_sub(count);
-        match stop {
-            None => (Fate::Kernel, Answer::Passed),
-            Some(event) if count == 0 => self.first(event),
-            Some(event) => {
-                if let Event::Fail { errno, .. } = event {
-                    self.deferred[self.socket] =
-                        Some(errno).filter(|errno| !TRANSIENT.contains(errno));
-                }
-                (Fate::AtMost(count), Answer::Short)
-            }
+        if let (Some(Event::Fail { errno, .. }), 1..) = (stop, count) {
+            let transient = [errno::EINTR, errno::EAGAIN].contains(&errno);
+            self.deferred = Some(errno).filter(|_| !transient);
         }
+        self.answer(count, stop)
     }
 
     fn send(&mut self, many: bool, offered: usize) -> (Fate, Answer) {
         if let Some(errno) = self.head {
             return failed(errno);
         }
-        let (count, stop) = self.headers(Direction::Send, many, offered);
+        let (count, stop) = self.headers(many, offered);
         if let Some(Event::Fail { errno, stays: true }) = stop {
             self.head = Some(errno);
         }
-        match stop {
-            None => (Fate::Kernel, Answer::Passed),
-            Some(event) if count == 0 => self.first(event),
-            Some(_) => (Fate::AtMost(count), Answer::Short),
-        }
-    }
-
-    /// The answer of a call whose first header meets this event.
-    fn first(&mut self, event: Event) -> (Fate, Answer) {
-        match event {
-            Event::Pass => (Fate::Kernel, Answer::Passed),
-            Event::Fail { errno: errno::EINTR, .. } => {
-                (Fate::Fail(errno::EINTR), Answer::Interrupted)
-            }
-            Event::Fail { errno, .. } => failed(errno),
-            Event::Short => (Fate::AtMost(0), Answer::Short),
-            Event::Missing => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
-            Event::Forbidden => {
-                self.forbidden = true;
-                (Fate::Fail(errno::EPERM), Answer::NotTheCall)
-            }
-        }
+        self.answer(count, stop)
     }
 
     /// How many of up to `most` headers go through, and what stops the one after them.
-    fn headers(&mut self, direction: Direction, many: bool, most: usize) -> (usize, Option<Event>) {
+    fn headers(&mut self, many: bool, most: usize) -> (usize, Option<Event>) {
         let mut count = 0;
         while count < most {
-            let Some(event) = self.events(direction).pop_front() else { return (most, None) };
-            match event {
-                Event::Pass => count += 1,
+            match self.events.pop_front() {
+                None => return (most, None),
+                Some(Event::Pass) => count += 1,
                 // These are about multi-message calls, and the last two about whole ones.
-                Event::Short if !many => {}
-                Event::Missing | Event::Forbidden if !many || count > 0 => {}
-                _ => {
-                    self.bound += PER_EVENT;
-                    return (count, Some(event));
-                }
+                Some(Event::Short) if !many || count == 0 => {}
+                Some(Event::Missing | Event::Forbidden) if !many || count > 0 => {}
+                stop => return (count, stop),
             }
         }
         (most, None)
     }
-}
 
-/// Errors that the next system call does not meet again, and that no caller needs.
-pub(super) const TRANSIENT: [i32; 2] = [errno::EINTR, errno::EAGAIN];
+    /// The answer of a call of which so many headers go through.
+    fn answer(&mut self, count: usize, stop: Option<Event>) -> (Fate, Answer) {
+        match stop {
+            None => (Fate::Kernel, Answer::Passed),
+            Some(_) if count > 0 => (Fate::AtMost(count), Answer::Short),
+            Some(Event::Fail { errno: errno::EINTR, .. }) => {
+                (Fate::Fail(errno::EINTR), Answer::Interrupted)
+            }
+            Some(Event::Fail { errno, .. }) => failed(errno),
+            Some(Event::Missing) => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
+            Some(Event::Forbidden) => {
+                self.forbidden = true;
+                (Fate::Fail(errno::EPERM), Answer::NotTheCall)
+            }
+            Some(Event::Pass | Event::Short) => unreachable!("they stop no first header"),
+        }
+    }
+}
 
 fn failed(errno: i32) -> (Fate, Answer) {
     (Fate::Fail(errno), Answer::Failed(errno))

@@ -1,40 +1,171 @@
-//! A stateful model: any calls on two sockets, under a kernel with any answers.
+//! Any calls of the library on a socket, under a model of the kernel that decides about each system call, and judges
+//! that compare what each call returned with what the kernel said and with the datagrams that came:
 //!
-//! After each call the model knows of every message whether it is delivered, failed (and with which
-//! error) or still the caller's, by the contract of [`BatchSocket`](crate::BatchSocket) alone. What
-//! was delivered, read through the standard library, must agree; so must what waits in a socket with what
-//! is received, and every error of the kernel is returned once. A call may make no more
-//! system calls than its messages and the kernel's answers explain.
-//!
-//! [`exhaustive`] has no generator: it runs small cases under every sequence of answers.
-//!
-//! What a fuzzer needs is apart from the generator: [`ops`] makes operations out of bytes, and
-//! [`run`] panics at a fault.
+//! - Nothing is lost, doubled or moved to another place: `Ok(n)` is the first `n` messages, `Err` is none of them and the
+//!   kernel's last word.
+//! - What the kernel rejects as a GSO batch goes as its datagrams in the same call. Of a message that is segmented in
+//!   user space the first datagram went, and what did not is counted.
+//! - Both backends do the same.
 
-#[cfg(all(test, linux_like))]
-mod errnos;
 #[cfg(test)]
 mod exhaustive;
-#[cfg(test)]
-mod found;
-#[cfg(test)]
-mod generated;
-mod judge;
 mod kernel;
-mod messages;
-mod ops;
 mod receive;
 mod send;
-mod world;
 
-use ops::{Config, Op, Record};
-use world::World;
+#[cfg(test)]
+use proptest::prelude::*;
 
-/// Runs a case: its configuration, then its operations.
-pub(crate) fn run(config: Record, ops: &[Record]) {
-    let mut world = World::new(Config::decode(config));
-    for op in ops {
-        world.step(Op::decode(*op));
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::offload_kit::Net;
+use super::*;
+use crate::{Ancillary, Offload};
+use kernel::{Answer, Event, Kernel};
+use receive::{Mailbox, Receiving};
+use send::{Sending, Shape};
+
+/// What the calls are made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    /// An `Offload`, with GSO or with GRO.
+    Offload {
+        gso: bool,
+        gro: bool,
+    },
+}
+
+const GSO: Kind = Kind::Offload { gso: true, gro: false };
+const GRO: Kind = Kind::Offload { gso: false, gro: true };
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
+    Send {
+        way: Sending,
+        shape: Shape,
+        count: usize,
+    },
+    /// Puts datagrams into the socket.
+    Fill {
+        count: usize,
+        together: bool,
+    },
+    Receive {
+        way: Receiving,
+        messages: usize,
+        bytes: usize,
+    },
+    SetGso(bool),
+}
+
+struct World {
+    kernel: Arc<Mutex<Kernel>>,
+    kind: Kind,
+    backend: Backend,
+    /// The sender, and its receivers.
+    net: Net,
+    mailbox: Mailbox,
+    /// The number of the next message.
+    next: usize,
+    /// What the calls returned.
+    said: Vec<String>,
+}
+
+impl World {
+    /// `None` where the kernel has no GSO. `errors` says whether ICMP errors are reported.
+    fn new(kind: Kind, errors: bool) -> Option<Self> {
+        let (net, mailbox) = (Net::new()?, Mailbox::new(kind));
+        if errors {
+            Ancillary::ERRORS.require(&net.near).expect("Linux has it");
+            Ancillary::ERRORS.require(&mailbox.socket).expect("Linux has it");
+        }
+        let (kernel, backend) = (Arc::default(), Backend::current());
+        Some(Self { kernel, kind, backend, net, mailbox, next: 0, said: Vec::new() })
     }
-    world.finish();
+
+    /// Runs a program, each call of which meets the next of the kernel's answers, and then none. Returns how many of
+    /// them were taken.
+    fn run(&mut self, backend: Backend, events: &[Event], program: &[Op]) -> usize {
+        self.backend = backend;
+        self.said.clear();
+        self.net.near.set_gso(matches!(self.kind, Kind::Offload { gso: true, .. }));
+        self.kernel().events = events.iter().copied().collect();
+        program.iter().for_each(|op| self.step(*op));
+        let used = events.len() - self.kernel().events.len();
+        self.kernel().events.clear();
+        self.receive_all();
+        used
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Send { way, shape, count } => self.send(way, shape, count),
+            Op::Fill { count, together } => self.fill(count, together),
+            Op::Receive { way, messages, bytes } => self.receive(way, messages, bytes),
+            Op::SetGso(on) => _ = self.net.near.set_gso(on && self.kind != Kind::Plain),
+        }
+    }
+
+    fn kernel(&self) -> MutexGuard<'_, Kernel> {
+        lock(&self.kernel)
+    }
+}
+
+fn lock(kernel: &Mutex<Kernel>) -> MutexGuard<'_, Kernel> {
+    kernel.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a call of the library that moves up to `datagrams`, with the model's kernel beneath. Also returns its answers.
+fn under<R>(
+    kernel: &Arc<Mutex<Kernel>>,
+    backend: &mut Backend,
+    datagrams: usize,
+    call: impl FnOnce() -> R,
+) -> (R, Vec<Answer>) {
+    lock(kernel).begin(datagrams);
+    let decider = Arc::clone(kernel);
+    backend.make_process_default().expect("both are here");
+    fault::decide_by(move |call, offered| lock(&decider).decide(call, offered));
+    let result = call();
+    fault::script([]);
+    *backend = Backend::current();
+    (result, lock(kernel).answers())
+}
+
+/// Runs the program that any bytes mean.
+pub(super) fn run(config: [u8; 8], records: &[[u8; 8]]) {
+    const SIZES: [usize; 8] = [0, 1, 2, 3, 4, 5, 8, 40];
+    let [backend, kind, errors, ..] = config;
+    let (gso, gro) = (kind & 1 > 0, kind & 2 > 0);
+    let kind = if kind % 8 == 7 { Kind::Plain } else { Kind::Offload { gso, gro } };
+    let Some(mut world) = World::new(kind, errors % 4 == 3) else { return };
+    world.backend = BACKENDS[usize::from(backend % 2)];
+    world.net.near.set_gso(gso && kind != Kind::Plain);
+    for [op, a, b, c, events @ ..] in records.iter().copied() {
+        let count = SIZES[usize::from(c % 8)];
+        world.kernel().events.extend(events.iter().filter_map(|byte| Event::of(*byte)));
+        world.step(match op % 8 {
+            0..4 => Op::Send { way: Sending::of(a), shape: Shape::of(b), count },
+            4 => Op::Fill { count: count.min(5), together: a % 2 > 0 },
+            5 | 6 => {
+                let bytes = if b % 4 == 0 { 30 } else { 2_000 };
+                Op::Receive { way: Receiving::of(a), messages: count.min(8), bytes }
+            }
+            _ => Op::SetGso(a % 4 > 0),
+        });
+    }
+    world.kernel().events.clear();
+    world.receive_all();
+}
+
+#[cfg(test)]
+proptest! {
+    #[test]
+    fn any_calls_under_any_kernel(
+        config in any::<[u8; 8]>(),
+        ops in prop::collection::vec(any::<[u8; 8]>(), 0..20),
+    ) {
+        run(config, &ops);
+    }
 }

@@ -1,155 +1,227 @@
-//! Sends, in every way there is.
+//! Sends, call after call until each message has an outcome, and the judge of each call.
 
-use std::sync::Arc;
+use std::io::IoSlice;
 
-use super::judge::{Context, Said, errno};
-use super::messages::{Msg, lend, make};
-use super::ops::{Batch, Sending, Shape};
-use super::world::{End, World, under};
-use crate::tests::addr;
-use crate::{BatchSocketExt, MmsgBuf, SendQueue};
+use super::*;
+use crate::offload::{Counters, GsoStatus};
+use crate::send::coalesce::own_segment_size;
+use crate::send::coalesce::tests::first_batch;
+use crate::sys::MAX_SEGMENTS;
+use crate::tests::offload_kit::bytes;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tests) enum Sending {
+    Batch,
+    Each,
+    Flush,
+}
+
+impl Sending {
+    pub(super) const ALL: [Self; 3] = [Self::Batch, Self::Each, Self::Flush];
+
+    pub(super) fn of(byte: u8) -> Self {
+        Self::ALL[usize::from(byte % 3)]
+    }
+}
+
+/// Which messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tests) enum Shape {
+    /// They form one GSO batch.
+    Alike,
+    /// With a segment size of their own.
+    OwnSegments,
+    /// Batches to two destinations, single messages, empty ones, gathered ones, and those with a segment size.
+    Mixed,
+}
+
+impl Shape {
+    pub(super) fn of(byte: u8) -> Self {
+        [Self::Alike, Self::OwnSegments, Self::Mixed, Self::Mixed][usize::from(byte % 4)]
+    }
+}
+
+#[derive(Debug)]
+struct Msg {
+    far: usize,
+    data: Vec<u8>,
+    own: Option<u16>,
+    gathered: bool,
+}
+
+impl Msg {
+    fn new(shape: Shape, number: usize) -> Self {
+        let mixed = shape == Shape::Mixed;
+        let far = usize::from(mixed && number / 3 % 2 == 1);
+        let len = match (shape, number % 11) {
+            (Shape::OwnSegments, _) => 35,
+            (Shape::Mixed, 5) => 0,
+            (Shape::Mixed, 9) => 61,
+            _ => 40,
+        };
+        let own = (shape == Shape::OwnSegments || mixed && number % 7 == 6).then_some(10);
+        Self { far, data: bytes(number, len), own, gathered: mixed && number % 4 == 1 }
+    }
+
+    /// The datagrams that it is to be.
+    fn pieces(&self) -> Vec<&[u8]> {
+        match self.own {
+            Some(size) if !self.data.is_empty() => self.data.chunks(size.into()).collect(),
+            _ => vec![&self.data],
+        }
+    }
+}
+
+/// Calls `then` with the messages as the library has them.
+fn lend<R>(msgs: &[Msg], net: &Net, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R {
+    let parts: Vec<_> = msgs
+        .iter()
+        .map(|msg| msg.data.split_at(msg.data.len() / 3))
+        .map(|(one, other)| [IoSlice::new(one), IoSlice::new(other)])
+        .collect();
+    let lent = msgs.iter().zip(&parts).map(|(msg, parts)| {
+        let lent = if msg.gathered { SendMsg::gather(parts) } else { SendMsg::new(&msg.data) };
+        let lent = lent.with_dest(net.to(msg.far));
+        msg.own.map_or(lent, |size| lent.with_segment_size(size))
+    });
+    then(&lent.collect::<Vec<_>>())
+}
+
+/// A call, and what is known about it.
+#[derive(Debug)]
+struct Case<'a> {
+    msgs: &'a [Msg],
+    result: io::Result<usize>,
+    /// The errors that `send_each` reported, by index.
+    failed: Vec<(usize, i32)>,
+    log: Vec<Answer>,
+    before: Counters,
+    /// Whether GSO was on, and the first header a batch.
+    gso: bool,
+    first_is_batch: bool,
+}
 
 impl World {
-    /// Sends a batch, and the rest of it again as often as the operation asks.
-    pub(super) fn send(
-        &mut self,
-        socket: usize,
-        clone: usize,
-        way: Sending,
-        msgs: &[Msg],
-        again: bool,
-        thread: bool,
-    ) {
-        let mut left = msgs;
-        for tries in 0.. {
-            assert!(tries < 400 + 2 * msgs.len(), "no call gets on with {left:?}");
-            let clone = self.pick_to_send(socket, clone);
-            let said = self.send_once(socket, clone, way, left, thread);
-            let handled = self.judge(socket, clone, left, &said);
-            left = &left[handled..];
-            // A partly sent message is offered again until it has an outcome.
-            if left.is_empty() || !(again || self.sockets[socket].partial.is_some()) {
-                break;
+    pub(super) fn send(&mut self, way: Sending, shape: Shape, count: usize) {
+        let numbers = self.next..self.next + count;
+        self.next = numbers.end;
+        let msgs: Vec<_> = numbers.map(|number| Msg::new(shape, number)).collect();
+        let (mut rest, mut calls) = (&msgs[..], 0);
+        while !rest.is_empty() {
+            rest = &rest[self.send_once(way, rest)..];
+            calls += 1;
+            assert!(calls < 200, "no end of calls: {:?}", self.said);
+        }
+    }
+
+    /// Makes a call, and judges it. Returns how many messages have an outcome.
+    fn send_once(&mut self, way: Sending, msgs: &[Msg]) -> usize {
+        let before = self.net.near.counters();
+        let gso = self.net.near.gso() && self.kind != Kind::Plain;
+        let datagrams = msgs.iter().map(|msg| msg.pieces().len()).sum();
+        let (kernel, kind, net) = (&self.kernel, self.kind, &self.net);
+        let (mut failed, mut first_is_batch) = (Vec::new(), false);
+        let socket: &dyn BatchSocket = match kind {
+            Kind::Plain => net.near.get_ref(),
+            Kind::Offload { .. } => &net.near,
+        };
+        let (result, log) = under(kernel, &mut self.backend, datagrams, || {
+            lend(msgs, net, |sends| {
+                let batch = first_batch(sends, MAX_SEGMENTS).messages > 1;
+                first_is_batch = gso && (batch || own_segment_size(&sends[0]).is_some());
+                match way {
+                    Sending::Batch => socket.send_batch(sends),
+                    Sending::Each => socket.send_each(sends, |i, error| {
+                        lock(kernel).give_up();
+                        failed.push((i, error.raw_os_error().expect("the system's")));
+                    }),
+                    Sending::Flush => {
+                        let mut queue = SendQueue::new(1 << 20);
+                        sends.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
+                        let result = socket.flush(&mut queue);
+                        assert_eq!(queue.len(), sends.len() - result.as_ref().unwrap_or(&0));
+                        result
+                    }
+                }
+            })
+        });
+        self.said.push(format!("{result:?} {failed:?}"));
+        self.judge(&Case { msgs, result, failed, log, before, gso, first_is_batch })
+    }
+
+    fn judge(&mut self, case: &Case<'_>) -> usize {
+        let handled = *case.result.as_ref().unwrap_or(&0);
+        assert!(handled <= case.msgs.len(), "{case:?}");
+        assert!(case.failed.is_sorted_by(|a, b| a.0 < b.0), "{case:?}");
+        assert!(case.failed.iter().all(|(i, _)| *i < handled), "{case:?}");
+
+        // What came is the first messages, but for those that failed.
+        let delivered = self.net.delivered();
+        let mut came = delivered.each_ref().map(|datagrams| datagrams.iter().peekable());
+        let (mut sent, mut dropped) = (0, 0);
+        for (i, msg) in case.msgs[..handled].iter().enumerate() {
+            if case.failed.iter().any(|(failed, _)| *failed == i) {
+                continue;
+            }
+            let (pieces, came) = (msg.pieces(), &mut came[msg.far]);
+            let next = |piece: &&[u8]| came.next_if(|came| came == piece).is_some();
+            let taken = pieces.iter().copied().take_while(next).count();
+            assert!(taken > 0, "message {i} is lost: {case:?}");
+            assert!(taken == pieces.len() || self.kind != Kind::Plain, "{case:?}");
+            (sent, dropped) = (sent + taken, dropped + pieces.len() - taken);
+        }
+        assert!(
+            came.iter_mut().all(|came| came.next().is_none()),
+            "doubled, or not counted: {case:?}"
+        );
+
+        // Errors are what the kernel said.
+        let said: Vec<_> = case
+            .log
+            .iter()
+            .filter_map(
+                |answer| if let Answer::Failed(errno) = answer { Some(*errno) } else { None },
+            )
+            .collect();
+        assert!(case.failed.iter().all(|(_, errno)| said.contains(errno)), "{case:?}");
+        // A message that is segmented in user space ends its call.
+        let may_end = !case.gso && case.msgs.iter().any(|msg| msg.own.is_some());
+        let whole = !kernel::ends_call(&case.log) && !may_end;
+        assert!(!whole || handled == case.msgs.len(), "it ends for no reason: {case:?}");
+        let mut given_up = 0;
+        if let Err(error) = &case.result {
+            let errno = error.raw_os_error().expect("the system's");
+            assert_eq!(said.last(), Some(&errno), "{case:?}");
+            let about_none = [errno::EAGAIN, errno::ECONNREFUSED].contains(&errno);
+            assert!(
+                about_none || !case.first_is_batch || said.len() > 1,
+                "no second try: {case:?}"
+            );
+            if errno != errno::EAGAIN {
+                self.kernel().give_up();
+                given_up = 1;
             }
         }
-        self.kernel().give_up();
-    }
-
-    fn pick_to_send(&self, socket: usize, clone: usize) -> usize {
-        let served = &self.sockets[socket];
-        let partial = served.partial.as_ref().map(|partial| partial.clone);
-        partial.unwrap_or_else(|| served.pick(clone, &served.owed_sends))
-    }
-
-    fn send_once(
-        &mut self,
-        socket: usize,
-        clone: usize,
-        way: Sending,
-        msgs: &[Msg],
-        thread: bool,
-    ) -> (Said, Context) {
-        let to = self.far.each_ref().map(addr);
-        let kernel = Arc::clone(&self.kernel);
-        let end = &self.sockets[socket].clone(clone).end;
-        let (gso, not_offered) = (end.gso(), end.not_offered());
-        let datagrams = msgs.iter().map(|msg| msg.datagrams().len()).sum();
-        let (said, log) =
-            under(&self.kernel, &mut self.backend, thread, (socket, 0, datagrams), || {
-                lend(msgs, &to, |sends| {
-                    let mut failed = Vec::new();
-                    let batch_socket = end.batch_socket();
-                    let result = match (way, end) {
-                        (Sending::Arena(backend), End::Plain(socket)) => {
-                            MmsgBuf::with_backend(backend).send(socket, sends)
-                        }
-                        (Sending::Batch | Sending::Arena(_), End::Offload(socket)) => {
-                            crate::BatchSocket::send_batch(&**socket, sends)
-                        }
-                        (Sending::Batch, End::Plain(socket)) => {
-                            crate::BatchSocket::send_batch(socket, sends)
-                        }
-                        (Sending::Dyn, _) => batch_socket.send_batch(sends),
-                        (Sending::Iter, _) => batch_socket.send_iter(sends),
-                        (Sending::Each, _) => batch_socket.send_each(sends, |i, error| {
-                            // The script borrows the kernel only while it decides.
-                            kernel.lock().expect("no panic so far").give_up();
-                            failed.push((i, errno(&error)));
-                        }),
-                        (Sending::Flush, _) => {
-                            let mut queue = SendQueue::new(1 << 20);
-                            sends.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
-                            let result = batch_socket.flush(&mut queue);
-                            let sent = *result.as_ref().unwrap_or(&0);
-                            assert_eq!(queue.len(), sends.len() - sent);
-                            result
-                        }
-                    };
-                    Said { result, failed }
-                })
-            });
-        let offered = end.not_offered() == not_offered;
-        (said, Context { log, gso, offered, each: way == Sending::Each })
-    }
-
-    /// Sends what is in the queue.
-    pub(super) fn flush(&mut self, socket: usize, clone: usize, thread: bool) {
-        loop {
-            let clone = self.pick_to_send(socket, clone);
-            let msgs = std::mem::take(&mut self.queued);
-            let datagrams = msgs.iter().map(|msg| msg.datagrams().len()).sum();
-            let (queue, end) = (&mut self.queue, &self.sockets[socket].clone(clone).end);
-            let (gso, not_offered) = (end.gso(), end.not_offered());
-            let what = (socket, 0, datagrams);
-            let (result, log) = under(&self.kernel, &mut self.backend, thread, what, || {
-                end.batch_socket().flush(queue)
-            });
-            let sent = *result.as_ref().unwrap_or(&0);
-            let offered = end.not_offered() == not_offered;
-            let said = Said { result, failed: Vec::new() };
-            let context = Context { log, gso, offered, each: false };
-            let handled = self.judge(socket, clone, &msgs, &(said, context));
-            if handled > sent {
-                // The front one failed, and is given up.
-                assert!(self.queue.discard_front());
-            }
-            self.queued = msgs[handled..].to_vec();
-            self.compare_queue();
-            if self.sockets[socket].partial.is_none() {
-                break;
-            }
+        if self.kind != Kind::Plain {
+            self.judge_offload(case, handled, sent, dropped);
         }
-        self.kernel().give_up();
+        handled + given_up
     }
 
-    pub(super) fn push(&mut self, msg: Msg) {
-        let to = self.far.each_ref().map(addr);
-        let before = self.queue.bytes();
-        let pushed = lend(std::slice::from_ref(&msg), &to, |sends| self.queue.push(&sends[0]));
-        if pushed.is_ok() {
-            self.queued.push(msg);
-        } else {
-            assert_eq!(self.queue.bytes(), before, "a rejected push changes nothing");
+    fn judge_offload(&self, case: &Case<'_>, handled: usize, sent: usize, dropped: usize) {
+        let counted = self.net.since(case.before);
+        assert_eq!((counted.sent, counted.dropped), (sent as u64, dropped as u64), "{case:?}");
+        let (status, rejected) = (self.net.near.gso_status(), counted.rejected_unsupported);
+        if case.gso {
+            assert_eq!(status == GsoStatus::Rejected, rejected > 0, "{case:?}");
         }
-        self.compare_queue();
-    }
-
-    /// The queue holds what the model has in its.
-    pub(super) fn compare_queue(&self) {
-        let payload = |msg: crate::SendMsg<'_>| msg.slices().collect::<Vec<_>>().concat();
-        assert_eq!(self.queue.len(), self.queued.len());
-        assert!(self.queue.iter().map(payload).eq(self.queued.iter().map(|msg| msg.data.clone())));
-        let least: usize = self.queued.iter().map(|msg| msg.data.len() + SendQueue::OVERHEAD).sum();
-        assert!(self.queue.bytes() >= least && (least > 0 || self.queue.bytes() == 0));
-    }
-
-    /// Further sends return the deferred errors.
-    pub(super) fn finish_sends(&mut self, socket: usize) {
-        for _ in 0..=self.sockets[socket].owed_sends.len() {
-            let batch = Batch { count: 1, shape: Shape::Alike, seed: 0 };
-            let msgs = make(batch, &mut self.next, false);
-            self.send(socket, 0, Sending::Batch, &msgs, false, false);
+        let rejections = [errno::EIO, errno::EOPNOTSUPP].map(Answer::Failed);
+        let is_said = case.log.iter().any(|answer| rejections.contains(answer));
+        assert!(rejected == 0 || handled > 0 && is_said, "{case:?}");
+        // (A report in the error queue makes EOPNOTSUPP another datagram's.)
+        let first = case.first_is_batch && case.log[0] == rejections[0];
+        if first && handled > 0 && case.failed.is_empty() {
+            assert_eq!((rejected, self.net.near.gso()), (1, false), "it tries again: {case:?}");
         }
-        assert!(self.sockets[socket].owed_sends.is_empty(), "a deferred error is lost");
     }
 }

@@ -69,7 +69,7 @@ macro_rules! got {
         Got {
             data: msg.data().to_vec(),
             addr: msg.addr(),
-            meta: msg.meta(),
+            meta: *msg.meta(),
             truncated: msg.truncated(),
             control_truncated: msg.control_truncated(),
             datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),

@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, ReusePortGroup, SendMsg, options};
+use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, options};
+use mmsg_reuseport::ReusePortGroup;
 use socket2::Socket;
 
 use super::network::Network;
@@ -131,7 +132,7 @@ fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
 fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
     loop {
         socket.recv_into(&mut batch)?;
-        let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-        socket.send_iter(&mut replies)?;
+        let replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
+        socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
     }
 }

@@ -43,7 +43,7 @@ fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
 }
 
 #[inline(always)]
-pub fn metadata_of(meta: RecvMeta) -> (u8, IpAddr) {
+pub fn metadata_of(meta: &RecvMeta) -> (u8, IpAddr) {
     (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use mmsg::offload::OffloadState;
-use mmsg::{BatchSocket, BatchSocketExt, Ecn, SendMeta, SendMsg};
+use mmsg::{BatchSocket, Ecn, SendMeta, SendMsg};
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, metadata_of};
@@ -47,7 +47,7 @@ impl Peer for Lent {
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
         let (mut buffers, len) = lend(&mut self.memory);
         let socket = self.far[dest].on(&wire.far[dest]);
-        let received = socket.recv_slices(&mut buffers[..len], |_, message| {
+        let received = socket.recv_slices(&mut buffers[..len], &mut |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
             let meta = Some(metadata_of(message.meta()));
             for datagram in message.datagrams() {

@@ -13,11 +13,11 @@ use crate::wire::Wire;
 
 /// A list of messages, in memory that each turn uses again, and `send_batch`.
 pub type List = Offloaded<0>;
-/// `send_iter`.
-pub type Iter = Offloaded<1>;
+/// `send_each`.
+pub type Each = Offloaded<1>;
 /// A `SendQueue`: pushes and `flush`.
 pub type Queue = Offloaded<2>;
-/// `send_iter` of a header and the rest of the payload, in two buffers.
+/// `send_each` of a header and the rest of the payload, in two buffers.
 pub type Gathered = Offloaded<3>;
 /// Like `Queue`, with the messages grouped by destination.
 pub type Grouped = Offloaded<4>;
@@ -100,13 +100,14 @@ impl<const HOW: u8> Offloaded<HOW> {
     fn send_by<const ECN: bool>(&mut self) {
         let near = &self.near;
         let msgs = self.payloads.iter().map(|(to, payload)| mark::<ECN>(SendMsg::to(*to, payload)));
+        let no_error = |_, error| panic!("{error}");
         let sent = match HOW {
             0 => {
                 self.msgs.clear();
                 self.msgs.extend(msgs);
                 near.send_batch(&self.msgs)
             }
-            1 => near.send_iter(msgs),
+            1 => near.send_each(msgs, no_error),
             2 | 4 => {
                 for msg in msgs {
                     self.queue.push(&msg).expect("it has no bound");
@@ -120,12 +121,9 @@ impl<const HOW: u8> Offloaded<HOW> {
                     [IoSlice::new(header), IoSlice::new(rest)]
                 }));
                 let to = self.payloads.iter().map(|(to, _)| *to);
-                near.send_iter(
-                    self.parts
-                        .iter()
-                        .zip(to)
-                        .map(|(parts, to)| mark::<ECN>(SendMsg::gather(parts).with_dest(to))),
-                )
+                let gathered = self.parts.iter().zip(to);
+                let msgs = gathered.map(|(p, to)| mark::<ECN>(SendMsg::gather(p).with_dest(to)));
+                near.send_each(msgs, no_error)
             }
             8 => {
                 for msg in &self.msgs {

@@ -52,7 +52,7 @@ pub const READY: [&str; 8] = [
     "mmsg segments",
     "quinn-udp copied",
     "mmsg list",
-    "mmsg send_iter",
+    "mmsg send_each",
     "mmsg queue",
     "mmsg gathered",
 ];
@@ -90,7 +90,7 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg Offload scattered" => made::<by_mmsg_offload::Scattered>(load),
         "mmsg Offload queue" => made::<by_mmsg_offload::Queued>(load),
         "mmsg list" => made::<by_mmsg_offload::List>(load),
-        "mmsg send_iter" => made::<by_mmsg_offload::Iter>(load),
+        "mmsg send_each" => made::<by_mmsg_offload::Each>(load),
         "mmsg queue" => made::<by_mmsg_offload::Queue>(load),
         "mmsg grouped" => made::<by_mmsg_offload::Grouped>(load),
         "mmsg gathered" => made::<by_mmsg_offload::Gathered>(load),

@@ -70,11 +70,11 @@ fn asked(meta: bool) -> &'static str {
 fn ready(page: &mut String, measured: &Measured) {
     const RATIOS: [(&str, &str); 6] = [
         ("mmsg list", "quinn-udp copied"),
-        ("mmsg send_iter", "quinn-udp copied"),
+        ("mmsg send_each", "quinn-udp copied"),
         ("mmsg queue", "quinn-udp copied"),
         ("mmsg gathered", "quinn-udp copied"),
         ("mmsg segments", "quinn-udp GSO"),
-        ("mmsg send_iter", "mmsg list"),
+        ("mmsg send_each", "mmsg list"),
     ];
     page.push_str(include_str!("ready.md"));
     for meta in [false, true] {

@@ -9,12 +9,12 @@ async fn forward(clients: UdpSocket, upstream: UdpSocket) -> io::Result<()> {
     loop {
         tokio::select! {
             received = clients.recv_into(&mut queries) => {
-                received?;
+                if let Err(error) = received { eprintln!("clients: {error}") }
                 let asked: Vec<_> = queries.iter().filter_map(|d| pending.ask(d.data(), d.addr()?)).collect();
-                upstream.send_iter(asked.iter().map(|data| SendMsg::new(data))).await?;
+                upstream.send_each(asked.iter().map(|data| SendMsg::new(data)), |_, e| eprintln!("{e}")).await?;
             }
             received = upstream.recv_into(&mut answers) => {
-                received?;
+                if let Err(error) = received { eprintln!("upstream: {error}") }
                 let answered: Vec<_> = answers.iter().filter_map(|d| pending.answer(d.data())).collect();
                 clients.send_each(answered.iter().map(|(to, data)| SendMsg::to(*to, data)), |_, e| eprintln!("{e}")).await?;
             }

@@ -1,0 +1,246 @@
+//! The socket of a quinn endpoint.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use mmsg::offload::OffloadBuilder;
+use mmsg::options::Fragmentation;
+use mmsg::{Ancillary, BatchSocket, Message, Offload, SendMeta};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
+
+use crate::batches::MAX_SEGMENTS;
+use crate::outbox::Outbox;
+
+/// The longest UDP payload, and so the longest coalesced message.
+const MAX_PAYLOAD: usize = 65_535 - 8;
+/// As many errors of receives, one after another, are passed over. quinn ends an endpoint at the first error that it
+/// gets.
+const MAX_ERRORS: usize = 16;
+
+/// The socket of quinn's [`Endpoint`](quinn::Endpoint), which [`TokioRuntime`](crate::TokioRuntime) makes.
+///
+/// Make one by hand to read its counters, with
+/// [`Endpoint::new_with_abstract_socket`](quinn::Endpoint::new_with_abstract_socket) and
+/// [`Endpoint::rebind_abstract`](quinn::Endpoint::rebind_abstract).
+///
+/// ```
+/// use mmsg::Offload;
+/// use mmsg_quinn::Socket;
+/// use quinn::AsyncUdpSocket;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let socket = std::sync::Arc::new(Socket::new(socket, Offload::builder())?);
+/// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
+/// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Socket {
+    outbox: Arc<Outbox>,
+    may_fragment: bool,
+}
+
+impl Socket {
+    /// Makes a bound socket one for quinn, with these offloads.
+    ///
+    /// Turns on ECN bits, destination addresses and don't-fragment, as far as the system has them. A task of the
+    /// runtime sends for the socket until the socket is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If no tokio runtime is at hand; those of [`OffloadBuilder::build`]; else the system's error.
+    ///
+    /// # Panics
+    ///
+    /// If the runtime has no I/O driver, like [`UdpSocket::from_std`].
+    pub fn new(socket: std::net::UdpSocket, offload: OffloadBuilder) -> io::Result<Self> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        let may_fragment = Fragmentation::Probe.set(&socket).is_err();
+        let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
+        socket.set_nonblocking(true)?;
+        let socket = offload.build(UdpSocket::from_std(socket)?)?;
+        Ok(Self { outbox: Outbox::new(socket, &runtime), may_fragment })
+    }
+
+    /// The socket underneath, with its counters and its [`GsoStatus`](mmsg::offload::GsoStatus).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let socket = mmsg_quinn::Socket::new(socket, mmsg::Offload::builder())?;
+    /// assert_eq!(socket.offload().counters().sent, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn offload(&self) -> &Offload<UdpSocket> {
+        self.outbox.socket()
+    }
+
+    /// How many datagrams were in messages that the system did not accept, probes for the path's MTU included.
+    /// QUIC takes them for lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let socket = mmsg_quinn::Socket::new(socket, mmsg::Offload::builder())?;
+    /// assert_eq!(socket.failed(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.outbox.failed()
+    }
+
+    /// Turns GRO off if coalesced messages do not fit the buffers. An endpoint makes its buffers for its first
+    /// socket: if that socket had no GRO, each buffer holds one datagram. Messages that are coalesced already are
+    /// lost, and QUIC sends their contents again.
+    fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
+        let offload = self.offload();
+        if offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+            // The option itself first: `set_gro` leaves it on while a message is queued. What fails here is
+            // reported by the receive.
+            let _ = Ancillary::GRO.disable(offload.get_ref());
+            let _ = offload.set_gro(false);
+        }
+    }
+
+    /// Whether the socket was shut down: tokio then takes it for readable for ever.
+    fn is_shut_down(&self) -> bool {
+        let ready = pin!(self.offload().get_ref().ready(Interest::READABLE));
+        let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller { socket: self, wait: None })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.outbox.push(transmit.destination, send_meta(transmit), transmit.contents)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let count = bufs.len().min(metas.len());
+        let bufs = &mut bufs[..count];
+        self.fit_gro(bufs);
+        let (socket, lent) =
+            (self.offload().get_ref(), self.offload().on(self.offload().get_ref()));
+        let mut errors = 0;
+        loop {
+            ready!(socket.poll_recv_ready(cx))?;
+            let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
+            match socket.try_io(Interest::READABLE, || lent.recv_slices(bufs, &mut each)) {
+                // A socket that was shut down never receives again.
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                Ok(received) => return Poll::Ready(Ok(received)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.is_shut_down() {
+                        return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+                    }
+                }
+                // The error is about an earlier datagram, and is reported once.
+                Err(_) if errors < MAX_ERRORS => errors += 1,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.offload().get_ref().local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.offload().max_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        if self.offload().gro() { MAX_SEGMENTS } else { 1 }
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.may_fragment
+    }
+}
+
+/// The per-message options of a transmit.
+fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
+    let mut meta = SendMeta::new();
+    meta.tos = transmit.ecn.map(|ecn| ecn as u8);
+    meta.source = transmit.src_ip;
+    meta.segment_size = transmit.segment_size.and_then(|size| size.try_into().ok());
+    meta
+}
+
+/// The metadata for quinn. Of a truncated message quinn gets nothing: the datagrams would not decrypt, or their
+/// boundaries are unknown.
+fn recv_meta(message: Message<'_>) -> RecvMeta {
+    let Some(addr) = message.addr().filter(|_| !message.truncated()) else {
+        return RecvMeta::default();
+    };
+    let (len, meta) = (message.len(), message.meta());
+    RecvMeta {
+        addr,
+        len,
+        stride: meta.segment_size.map_or(len, usize::from),
+        ecn: meta.tos.and_then(EcnCodepoint::from_bits),
+        dst_ip: meta.destination,
+    }
+}
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// Waits for space, for one connection. quinn asks before every send; usually there is space.
+struct Poller {
+    socket: Arc<Socket>,
+    wait: Option<Wait>,
+}
+
+impl UdpPoller for Poller {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, wait } = self.get_mut();
+        if wait.is_none() && !socket.outbox.is_full() {
+            return Poll::Ready(Ok(()));
+        }
+        let waiting = wait.get_or_insert_with(|| {
+            let outbox = Arc::clone(&socket.outbox);
+            Box::pin(async move { outbox.wait_for_space().await })
+        });
+        ready!(waiting.as_mut().poll(cx));
+        *wait = None;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}

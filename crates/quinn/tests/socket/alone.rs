@@ -1,0 +1,230 @@
+//! The socket without quinn: its methods are called as quinn calls them.
+
+use std::future::poll_fn;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::task::Poll;
+
+use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMeta, SendMsg};
+use mmsg_quinn::Socket;
+use quinn::AsyncUdpSocket;
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+
+use crate::kit::{bind, run, socket};
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A socket that waits for a minute at most, which makes a broken test fail.
+fn plain() -> UdpSocket {
+    let socket = bind();
+    let patience = std::time::Duration::from_secs(60);
+    socket.set_read_timeout(Some(patience)).expect("a timeout");
+    let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket).expect("an open socket");
+    socket
+}
+
+fn transmit(destination: SocketAddr, contents: &[u8]) -> Transmit<'_> {
+    Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }
+}
+
+/// Lets the socket's task send all that it was handed.
+async fn sent(socket: &Socket, datagrams: u64) {
+    while socket.offload().counters().sent + socket.failed() < datagrams {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_transmit_has_its_ecn_bits_and_its_source() {
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        let to = receiver.local_addr().unwrap();
+        let marks = [
+            (EcnCodepoint::Ect0, Ecn::Ect0),
+            (EcnCodepoint::Ect1, Ecn::Ect1),
+            (EcnCodepoint::Ce, Ecn::Ce),
+        ];
+        for (count, (ecn, expected)) in (1..).zip(marks) {
+            let mut transmit = transmit(to, b"hello");
+            (transmit.ecn, transmit.src_ip) = (Some(ecn), Some(LOCALHOST));
+            socket.try_send(&transmit).expect("space");
+            sent(&socket, count).await;
+            let mut batch = RecvBatch::new(4, 1500);
+            receiver.recv_into(&mut batch).expect("a datagram");
+            let datagram = batch.iter().next().expect("a datagram");
+            assert_eq!(datagram.data(), b"hello");
+            assert_eq!(datagram.addr(), socket.local_addr().ok());
+            if cfg!(target_os = "linux") {
+                assert_eq!(datagram.meta().ecn(), Some(expected));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_segmented_transmit_is_its_datagrams_in_order() {
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        let data = crate::kit::content(10 * 1200 - 700, 1);
+        let mut transmit = transmit(receiver.local_addr().unwrap(), &data);
+        transmit.segment_size = Some(1200);
+        socket.try_send(&transmit).expect("space");
+        sent(&socket, 10).await;
+        let mut buffer = [0; 2000];
+        let received: Vec<_> = (0..10)
+            .map(|_| {
+                receiver.recv(&mut buffer).map(|len| buffer[..len].to_vec()).expect("a datagram")
+            })
+            .collect();
+        assert!(received.iter().map(|d| &d[..]).eq(data.chunks(1200)));
+        let counters = socket.offload().counters();
+        if socket.offload().gso() {
+            assert_eq!((counters.sent_batches, counters.send_calls), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
+    run(async {
+        let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
+        let to = socket.local_addr().unwrap();
+        let meta = SendMeta::new().with_ecn(Ecn::Ect0);
+        let data = crate::kit::content(5000, 2);
+        let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d).with_meta(&meta)).collect();
+        assert_eq!(sender.send_batch(&msgs).unwrap(), 5);
+
+        let mut memory = vec![0; 32 * 65_535];
+        let mut received = Vec::new();
+        while received.len() < data.len() {
+            let mut bufs: Vec<_> = memory.chunks_mut(65_535).map(IoSliceMut::new).collect();
+            let mut metas = [RecvMeta::default(); 32];
+            let count = poll_fn(|cx| socket.poll_recv(cx, &mut bufs, &mut metas)).await.unwrap();
+            for (meta, buf) in metas[..count].iter().zip(&bufs) {
+                received.extend_from_slice(&buf[..meta.len]);
+                assert_eq!(meta.addr, sender.get_ref().local_addr().unwrap());
+                assert!(meta.stride == 1200 || meta.stride == 200, "{meta:?}");
+                if cfg!(target_os = "linux") {
+                    assert_eq!(
+                        (meta.ecn, meta.dst_ip),
+                        (Some(EcnCodepoint::Ect0), Some(LOCALHOST))
+                    );
+                }
+            }
+        }
+        assert!(received == data);
+    });
+}
+
+/// The buffers of a socket that follows one without GRO by `Endpoint::rebind_abstract`.
+#[test]
+fn buffers_for_one_datagram_each_receive_without_gro() {
+    run(async {
+        let (socket, sender) = (socket(), Offload::new(bind()).unwrap());
+        let to = socket.local_addr().unwrap();
+        let data = crate::kit::content(2400, 3);
+        let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d)).collect();
+        // One GSO batch is on its way already, and what it is coalesced to may be lost.
+        assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
+        let mut received = Vec::new();
+        while !received.ends_with(&data) {
+            let mut memory = [[0; 1472]; 4];
+            let mut bufs = memory.each_mut().map(|buf| IoSliceMut::new(buf));
+            let mut metas = [RecvMeta::default(); 4];
+            let count = poll_fn(|cx| socket.poll_recv(cx, &mut bufs, &mut metas)).await.unwrap();
+            for (meta, buf) in metas[..count].iter().zip(&bufs) {
+                received.extend_from_slice(&buf[..meta.len]);
+            }
+            assert!(!socket.offload().gro());
+            assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
+        }
+    });
+}
+
+#[test]
+fn a_datagram_that_is_too_long_is_counted_and_the_next_is_sent() {
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        let to = receiver.local_addr().unwrap();
+        socket.try_send(&transmit(to, &[0; 70_000])).expect("space");
+        socket.try_send(&transmit(to, b"next")).expect("space");
+        sent(&socket, 2).await;
+        assert_eq!((socket.failed(), socket.offload().counters().sent), (1, 1));
+        let mut buffer = [0; 100];
+        assert_eq!(receiver.recv(&mut buffer).unwrap(), 4);
+    });
+}
+
+#[test]
+fn a_full_socket_says_so_and_wakes_every_poller() {
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        let to = receiver.local_addr().unwrap();
+        let data = [0; 60_000];
+        // The task has no turn in between, so this fills up.
+        let mut pushed = 0;
+        let error = loop {
+            match socket.try_send(&transmit(to, &data)) {
+                Ok(()) => pushed += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(pushed > 8, "{pushed} pushed");
+        let mut pollers: Vec<_> = (0..3).map(|_| Arc::clone(&socket).create_io_poller()).collect();
+        let woken = pollers.iter_mut().map(|poller| {
+            let mut waited = false;
+            poll_fn(move |cx| match poller.as_mut().poll_writable(cx) {
+                Poll::Ready(result) => Poll::Ready(result.map(|()| waited)),
+                Poll::Pending => {
+                    waited = true;
+                    Poll::Pending
+                }
+            })
+        });
+        let mut woken = woken.collect::<Vec<_>>().into_iter();
+        let (a, b, c) = (woken.next().unwrap(), woken.next().unwrap(), woken.next().unwrap());
+        let (a, b, c) = tokio::join!(a, b, c);
+        assert!(a.unwrap() && b.unwrap() && c.unwrap(), "each of them waited");
+        socket.try_send(&transmit(to, &data)).expect("space again");
+        sent(&socket, pushed + 1).await;
+        assert_eq!(socket.failed(), 0);
+    });
+}
+
+#[test]
+fn what_was_pushed_before_the_end_is_sent() {
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        socket.try_send(&transmit(receiver.local_addr().unwrap(), b"last")).expect("space");
+        drop(socket);
+        let receiver = tokio::net::UdpSocket::from_std({
+            receiver.set_nonblocking(true).unwrap();
+            receiver
+        });
+        let mut buffer = [0; 100];
+        assert_eq!(receiver.unwrap().recv(&mut buffer).await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn a_socket_that_was_shut_down_is_an_error() {
+    run(async {
+        let std = bind();
+        std.connect("127.0.0.1:9").unwrap();
+        let socket = Socket::new(std, Offload::builder()).unwrap();
+        let _ =
+            socket2::SockRef::from(socket.offload().get_ref()).shutdown(std::net::Shutdown::Both);
+        let mut memory = vec![0; 65_535];
+        let mut metas = [RecvMeta::default()];
+        let result =
+            poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut memory)], &mut metas));
+        assert_eq!(result.await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+    });
+}
+
+#[test]
+fn without_a_runtime_it_is_an_error() {
+    assert!(Socket::new(bind(), Offload::builder()).is_err());
+}

@@ -1,0 +1,138 @@
+//! Endpoints on this crate's sockets, which trust each other, and transfers between them.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mmsg::Offload;
+use mmsg_quinn::{Socket, TokioRuntime};
+use quinn::rustls::RootCertStore;
+use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
+use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+
+/// The longest wait, so that a test that hangs fails. No test measures it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs a test on a runtime of one thread.
+pub fn run<R>(test: impl Future<Output = R>) -> R {
+    run_on(tokio::runtime::Builder::new_current_thread(), test)
+}
+
+/// Runs a test on a runtime of two threads.
+pub fn run_threaded<R>(test: impl Future<Output = R>) -> R {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2);
+    run_on(builder, test)
+}
+
+fn run_on<R>(mut builder: tokio::runtime::Builder, test: impl Future<Output = R>) -> R {
+    let runtime = builder.enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("it ends") })
+}
+
+pub fn bind() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").expect("a loopback socket")
+}
+
+/// A socket for quinn with all offloads.
+pub fn socket() -> Arc<Socket> {
+    Arc::new(Socket::new(bind(), Offload::builder()).expect("a socket for quinn"))
+}
+
+/// A server and a client, and the socket of each.
+pub struct Pair {
+    pub server: Endpoint,
+    pub client: Endpoint,
+    pub server_socket: Arc<Socket>,
+    pub client_socket: Arc<Socket>,
+    pub trust: ClientConfig,
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        Self::with_transport(TransportConfig::default())
+    }
+
+    pub fn with_transport(transport: TransportConfig) -> Self {
+        let transport = Arc::new(transport);
+        let made = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a certificate");
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let certificate = made.cert.der().clone();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("a certificate");
+        let mut config =
+            ServerConfig::with_single_cert(vec![certificate], key.into()).expect("a key");
+        config.transport_config(Arc::clone(&transport));
+        let mut trust = ClientConfig::with_root_certificates(Arc::new(roots)).expect("TLS 1.3");
+        trust.transport_config(transport);
+
+        let (server_socket, client_socket) = (socket(), socket());
+        let server = endpoint(Some(config), &server_socket).expect("a server");
+        let mut client = endpoint(None, &client_socket).expect("a client");
+        client.set_default_client_config(trust.clone());
+        Self { server, client, server_socket, client_socket, trust }
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.server.local_addr().expect("a bound socket")
+    }
+
+    /// A connection, as either end has it.
+    pub async fn connect(&self) -> (Connection, Connection) {
+        self.connect_to(self.addr()).await
+    }
+
+    /// A connection by way of another address.
+    pub async fn connect_to(&self, addr: SocketAddr) -> (Connection, Connection) {
+        let connecting = self.client.connect(addr, "localhost").expect("a valid address");
+        let accepted = async { self.server.accept().await.expect("a client").await };
+        let (client, server) = tokio::join!(connecting, accepted);
+        (client.expect("a connection"), server.expect("a connection"))
+    }
+}
+
+fn endpoint(config: Option<ServerConfig>, socket: &Arc<Socket>) -> io::Result<Endpoint> {
+    let (socket, runtime) = (Arc::clone(socket), Arc::new(TokioRuntime::default()));
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime)
+}
+
+/// Bytes among which no part is like another one.
+pub fn content(len: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    let mut data = Vec::with_capacity(len + 4);
+    while data.len() < len {
+        data.extend_from_slice(&numbers.next().to_be_bytes());
+    }
+    data.truncate(len);
+    data
+}
+
+/// Numbers that are the same in each run, by Knuth's MMIX generator.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn next(&mut self) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 32) as u32 // The upper half is the good one.
+    }
+}
+
+/// Sends bytes from one end to the other by a stream of their own, and checks that they are the same.
+pub async fn transfer(from: &Connection, to: &Connection, len: usize, seed: u64) {
+    let data = content(len, seed);
+    let send = async {
+        let mut stream = from.open_uni().await.expect("a stream");
+        stream.write_all(&data).await.expect("the bytes leave");
+        stream.finish().expect("the stream is open");
+        assert_eq!(stream.stopped().await, Ok(None), "all of it is acknowledged");
+    };
+    let receive = async {
+        let mut stream = to.accept_uni().await.expect("a stream");
+        stream.read_to_end(len).await.expect("the bytes come")
+    };
+    let ((), received) = tokio::join!(send, receive);
+    assert!(received == data, "the {len} bytes are the same");
+}

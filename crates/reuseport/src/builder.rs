@@ -1,0 +1,123 @@
+//! The builder of a group: its settings, and how its sockets are bound.
+
+use std::io;
+use std::thread;
+
+use socket2::{SockRef, Socket};
+
+use crate::group::{Prepare, ReusePortGroup};
+use crate::spread::Spread;
+use crate::sys;
+
+/// Settings of a [`ReusePortGroup`].
+///
+/// ```
+/// # #[cfg(target_os = "linux")] {
+/// use mmsg_reuseport::ReusePortGroup;
+///
+/// let group = ReusePortGroup::builder("127.0.0.1:0".parse().unwrap())
+///     .members(2)
+///     .prepare(|socket| socket.set_recv_buffer_size(1 << 20))
+///     .bind()?;
+/// assert_eq!(group.into_iter().count(), 2);
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "`bind` makes a group of it"]
+pub struct ReusePortGroupBuilder {
+    /// Without members yet.
+    pub(crate) group: ReusePortGroup,
+    pub(crate) count: Option<usize>,
+    pub(crate) exclusive: bool,
+}
+
+impl ReusePortGroupBuilder {
+    /// Sets the number of members. By default there is one for each CPU that the process may use. Where the system does not
+    /// spread datagrams, [`bind`](Self::bind) fails with `Unsupported` unless it is 1 (see [`ReusePortGroup`], "Platforms").
+    pub fn members(mut self, count: usize) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// Sets how datagrams are spread: [`Spread::FLOW`] by default.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg_reuseport::{ReusePortGroup, Spread};
+    /// let addr = "127.0.0.1:0".parse().unwrap();
+    /// let group = ReusePortGroup::builder(addr).members(2).spread(Spread::CPU).bind()?;
+    /// # let _ = group;
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.group.spread = spread;
+        self
+    }
+
+    /// Sets whether binding fails with `AddrInUse` if another socket has the address. By default, the group
+    /// shares the address with other groups of the same user. In either case, a group on port 0 gets a port
+    /// that no other socket has.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use mmsg_reuseport::ReusePortGroup;
+    /// let first = ReusePortGroup::bind("127.0.0.1:0".parse().unwrap(), 2)?;
+    /// let second = ReusePortGroup::builder(first.local_addr()).exclusive(true).bind();
+    /// assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn exclusive(mut self, on: bool) -> Self {
+        self.exclusive = on;
+        self
+    }
+
+    /// Sets a function that prepares each socket before it is bound: buffer sizes, timeouts, socket options. They
+    /// then hold for the first datagram. The function gets a socket of the crate socket2, and runs again for each
+    /// member that joins later.
+    pub fn prepare(
+        mut self,
+        prepare: impl Fn(&Socket) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.group.prepare = Prepare(Box::new(prepare));
+        self
+    }
+
+    /// Binds the sockets.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no member, for more than 65,535, and for a [`Spread`] that the kernel has no space for;
+    /// `AddrInUse`; `Unsupported` for several members or a [`Spread`] that the platform lacks; else the system's error, or that of `prepare`.
+    pub fn bind(self) -> io::Result<ReusePortGroup> {
+        let Self { mut group, count, exclusive } = self;
+        let count = match count {
+            Some(count) => count,
+            None => thread::available_parallelism()?.get(),
+        };
+        // The kernel counts members in 16 bits (`struct sock_reuseport`).
+        if !(1..=usize::from(u16::MAX)).contains(&count) {
+            let reason = format!("a group has 1 to 65535 members, not {count}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        // On port 0 as well: a socket that shares may get a port that other groups of this user have.
+        let alone = exclusive || !sys::SPREADS || sys::SHARES_WHEN_BOUND && group.addr.port() == 0;
+        let first = group.open(!alone)?;
+        if sys::SHARES_WHEN_BOUND {
+            sys::share(&SockRef::from(&first))?;
+        }
+        group.addr = first.local_addr()?;
+        group.members.push(first);
+        while group.members.len() < count {
+            let next = group.open(true)?;
+            group.members.push(next);
+        }
+        // The kernel makes a socket that was bound alone into a group when a second one joins.
+        if count > 1 || !alone {
+            group.attach_spread()?;
+        }
+        Ok(group)
+    }
+}

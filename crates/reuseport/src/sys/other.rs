@@ -1,0 +1,33 @@
+//! Systems without Linux's programs. FreeBSD spreads by flow; the others give all datagrams to one socket.
+
+use std::io;
+
+use socket2::Socket;
+
+use super::Instruction;
+
+pub(crate) const SPREADS: bool = cfg!(target_os = "freebsd");
+pub(crate) const SHARES_WHEN_BOUND: bool = false;
+
+#[cfg(target_os = "freebsd")]
+pub(crate) fn share(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_port_lb(true)
+}
+
+#[cfg(not(target_os = "freebsd"))]
+pub(crate) fn share(_: &Socket) -> io::Result<()> {
+    let reason = "this system does not spread datagrams over the sockets on an address";
+    Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+}
+
+pub(crate) fn attach_cbpf(_: &Socket, _: &[Instruction]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn detach(_: &Socket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn wait_for_deliveries() {}
+
+pub(crate) fn set_affinity(_: impl Fn(usize) -> bool) {}

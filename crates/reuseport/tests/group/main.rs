@@ -1,0 +1,378 @@
+//! Groups of sockets on one address: each member's share, and no loss when members join and leave.
+#![cfg(target_os = "linux")]
+
+#[path = "../../../../tests/common/mod.rs"]
+mod common;
+mod cost;
+mod restarts;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mmsg::{Backend, BatchSocket, RecvBatch};
+use mmsg_reuseport::{Field, ReusePortGroup, ReusePortGroupBuilder, Spread};
+use socket2::{SockFilter, Socket};
+
+use common::NET;
+
+/// No test depends on it.
+const BACKEND: Option<Backend> = None;
+
+const MEMBERS: usize = 4;
+
+fn localhost() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn builder(addr: SocketAddr, spread: Spread) -> ReusePortGroupBuilder {
+    ReusePortGroup::builder(addr).members(MEMBERS).spread(spread)
+}
+
+fn client() -> UdpSocket {
+    UdpSocket::bind(localhost()).expect("a socket")
+}
+
+fn send(client: &UdpSocket, payload: &[u8], to: SocketAddr) {
+    assert_eq!(client.send_to(payload, to).expect("sent"), payload.len());
+}
+
+/// Receives all that waits in a socket, and calls `each` with the payload of every datagram.
+fn drain(socket: &UdpSocket, batch: &mut RecvBatch, mut each: impl FnMut(SocketAddr, &[u8])) {
+    socket.set_nonblocking(true).expect("a flag");
+    loop {
+        match socket.recv_into(batch) {
+            Ok(_) => batch.iter().for_each(|d| each(d.addr().expect("a source"), d.data())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    socket.set_nonblocking(false).expect("a flag");
+}
+
+/// Receives from all members until `count` datagrams have come: on loopback, Linux before 6.5 may deliver
+/// them a moment after they were sent. `each` is called with the member's index as well.
+fn receive(group: &ReusePortGroup, count: usize, mut each: impl FnMut(usize, SocketAddr, &[u8])) {
+    let (mut batch, mut received, begin) = (RecvBatch::new(64, 64), 0, Instant::now());
+    while received < count {
+        assert!(begin.elapsed() < NET, "{received} of {count} have come");
+        for (index, socket) in group.members().iter().enumerate() {
+            drain(socket, &mut batch, |from, data| {
+                received += 1;
+                each(index, from, data);
+            });
+        }
+    }
+}
+
+/// Sends `count` datagrams by `send`, and counts those of each member.
+fn counts(group: &ReusePortGroup, count: usize, mut send: impl FnMut(usize)) -> Vec<usize> {
+    let mut counts = vec![0; group.members().len()];
+    for i in 0..count {
+        send(i);
+        // So few wait at a time that no buffer is full.
+        if i % 32 == 31 || i == count - 1 {
+            receive(group, i % 32 + 1, |index, _, _| counts[index] += 1);
+        }
+    }
+    counts
+}
+
+#[test]
+fn by_flow_all_datagrams_of_a_peer_go_to_one_member() {
+    let group = builder(localhost(), Spread::FLOW).bind().expect("a group");
+    let clients: Vec<_> = (0..128).map(|_| client()).collect();
+    for _ in 0..3 {
+        for client in &clients {
+            send(client, b"x", group.local_addr());
+        }
+    }
+    let mut member_of = HashMap::new();
+    let mut total = 0;
+    receive(&group, 3 * 128, |index, from, _| {
+        total += 1;
+        assert_eq!(*member_of.entry(from).or_insert(index), index, "{from}");
+    });
+    assert_eq!((total, member_of.len()), (3 * 128, 128));
+    // That all 128 peers miss one of four members happens once in 10^15 times.
+    for index in 0..MEMBERS {
+        assert!(member_of.values().any(|member| *member == index), "member {index} got nothing");
+    }
+}
+
+#[test]
+fn by_cpu_datagrams_go_to_the_member_of_their_cpu() {
+    let group = builder(localhost(), Spread::CPU).bind().expect("a group");
+    let to = group.local_addr();
+    for cpu in common::linux::cpus() {
+        let counts = thread::scope(|scope| {
+            let on_cpu = || {
+                common::linux::run_on(cpu);
+                let client = client();
+                counts(&group, 64, |_| send(&client, b"x", to))
+            };
+            scope.spawn(on_cpu).join().expect("no panic")
+        });
+        let mut expected = [0; MEMBERS];
+        expected[cpu % MEMBERS] = 64;
+        assert_eq!(counts, expected, "sent on CPU {cpu}");
+    }
+    // The threads run where their datagrams come in.
+    let cpus = group.run(|_, _| common::linux::cpus()).expect("threads");
+    let all = common::linux::cpus();
+    for (index, cpus) in cpus.into_iter().enumerate() {
+        let own: Vec<_> = all.iter().copied().filter(|cpu| cpu % MEMBERS == index).collect();
+        assert_eq!(cpus, if own.is_empty() { all.clone() } else { own }, "member {index}");
+    }
+}
+
+#[test]
+fn at_random_one_heavy_source_is_spread_evenly() {
+    let group = builder(localhost(), Spread::RANDOM).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let total = 40_000;
+    let counts = counts(&group, total, |_| send(&client, b"x", to));
+    assert_eq!(counts.iter().sum::<usize>(), total);
+    // 5 % are 500, and the standard deviation is 87: five of them and more.
+    let (least, most) = (total / MEMBERS * 95 / 100, total / MEMBERS * 105 / 100);
+    assert!(counts.iter().all(|count| (least..=most).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn by_a_number_in_the_payload_members_take_exact_turns() {
+    let group = builder(localhost(), Spread::by(Field::u32(2))).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let counts = counts(&group, 4000, |i| {
+        let sequence = u32::MAX - 1999 + i as u32 % 2000;
+        let payload = [&[0xff, 0xff][..], &sequence.to_be_bytes(), b"more"].concat();
+        send(&client, &payload, to);
+    });
+    assert_eq!(counts, [1000; MEMBERS]);
+}
+
+#[test]
+fn by_connection_ids_every_datagram_of_a_connection_goes_to_its_member() {
+    let long_header = Field::u8(0).masked(0x80);
+    let (after_long, after_short) = (Spread::by(Field::u8(6)), Spread::by(Field::u8(1)));
+    let spread = Spread::when(long_header, after_long, after_short);
+    let group = builder(localhost(), spread).bind().expect("a group");
+    let to = group.local_addr();
+    for id in 0..=255u8 {
+        // Each from another address, as after a migration.
+        let long = [0xc3, 0, 0, 0, 1, 8, id, 7, 7, 7, 7, 7, 7, 7];
+        let short = [0x43, id, 7, 7, 7, 7, 7, 7, 7];
+        send(&client(), &long, to);
+        send(&client(), &short, to);
+        receive(&group, 2, |index, _, _| assert_eq!(index, usize::from(id) % MEMBERS, "{id}"));
+    }
+    // Too short for an ID, some of them empty: by flow, all of one peer to one member.
+    let client = client();
+    let counts = counts(&group, 40, |i| {
+        send(&client, &[0x80, 0, 0, 0, 1, 8][..i % 7], to);
+    });
+    let one_byte = (0..40).filter(|i| i % 7 == 1).count();
+    assert_eq!(counts.iter().sum::<usize>(), 40, "{one_byte} of one byte");
+    assert_eq!(counts.iter().filter(|count| **count > 0).count(), 1, "{counts:?}");
+}
+
+#[test]
+fn members_join_and_leave_and_the_others_share_evenly() {
+    let mut group = builder(localhost(), Spread::by(Field::u8(0))).bind().expect("a group");
+    let (client, to) = (client(), group.local_addr());
+    let mut batch = RecvBatch::new(64, 64);
+    let one = |i: usize| send(&client, &[i as u8], to);
+    assert_eq!(group.join().expect("a fifth"), 4);
+    assert_eq!(counts(&group, 100, one), [20; 5]);
+    (0..25).for_each(one);
+    let left = group.leave(1).expect("it leaves");
+    let mut kept = Vec::new();
+    drain(&left, &mut batch, |_, payload| kept.push(payload[0]));
+    assert_eq!(kept, [1, 6, 11, 16, 21]);
+    // What it had is not the others'; from now on they have all.
+    let others = counts(&group, 100, one);
+    assert_eq!(others, [30; 4]);
+    drain(&left, &mut batch, |_, _| panic!("it has left"));
+    while group.members().len() > 1 {
+        group.leave(0).expect("it leaves");
+    }
+    assert_eq!(counts(&group, 10, one), [10]);
+    group.leave(0).expect("the last leaves");
+    assert_eq!(group.run(|_, _| ()).expect("no threads"), []);
+    assert_eq!(group.join().expect("a new one"), 0);
+    assert_eq!(counts(&group, 10, one), [10]);
+}
+
+#[test]
+fn after_a_restart_the_new_members_have_the_indices() {
+    let by = || Spread::by(Field::u8(0));
+    let mut old = builder(localhost(), by()).bind().expect("a group");
+    let new = builder(old.local_addr(), by()).bind().expect("another");
+    old.leave_all().expect("they leave");
+    let (client, to) = (client(), new.local_addr());
+    let mut batch = RecvBatch::new(64, 64);
+    (0..100u8).for_each(|i| send(&client, &[i], to));
+    for (index, socket) in new.members().iter().enumerate() {
+        let mut got = Vec::new();
+        drain(socket, &mut batch, |_, payload| got.push(payload[0]));
+        assert!(got.len() == 25 && got.iter().all(|i| usize::from(*i) % 4 == index), "{got:?}");
+    }
+}
+
+#[test]
+fn an_exclusive_group_is_alone_when_it_is_bound() {
+    let first = builder(localhost(), Spread::FLOW).exclusive(true).bind().expect("a group");
+    let second = builder(first.local_addr(), Spread::FLOW).exclusive(true).bind();
+    assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    builder(first.local_addr(), Spread::FLOW).bind().expect("this one shares it");
+    let alone = UdpSocket::bind(localhost()).expect("a socket");
+    let error = builder(alone.local_addr().expect("bound"), Spread::FLOW).bind().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_group_of_one_is_a_group() {
+    for spread in [Spread::FLOW, Spread::RANDOM, Spread::CPU] {
+        let mut group =
+            ReusePortGroup::builder(localhost()).members(1).spread(spread).bind().expect("one");
+        let (client, to) = (client(), group.local_addr());
+        assert_eq!(counts(&group, 10, |_| send(&client, b"x", to)), [10]);
+        group.join().expect("a second");
+        let counts = counts(&group, 10, |_| send(&client, b"x", to));
+        assert_eq!(counts.iter().sum::<usize>(), 10);
+        assert_eq!(group.run(|index, _| index).expect("threads"), [0, 1]);
+        assert_eq!(group.into_iter().count(), 2);
+    }
+}
+
+#[test]
+fn ipv6_groups_spread_as_well() {
+    let addr = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    let group = match builder(addr, Spread::by(Field::u8(0))).bind() {
+        Ok(group) => group,
+        Err(error) => return common::skip("IPv6", format_args!("{error}")),
+    };
+    let (client, to) = (UdpSocket::bind(addr).expect("a socket"), group.local_addr());
+    let one = |i: usize| send(&client, &[i as u8], to);
+    assert_eq!(counts(&group, 100, one), [25; MEMBERS]);
+}
+
+/// Receives until `WouldBlock`, as the page on leaving says, and counts the datagrams.
+fn receive_the_rest(socket: &UdpSocket) -> usize {
+    let begin = Instant::now();
+    let mut received = 0;
+    loop {
+        match socket.recv(&mut [0; 64]) {
+            Ok(_) => received += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                // Not by the timeout that the socket has.
+                assert!(begin.elapsed() < LONG, "the receive has blocked");
+                return received;
+            }
+        }
+    }
+}
+
+/// The read timeout of a member that is expected not to block.
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn e25_a_loop_on_a_member_that_has_left_ends() {
+    let prepare = |socket: &Socket| socket.set_read_timeout(Some(LONG));
+    let group = builder(localhost(), Spread::by(Field::u8(0))).prepare(prepare);
+    let mut group = group.bind().expect("a group");
+    let client = client();
+    (0..40u8).for_each(|i| send(&client, &[i], group.local_addr()));
+    assert_eq!(receive_the_rest(&group.leave(1).expect("it leaves")), 10);
+    for socket in group.leave_all().expect("they leave") {
+        assert_eq!(receive_the_rest(&socket), 10);
+    }
+}
+
+/// A filter holds each datagram for a moment after the kernel has looked up its socket: one that is under way when
+/// a member leaves comes before `leave` returns, or not at all.
+#[test]
+fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
+    let name = "e25_a_member_that_has_left_gets_no_datagram_that_was_under_way";
+    // SAFETY: the call takes numbers alone, and returns the set of its commands.
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
+    if commands < 0 || commands & libc::c_long::from(libc::MEMBARRIER_CMD_GLOBAL) == 0 {
+        return common::skip(name, "the call membarrier is denied");
+    }
+    let [sends, leaves, ..] = common::linux::cpus()[..] else {
+        return common::skip(name, "one CPU delivers no datagram while a member leaves");
+    };
+    let slow = |socket: &Socket| {
+        // 2,000 divisions, which take some 10 us, and the datagram passes.
+        let (divide, pass) = (0x34, 0x06);
+        let divisions = (0..2000).map(|_| SockFilter::new(divide, 0, 0, 3));
+        let program: Vec<_> = divisions.chain([SockFilter::new(pass, 0, 0, 64)]).collect();
+        socket.attach_filter(&program)?;
+        socket.set_nonblocking(true)
+    };
+    let group = ReusePortGroup::builder(localhost()).members(1).prepare(slow);
+    let mut group = group.bind().expect("a group");
+    let (client, to, stop) = (client(), group.local_addr(), AtomicBool::new(false));
+    let late: usize = thread::scope(|scope| {
+        scope.spawn(|| {
+            common::linux::run_on(sends);
+            let begin = Instant::now();
+            while !stop.load(Ordering::Relaxed) && begin.elapsed() < NET {
+                send(&client, b"x", to);
+            }
+        });
+        let late = scope.spawn(|| {
+            common::linux::run_on(leaves);
+            let round = |_| {
+                receive(&group, 10, |_, _, _| {});
+                let left = group.leave(0).expect("it leaves");
+                receive_the_rest(&left);
+                thread::sleep(Duration::from_millis(1));
+                group.join().expect("another one");
+                receive_the_rest(&left)
+            };
+            let late = (0..common::smaller(100, 5)).map(round).sum();
+            stop.store(true, Ordering::Relaxed);
+            late
+        });
+        late.join().expect("no panic")
+    });
+    assert_eq!(late, 0);
+}
+
+#[test]
+fn e8_a_group_of_too_many_is_an_error() {
+    let too_many = usize::try_from(1u64 << 40).unwrap_or(usize::MAX);
+    for count in [0, 1 << 16, too_many, usize::MAX] {
+        let error = ReusePortGroup::bind(localhost(), count).expect_err("no kernel has space");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{count}");
+    }
+}
+
+#[test]
+fn what_cannot_be_bound_is_an_error() {
+    let none = ReusePortGroup::bind(localhost(), 0).unwrap_err();
+    assert_eq!(none.kind(), io::ErrorKind::InvalidInput);
+    let prepare = |_: &Socket| Err(io::ErrorKind::OutOfMemory.into());
+    let error = builder(localhost(), Spread::FLOW).prepare(prepare).bind().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn a_panic_of_one_member_shows_when_the_others_have_ended() {
+    let group = builder(localhost(), Spread::FLOW).prepare(|s| s.set_read_timeout(Some(NET)));
+    let group = group.bind().expect("a group");
+    let ended = AtomicUsize::new(0);
+    let run = || {
+        group.run(|index, _| {
+            assert_ne!(index, 1, "as it should");
+            ended.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    assert!(outcome.is_err());
+    assert_eq!(ended.into_inner(), MEMBERS - 1);
+}

@@ -1,7 +1,0 @@
-//! The library's feature `quinn`: its socket alone, and under quinn's endpoints.
-
-mod alone;
-mod kit;
-mod life;
-mod relay;
-mod transfers;

@@ -1,0 +1,320 @@
+//! The arena: storage for the headers of a batch.
+
+use std::io::{self, IoSliceMut};
+
+use crate::ancillary::RecvMeta;
+use crate::recv::datagram::Message;
+use crate::recv::envelope::Envelope;
+use crate::recv::msg::RecvMsg;
+use crate::recv::received::Received;
+use crate::recv::scattered::Parts;
+use crate::send::coalesce::{GsoBatch, MAX_BYTES};
+use crate::send::msg::SendMsg;
+use crate::send::wire::{Wiring, wire};
+use crate::sys::{
+    self, AsSocket, Backend, BorrowedSocket, MAX_BATCH, RecvFlags, RecvStorage, SendFlags,
+    SendStorage,
+};
+
+/// The most bytes of payload that one call copies: beyond that its GSO batches are shorter.
+const MAX_COPIES: usize = 2 << 20;
+
+/// An arena: contiguous storage for the headers, addresses and control data of a batch.
+///
+/// What [`BatchSocket`](crate::BatchSocket)'s calls take from the thread, for programs that keep it themselves,
+/// choose the system calls, or set flags. It grows when a batch needs more than any before it, up to 1,024 messages, and
+/// shrinks only by [`shrink_to`](Self::shrink_to). Sends and receives have memory of their own: a message takes about
+/// 700 bytes in each direction, of which up to 200 are touched if there is no control data.
+///
+/// ```
+/// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
+/// # use std::net::UdpSocket;
+/// # let (a, b) = (UdpSocket::bind("[::1]:0")?, UdpSocket::bind("[::1]:0")?);
+/// # let to = b.local_addr()?;
+/// let mut arena = MmsgBuf::new();
+/// let sent = arena.send(&a, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?;
+/// let mut memory = [[0; 1500]; 4];
+/// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+/// let received = arena.recv(&b, &mut msgs)?;
+/// assert_eq!((sent, received), (2, 2));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// It makes its calls on the plain socket, also of an [`Offload`](crate::Offload), which then neither forms GSO batches nor
+/// counts; with GRO on give each message 65,535 bytes.
+///
+/// It can move to another thread, but not while it is borrowed:
+///
+/// ```compile_fail,E0505
+/// let mut arena = mmsg::MmsgBuf::new();
+/// let in_use = &mut arena;
+/// std::thread::spawn(move || drop(arena));
+/// in_use.shrink_to(0);
+/// ```
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg"))]
+#[derive(Debug)]
+pub struct MmsgBuf {
+    send: SendStorage,
+    recv: RecvStorage,
+    /// What the headers of a send with GSO carry.
+    batches: Vec<GsoBatch>,
+    /// Memory for the payload of a message in several buffers that is segmented in user space.
+    pub(crate) gathered: Vec<u8>,
+    backend: Option<Backend>,
+}
+
+impl MmsgBuf {
+    /// An empty arena: no memory is allocated.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// An empty arena that uses `backend`, whatever the process-wide choice is.
+    ///
+    /// ```
+    /// use mmsg::{Backend, MmsgBuf, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let to = socket.local_addr()?;
+    /// let mut arena = MmsgBuf::with_backend(Backend::Msg); // a system call for each message
+    /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"one"), SendMsg::to(to, b"two")])?, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn with_backend(backend: Backend) -> Self {
+        Self::with(Some(backend))
+    }
+
+    const fn with(backend: Option<Backend>) -> Self {
+        Self {
+            send: SendStorage::new(),
+            recv: RecvStorage::new(),
+            batches: Vec::new(),
+            gathered: Vec::new(),
+            backend,
+        }
+    }
+
+    /// Messages that the larger of the arena's two parts, one for sends and one for receives, has memory
+    /// for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.send.capacity().max(self.recv.capacity())
+    }
+
+    /// Frees the memory beyond what `messages` need.
+    pub fn shrink_to(&mut self, messages: usize) {
+        self.send.shrink_to(messages);
+        self.recv.shrink_to(messages);
+        (self.batches, self.gathered) = (Vec::new(), Vec::new());
+    }
+
+    /// Receives at least one message, and further waiting ones up to the length of `msgs`, like
+    /// [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch).
+    ///
+    /// # Errors
+    ///
+    /// Those of `BatchSocket::recv_batch`.
+    pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        self.recv_with(socket, msgs, RecvFlags::NONE)
+    }
+
+    /// Like [`recv`](Self::recv), with flags.
+    ///
+    /// ```
+    /// use mmsg::{MmsgBuf, RecvFlags, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let mut buffer = [0; 1500];
+    /// let nothing = MmsgBuf::new().recv_with(
+    ///     &socket,
+    ///     &mut [RecvMsg::new(&mut buffer)],
+    ///     RecvFlags::DONT_WAIT,
+    /// );
+    /// assert_eq!(nothing.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    pub fn recv_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        self.recv_on(sys::borrow(socket), msgs, flags)
+    }
+
+    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch).
+    ///
+    /// # Errors
+    ///
+    /// Those of `BatchSocket::send_batch`.
+    pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        self.send_with(socket, msgs, SendFlags::NONE)
+    }
+
+    /// Like [`send`](Self::send), with flags.
+    ///
+    /// ```
+    /// use mmsg::{MmsgBuf, SendFlags, SendMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # let msgs = [SendMsg::to(socket.local_addr()?, b"hello")];
+    /// let sent = MmsgBuf::new().send_with(&socket, &msgs, SendFlags::DONT_WAIT)?;
+    /// # assert_eq!(sent, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_with(
+        &mut self,
+        socket: &impl AsSocket,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        self.send_on(sys::borrow(socket), msgs, flags)
+    }
+
+    #[inline]
+    pub(crate) fn recv_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &mut [RecvMsg<'_>],
+        flags: RecvFlags,
+    ) -> io::Result<usize> {
+        let offered = flags.max_messages(msgs.len());
+        self.recv.reserve(offered)?;
+        let mut headers = self.recv.begin();
+        for msg in &mut msgs[..offered] {
+            msg.lend_to(&mut headers)?;
+        }
+        let count = headers.recv(self.backend.unwrap_or_else(Backend::current), socket, flags)?;
+        for (i, msg) in msgs[..count].iter_mut().enumerate() {
+            msg.read_back(self.recv.row(i));
+        }
+        Ok(count)
+    }
+
+    /// Receives a message into each buffer, and gives each that came to `each`, with the number of its buffer.
+    #[inline]
+    pub(crate) fn recv_slices(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        let offered = RecvFlags::NONE.max_messages(buffers.len());
+        self.recv.reserve(offered)?;
+        let mut headers = self.recv.begin();
+        for buffer in &mut buffers[..offered] {
+            headers.push(std::slice::from_mut(buffer), None, None)?;
+        }
+        let backend = self.backend.unwrap_or_else(Backend::current);
+        let count = headers.recv(backend, socket, RecvFlags::NONE)?;
+        for (i, buffer) in buffers[..count].iter().enumerate() {
+            let row = self.recv.row(i);
+            let mut meta = RecvMeta::NONE;
+            if row.result.control_len > 0 {
+                meta.set(row.control());
+            }
+            let received = Received::of_row(&row, &meta);
+            let parts = Parts::one(&buffer[..buffer.len().min(received.reported)]);
+            let envelope = Envelope::new(row.source(), &meta);
+            each(i, Message::new(parts, received, envelope, row.control()));
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    pub(crate) fn send_on(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &[SendMsg<'_>],
+        flags: SendFlags,
+    ) -> io::Result<usize> {
+        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
+        self.send.reserve(msgs.len(), 0)?;
+        let mut headers = self.send.begin();
+        wire(&mut headers, &mut self.batches, socket, msgs, Wiring::Plain)?;
+        headers.send(self.backend.unwrap_or_else(Backend::current), socket, flags)
+    }
+
+    /// Sends messages as GSO batches, by one system call.
+    ///
+    /// # Errors
+    ///
+    /// Why there are no headers to send. The error of the call is in [`Offered`].
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        socket: BorrowedSocket<'_>,
+        msgs: &[SendMsg<'_>],
+        wiring: Wiring,
+        flags: SendFlags,
+    ) -> io::Result<Offered<'_>> {
+        let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
+        let joins = matches!(wiring, Wiring::Gso { .. }) && msgs.len() > 1;
+        let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
+        // Room for the first batch at least.
+        let copies = if joins { bytes().clamp(MAX_BYTES, MAX_COPIES) } else { 0 };
+        self.send.reserve(msgs.len(), copies)?;
+        self.batches.clear();
+        self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut headers = self.send.begin();
+        wire(&mut headers, &mut self.batches, socket, msgs, wiring)?;
+        let backend = self.backend.unwrap_or_else(Backend::current);
+        let (sent, error) = match headers.send(backend, socket, flags) {
+            Ok(sent) => (sent, None),
+            Err(error) => (0, Some(error)),
+        };
+        let (sent, rest) = self.batches.split_at(sent);
+        Ok(Offered { sent, next: rest.first().copied(), error })
+    }
+
+    /// What the first header of the last [`offer`](Self::offer) carries.
+    pub(crate) fn first_batch(&self) -> Option<GsoBatch> {
+        self.batches.first().copied()
+    }
+}
+
+/// What became of a send with GSO.
+pub(crate) struct Offered<'a> {
+    /// What the headers carry that the kernel took.
+    pub(crate) sent: &'a [GsoBatch],
+    /// The next one, if there is any.
+    pub(crate) next: Option<GsoBatch>,
+    /// Its error, if it was the first.
+    pub(crate) error: Option<io::Error>,
+}
+
+impl Default for MmsgBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BatchSocket, Offload, SendMsg};
+    use std::net::UdpSocket;
+
+    /// Each payload has an allocation of its own, so that every batch is copied.
+    #[test]
+    fn payloads_beyond_what_a_call_copies_are_sent() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let to = socket.local_addr().expect("it is bound");
+        let offload = Offload::builder().force_gso(true).build(socket).expect("it can be wrapped");
+        let payloads: Vec<_> = (0..1_024).map(|_| vec![0; 3_000]).collect();
+        let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
+        let mut sent = 0;
+        while sent < msgs.len() {
+            let count = offload.send_batch(&msgs[sent..]).expect("loopback takes them");
+            assert!(count > 0, "{sent} were sent");
+            sent += count;
+        }
+        assert_eq!(offload.counters().sent, 1_024);
+    }
+}

@@ -1,0 +1,196 @@
+//! Whether GSO is used, and why not.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::environment::Switch;
+use super::release::Release;
+use crate::events;
+use crate::sys::{self, BorrowedSocket};
+
+/// How long GSO stays off after a path rejected it.
+const OFF_FOR: Duration = Duration::from_secs(60);
+
+/// Whether an [`Offload`](crate::Offload) sends with GSO, and if not, why.
+///
+/// `Display` says it in words, for a log. `Debug` is the name of the variant, for a metric's label.
+///
+/// ```
+/// use mmsg::offload::GsoStatus;
+/// use mmsg::Offload;
+/// let socket = Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
+/// match socket.gso_status() {
+///     GsoStatus::On => {}
+///     off => eprintln!("every datagram goes by itself: {off}"),
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GsoStatus {
+    /// GSO is on.
+    On,
+    /// The program turned it off.
+    OffByChoice,
+    /// The environment variable `MMSG_OFFLOAD` is 0.
+    OffByEnvironment,
+    /// This release of the kernel damages GSO batches: Linux 7.0.0 to 7.1.4.
+    OffByKernelRelease,
+    /// The socket reports when each datagram was sent, and the kernel would report it once for a GSO batch.
+    OffBySendTimestamps,
+    /// The kernel has no GSO for this socket, or `UDP_SEGMENT` or `UDP_CORK` is set on it.
+    Unsupported,
+    /// The kernel rejected a GSO batch whose datagrams went through, as it does for a device without checksum
+    /// offload. Tried again after a minute.
+    Rejected,
+}
+
+impl GsoStatus {
+    const ALL: [Self; 7] = [
+        Self::On,
+        Self::OffByChoice,
+        Self::OffByEnvironment,
+        Self::OffByKernelRelease,
+        Self::OffBySendTimestamps,
+        Self::Unsupported,
+        Self::Rejected,
+    ];
+
+    /// The status of a socket for which the program wants GSO.
+    fn of(socket: BorrowedSocket<'_>, forced: bool, environment: Switch) -> Self {
+        let forced = forced || environment == Switch::On;
+        match () {
+            () if environment == Switch::Off => Self::OffByEnvironment,
+            () if !sys::has_segmentation(socket) => Self::Unsupported,
+            () if sys::reports_send_times(socket) => Self::OffBySendTimestamps,
+            () if !forced && Release::current().is_some_and(Release::damages_batches) => {
+                Self::OffByKernelRelease
+            }
+            () => Self::On,
+        }
+    }
+}
+
+impl fmt::Display for GsoStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::On => "on",
+            Self::OffByChoice => "off by the program's choice",
+            Self::OffByEnvironment => "off by the environment variable MMSG_OFFLOAD",
+            Self::OffByKernelRelease => "off: this kernel release damages GSO batches",
+            Self::OffBySendTimestamps => "off: the socket reports when each datagram was sent",
+            Self::Unsupported => "off: the kernel does not support it for this socket",
+            Self::Rejected => "off: the device rejected it",
+        })
+    }
+}
+
+/// The status of one socket, which threads share.
+#[derive(Debug)]
+pub(super) struct Status {
+    /// A [`GsoStatus`], by its place in `ALL`.
+    status: AtomicU8,
+    /// Whether the release of the kernel does not matter.
+    forced: bool,
+    began: Instant,
+    /// Milliseconds after `began` from which GSO that was rejected is tried again.
+    retry_at: AtomicU64,
+}
+
+impl Status {
+    pub(super) fn new(forced: bool) -> Self {
+        Self {
+            status: AtomicU8::new(GsoStatus::OffByChoice as u8),
+            forced,
+            began: Instant::now(),
+            retry_at: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn get(&self) -> GsoStatus {
+        GsoStatus::ALL[usize::from(self.status.load(Ordering::Relaxed))]
+    }
+
+    /// Sets whether GSO is wanted.
+    pub(super) fn set(&self, socket: BorrowedSocket<'_>, wanted: bool) {
+        let status = match wanted {
+            true => GsoStatus::of(socket, self.forced, Switch::get()),
+            false => GsoStatus::OffByChoice,
+        };
+        self.status.store(status as u8, Ordering::Relaxed);
+        if wanted && status != GsoStatus::On {
+            events::gso_off(&status);
+        }
+    }
+
+    /// Whether a call may send with GSO: also to try again what was rejected.
+    #[inline]
+    pub(super) fn permits(&self) -> bool {
+        match self.get() {
+            GsoStatus::On => true,
+            GsoStatus::Rejected => self.retries(self.began.elapsed()),
+            _ => false,
+        }
+    }
+
+    /// Whether it is time to try again, so long after `began`.
+    #[cold]
+    fn retries(&self, now: Duration) -> bool {
+        let is_time = now.as_millis() >= self.retry_at.load(Ordering::Relaxed).into();
+        is_time && self.change(GsoStatus::Rejected, GsoStatus::On)
+    }
+
+    /// Turns GSO off for a minute.
+    #[cold]
+    pub(super) fn reject(&self) {
+        let retry_at = (self.began.elapsed() + OFF_FOR).as_millis();
+        self.retry_at.store(retry_at as u64, Ordering::Relaxed); // It fits for 500 million years.
+        self.change(GsoStatus::On, GsoStatus::Rejected);
+    }
+
+    /// Unless another thread has changed the status since.
+    fn change(&self, from: GsoStatus, to: GsoStatus) -> bool {
+        let (from, to) = (from as u8, to as u8);
+        self.status.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_found_by_its_number() {
+        for (i, status) in GsoStatus::ALL.into_iter().enumerate() {
+            assert_eq!(status as usize, i);
+        }
+    }
+
+    #[test]
+    fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
+        let status = Status::new(false);
+        status.status.store(GsoStatus::On as u8, Ordering::Relaxed);
+        status.reject();
+        assert_eq!((status.permits(), status.get()), (false, GsoStatus::Rejected));
+        let now = status.began.elapsed();
+        assert!(!status.retries(now + OFF_FOR / 2));
+        assert!(status.retries(now + OFF_FOR));
+        assert_eq!((status.permits(), status.get()), (true, GsoStatus::On));
+    }
+
+    #[test]
+    fn n1_each_reason_has_its_turn() {
+        use GsoStatus::*;
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let of = |forced, switch| GsoStatus::of(sys::borrow(&socket), forced, switch);
+        assert_eq!(of(true, Switch::Off), OffByEnvironment);
+        if of(false, Switch::Default) == Unsupported {
+            return;
+        }
+        crate::sys::fault::set_release(Some("7.0.3"));
+        assert_eq!(of(false, Switch::Default), OffByKernelRelease);
+        assert_eq!([of(true, Switch::Default), of(false, Switch::On)], [On, On]);
+        crate::sys::fault::set_release(None);
+    }
+}

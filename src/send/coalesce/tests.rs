@@ -1,0 +1,266 @@
+//! GSO batches, and the headers that they are wired into, beside a naive twin that checks whole prefixes.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::LazyLock;
+
+use super::*;
+use crate::ancillary::{ControlBuf, Ecn, SendMeta};
+use crate::send::wire::{Wiring, wire};
+use crate::sys::{SendStorage, borrow};
+
+/// A message: which destination, how long, what it has beside a payload, and where that is.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) dest: usize,
+    pub(crate) len: usize,
+    pub(crate) kind: usize,
+    pub(crate) place: Place,
+}
+
+/// The number of kinds of messages.
+pub(crate) const KINDS: usize = 8;
+
+/// Where in memory a payload is: at the start, or after that of the message before, side by side or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Start,
+    Beside,
+    Apart,
+}
+
+/// Memory of which no part is like another.
+static MEMORY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..1 << 18).map(|_| next()).collect()
+});
+
+/// A payload in one buffer, and one in two, which touch unless it is `Apart`.
+struct Payload {
+    whole: &'static [u8],
+    parts: [IoSlice<'static>; 2],
+}
+
+fn payloads(specs: &[Spec]) -> Vec<Payload> {
+    let (memory, mut end): (&'static [u8], _) = (&MEMORY, 0);
+    let mut payload = |spec: &Spec| {
+        let gap = usize::from(spec.place == Place::Apart);
+        let start = if spec.place == Place::Start { 0 } else { end + gap };
+        let start = if start + spec.len < memory.len() { start } else { 0 };
+        let (half, whole) = (spec.len / 2, &memory[start..start + spec.len]);
+        end = start + spec.len;
+        let other = &memory[start + half + gap..end + gap];
+        Payload { whole, parts: [IoSlice::new(&whole[..half]), IoSlice::new(other)] }
+    };
+    specs.iter().map(&mut payload).collect()
+}
+
+/// The batch that the first messages form.
+pub(crate) fn first_batch(msgs: &[SendMsg<'_>], max_segments: usize) -> GsoBatch {
+    let mut joining = Joining::begin(&msgs[0], max_segments);
+    let _ = msgs[1..].iter().take_while(|msg| joining.takes(msg)).count();
+    joining.batch
+}
+
+/// Compares the batches of these messages with those of the twin, and the headers with the messages.
+pub(crate) fn check(specs: &[Spec], max_segments: usize) {
+    const DESTS: [Option<SocketAddr>; 4] = [
+        None,
+        Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1)),
+        Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 1)),
+        Some(SocketAddr::new(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()), 1)),
+    ];
+    let mut control = ControlBuf::new();
+    control.push(1, 2, b"x").expect("there is space");
+    let payloads = payloads(specs);
+    // Two that are equal, so that both are compared by value.
+    let tos = [SendMeta::new().with_tos(1); 2];
+    let numbered = SendMeta::new().with_timestamp_id(7);
+    let make = |i: usize| {
+        let (spec, payload) = (&specs[i], &payloads[i]);
+        let mut msg = match spec.kind {
+            3 => SendMsg::gather(&payload.parts),
+            _ => SendMsg::new(payload.whole),
+        };
+        if let Some(dest) = DESTS[spec.dest] {
+            msg = msg.with_dest(dest);
+        }
+        match spec.kind {
+            1 => msg.with_meta(&tos[i % 2]),
+            2 => msg.with_control(&control),
+            4 => msg.with_segment_size(7),
+            5 => msg.with_meta(&numbered),
+            6 => msg.with_ecn(Ecn::Ect1),
+            7 => msg.with_reply(&tos[i % 2]),
+            _ => msg,
+        }
+    };
+    let msgs: Vec<SendMsg<'_>> = (0..specs.len()).map(make).collect();
+    assert_eq!(batches(&msgs, max_segments), naive(&msgs, max_segments));
+    check_headers(&msgs, max_segments);
+}
+
+/// The lengths of the batches that a slice of messages falls into.
+fn batches(msgs: &[SendMsg<'_>], max_segments: usize) -> Vec<usize> {
+    let (mut counts, mut rest) = (Vec::new(), msgs);
+    while !rest.is_empty() {
+        let GsoBatch { messages, bytes, segment } = first_batch(rest, max_segments);
+        let own = &rest[..messages];
+        assert_eq!((bytes, segment), (own.iter().map(SendMsg::len).sum(), own[0].len()));
+        counts.push(messages);
+        rest = &rest[messages..];
+    }
+    counts
+}
+
+/// The naive twin: checks whole prefixes by the written rules.
+fn naive(msgs: &[SendMsg<'_>], max_segments: usize) -> Vec<usize> {
+    let mut counts = Vec::new();
+    let mut rest = msgs;
+    while !rest.is_empty() {
+        counts.push(longest(rest, max_segments));
+        rest = &rest[longest(rest, max_segments)..];
+    }
+    counts
+}
+
+fn longest(msgs: &[SendMsg<'_>], max_segments: usize) -> usize {
+    let most = msgs.len().min(max_segments);
+    (2..=most).rev().find(|n| is_batch(&msgs[..*n])).unwrap_or(1)
+}
+
+fn is_batch(msgs: &[SendMsg<'_>]) -> bool {
+    let first = &msgs[0];
+    let (last, others) = msgs.split_last().expect("not empty");
+    // A reply's options lie elsewhere than those of `with_meta`.
+    let has = |msg: &SendMsg<'_>| msg.metas().map(|meta| meta.is_some());
+    let same = |msg: &SendMsg<'_>| {
+        (msg.dest(), msg.meta(), has(msg)) == (first.dest(), first.meta(), has(first))
+            && msg.raw_control() == first.raw_control()
+    };
+    // The cheap checks come first: most prefixes are no GSO batch.
+    first.meta().segment_size.is_none()
+        && first.meta().timestamp_id.is_none()
+        && last.len() <= first.len()
+        && others.iter().all(|msg| msg.len() == first.len())
+        && msgs.iter().all(|msg| !msg.is_empty() && same(msg))
+        && msgs.iter().map(SendMsg::len).sum::<usize>() <= 65_507
+}
+
+/// Wires the messages, and reads back what the headers point to: the payloads of each batch.
+fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
+    // Less than a long list needs, so that the memory for copies comes to an end.
+    const COPIES: usize = 1 << 18;
+    thread_local! {
+        static STORAGE: RefCell<SendStorage> = const { RefCell::new(SendStorage::new()) };
+        static SOCKET: UdpSocket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+    }
+    STORAGE.with_borrow_mut(|storage| {
+        storage.reserve(msgs.len(), COPIES).expect("there is memory");
+        let (mut headers, mut batches) = (storage.begin(), Vec::new());
+        let wiring = Wiring::Gso { max_segments, tos: true };
+        let wired =
+            SOCKET.with(|socket| wire(&mut headers, &mut batches, borrow(socket), msgs, wiring));
+        assert_eq!(headers.len(), batches.len());
+        let bytes: usize = msgs.iter().map(SendMsg::len).sum();
+        let mut rest = msgs;
+        for (batch, payload) in batches.iter().zip(headers.payloads()) {
+            let longest = longest(rest, max_segments);
+            let is_shorter = batch.messages < longest && bytes > COPIES;
+            assert!(batch.messages == longest || is_shorter, "{batch:?} of {longest}");
+            let own;
+            (own, rest) = rest.split_at(batch.messages);
+            let expected: Vec<u8> =
+                own.iter().flat_map(SendMsg::slices).flatten().copied().collect();
+            let size = own_segment_size(&own[0]).map_or(own[0].len(), usize::from);
+            assert_eq!((batch.bytes, batch.segment), (expected.len(), size));
+            assert!(payload == expected, "{batch:?} has other bytes");
+        }
+        // Not every system has a control message for each of the options.
+        assert!(rest.is_empty() || wired.is_err() || cfg!(not(linux_like)), "it ends early");
+    });
+}
+
+#[cfg(test)]
+mod of_the_rules {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sys::MAX_SEGMENTS;
+
+    fn specs() -> impl Strategy<Value = Vec<Spec>> {
+        let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
+        // A stretch of equal messages now and then, so that the caps are met.
+        let count = prop_oneof![4 => 1usize..8, 1 => 60usize..70, 1 => Just(90)];
+        let place = prop_oneof![Just(Place::Start), Just(Place::Beside), Just(Place::Apart)];
+        let kind = prop_oneof![6 => Just(0usize), 1 => 1usize..KINDS];
+        let spec = (0usize..4, len, kind, place).prop_map(|(dest, len, kind, place)| Spec {
+            dest,
+            len,
+            kind,
+            place,
+        });
+        prop::collection::vec((spec, count), 1..8).prop_map(|stretches| {
+            let each =
+                stretches.into_iter().flat_map(|(spec, count)| std::iter::repeat_n(spec, count));
+            each.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn batches_are_those_of_the_naive_twin(
+            specs in specs(),
+            max_segments in prop_oneof![Just(MAX_SEGMENTS), 1..=MAX_SEGMENTS],
+        ) {
+            check(&specs, max_segments);
+        }
+    }
+
+    fn all(msgs: &[SendMsg<'_>]) -> Vec<usize> {
+        batches(msgs, MAX_SEGMENTS)
+    }
+
+    #[test]
+    fn d6_messages_with_a_segment_size_or_a_timestamp_among_raw_control_messages_stay_alone() {
+        let types = [numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER];
+        for (level, ty) in types.into_iter().flatten() {
+            let mut control = ControlBuf::new();
+            control.push(level, ty, &75u32.to_ne_bytes()).expect("there is space");
+            assert_eq!(all(&[SendMsg::new(&[0; 100]).with_control(&control); 3]), [1, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn d35_a_segment_size_of_0_is_none() {
+        let memory = [0; 100];
+        let sizes = [(0, None), (1, Some(1)), (99, Some(99)), (100, None), (u16::MAX, None)];
+        for (size, expected) in sizes {
+            let meta = SendMeta::new().with_segment_size(size);
+            let msg = SendMsg::new(&memory);
+            for msg in [msg.with_meta(&meta), msg.with_segment_size(size)] {
+                assert_eq!(own_segment_size(&msg), expected);
+            }
+        }
+        assert_eq!(own_segment_size(&SendMsg::new(&memory)), None);
+    }
+
+    #[test]
+    fn s5_a_batch_has_at_most_so_many_segments_and_the_size_of_a_datagram() {
+        let memory = [0; 65_000];
+        for dest in ["127.0.0.1:1", "[::1]:1"] {
+            let dest: SocketAddr = dest.parse().expect("an address");
+            let small = vec![SendMsg::to(dest, &memory[..1]); 2 * MAX_SEGMENTS + 2];
+            assert_eq!(all(&small), [MAX_SEGMENTS, MAX_SEGMENTS, 2]);
+            let large = vec![SendMsg::to(dest, &memory[..1_472]); 50];
+            assert_eq!(all(&large), [44, 6]);
+            let half = vec![SendMsg::to(dest, &memory[..32_754]); 2];
+            assert_eq!(all(&half), [1, 1]);
+        }
+    }
+}

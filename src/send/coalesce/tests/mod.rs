@@ -1,5 +1,0 @@
-//! Which messages form a GSO batch.
-
-#[cfg(test)]
-mod runs;
-pub(crate) mod twin;

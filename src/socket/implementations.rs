@@ -1,0 +1,80 @@
+//! Which types are [`BatchSocket`]s: borrowed descriptors, and what forwards to one.
+
+use std::io::{self, IoSliceMut};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::BatchSocket;
+use crate::pool;
+use crate::recv::batch::RecvBatch;
+use crate::recv::datagram::Message;
+use crate::recv::msg::RecvMsg;
+use crate::send::msg::SendMsg;
+use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
+
+/// Uses the thread's arena.
+impl BatchSocket for BorrowedSocket<'_> {
+    #[inline]
+    fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
+        pool::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE))
+    }
+
+    #[inline]
+    fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
+        pool::with(|arena| arena.send_on(*self, msgs, SendFlags::NONE))
+    }
+
+    #[inline]
+    fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.recv(*self, RecvFlags::NONE)
+    }
+
+    #[inline]
+    fn recv_slices(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        each: &mut dyn FnMut(usize, Message<'_>),
+    ) -> io::Result<usize> {
+        pool::with(|arena| arena.recv_slices(*self, buffers, each))
+    }
+}
+
+/// Implements [`BatchSocket`] by the methods of another one.
+macro_rules! forward {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        impl<$($generics)*> $crate::socket::BatchSocket for $type {
+            $crate::socket::forward! { @methods |$this| $socket,
+                recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
+                send_batch(msgs: &[$crate::send::msg::SendMsg<'_>]);
+                recv_into(batch: &mut $crate::recv::batch::RecvBatch);
+                recv_slices(
+                    buffers: &mut [std::io::IoSliceMut<'_>],
+                    each: &mut dyn FnMut(usize, $crate::recv::datagram::Message<'_>)
+                );
+                flush(queue: &mut $crate::send::queue::SendQueue);
+            }
+        }
+    };
+    (@methods |$this:ident| $socket:expr, $(
+        $method:ident ($($arg:ident: $arg_type:ty),*);
+    )*) => {$(
+        #[inline]
+        fn $method(&self, $($arg: $arg_type),*) -> std::io::Result<usize> {
+            let $this = self;
+            $socket.$method($($arg),*)
+        }
+    )*};
+}
+pub(crate) use forward;
+
+macro_rules! forward_to_descriptor {
+    ([$($generics:tt)*] $type:ty) => {
+        forward!([$($generics)*] $type, |socket| sys::borrow(socket));
+    };
+}
+sys::for_datagram_sockets!(forward_to_descriptor);
+
+forward!([T: BatchSocket + ?Sized] &T, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Box<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Rc<T>, |socket| (**socket));
+forward!([T: BatchSocket + ?Sized] Arc<T>, |socket| (**socket));

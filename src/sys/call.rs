@@ -1,0 +1,188 @@
+//! The system calls on a batch, with what every backend owes its callers.
+//!
+//! A backend is a function from headers and flags to a result: how many messages moved, or the error of the first. Here
+//! stands the rest, once for all of them:
+//!
+//! - Calls that are missing are replaced by the single-message ones, for the whole process (P2).
+//! - A call that a signal ended is made again, or returns `Interrupted` if the socket has a timeout, which the kernel
+//!   would begin anew (D9).
+//! - A call that met an ICMP error about another datagram is made again: nothing has moved yet, and the report is in the
+//!   error queue (E1, D34).
+//! - Messages from nowhere, by which a socket that was shut down answers, do not count.
+
+use std::io;
+
+use socket2::SockRef;
+
+use super::headers::{WiredRecvs, WiredSends};
+use super::native::header::Header;
+use super::native::{self, calls};
+use super::{Backend, BorrowedSocket, RecvFlags, SendFlags, backend, numbers};
+
+/// The most tries of a call that meets ICMP errors about other datagrams and does not wait. Each takes one error off the
+/// socket.
+const TRIES: usize = 1_000;
+
+/// Receives into headers, at least one. Waits for the first message alone, as the socket does.
+///
+/// # Errors
+///
+/// That of the first message. An error after it ends the call with a count.
+#[inline]
+pub(super) fn recv(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredRecvs<'_>,
+    flags: RecvFlags,
+) -> io::Result<usize> {
+    if wired.len() == 0 {
+        // FreeBSD's recvmmsg would receive a message.
+        return Ok(0);
+    }
+    let mut call =
+        |flags| or_single(backend, wired.len(), |b| calls::recv(b, socket, wired, flags));
+    let count = match call(flags) {
+        Ok(count) => count,
+        Err(error) => {
+            let unrelated = |error: &io::Error| native::icmp::is_of_another(socket, error);
+            let no_wait = flags | RecvFlags::DONT_WAIT;
+            let may_wait = !flags.contains(RecvFlags::DONT_WAIT);
+            again(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
+                call(if waits { flags } else { no_wait })
+            })?
+        }
+    };
+    // Messages in the error queue may have neither payload nor source.
+    let may_end = !flags.contains(RecvFlags::ERROR_QUEUE);
+    Ok(if may_end { end(socket, &wired.as_mut()[..count]).unwrap_or(count) } else { count })
+}
+
+/// Sends headers, at least one, in order. Waits for each message as the socket does.
+///
+/// # Errors
+///
+/// That of the first message. An error after it ends the call with a count.
+#[inline]
+pub(super) fn send(
+    backend: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredSends<'_>,
+    flags: SendFlags,
+) -> io::Result<usize> {
+    if wired.len() == 0 {
+        return Ok(0);
+    }
+    let has_dest = wired.has_dest(0);
+    let mut call =
+        |flags| or_single(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
+    call(flags).or_else(|error| {
+        // A message's own error stays, and some put a report into the error queue with each try.
+        let mut tries = 3;
+        let unrelated = |error: &io::Error| {
+            // That nobody listens on a port is never about the message.
+            if error.kind() != io::ErrorKind::ConnectionRefused {
+                if tries == 0 {
+                    return false;
+                }
+                let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
+                tries = if is_too_big { 0 } else { tries - 1 };
+            }
+            has_dest && native::icmp::is_queued(socket, error)
+        };
+        let no_wait = flags | SendFlags::DONT_WAIT;
+        let may_wait = !flags.contains(SendFlags::DONT_WAIT);
+        again(socket, Direction::Send, may_wait, error, unrelated, |waits| {
+            call(if waits { flags } else { no_wait })
+        })
+    })
+}
+
+/// Makes a call by `backend`, or by the single-message calls: for one message, which costs less, and where the others
+/// are missing.
+#[inline(always)]
+fn or_single(
+    backend: Backend,
+    messages: usize,
+    mut call: impl FnMut(Backend) -> io::Result<usize>,
+) -> io::Result<usize> {
+    if messages == 1 || backend == Backend::Msg {
+        return call(Backend::Msg);
+    }
+    match call(Backend::Mmsg) {
+        Err(error) if backend::calls_are_missing(&error) => call(Backend::Msg),
+        result => result,
+    }
+}
+
+/// Makes a call again for as long as it meets errors about no message of its own: signals, and ICMP errors that
+/// `is_unrelated`. `call` is told whether it may wait.
+#[cold]
+fn again(
+    socket: BorrowedSocket<'_>,
+    direction: Direction,
+    may_wait: bool,
+    mut error: io::Error,
+    mut is_unrelated: impl FnMut(&io::Error) -> bool,
+    mut call: impl FnMut(bool) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let interrupted = || io::Error::from(io::ErrorKind::Interrupted);
+    let mut tries = 0;
+    loop {
+        let by_signal = error.kind() == io::ErrorKind::Interrupted;
+        if !by_signal && !is_unrelated(&error) {
+            return Err(error);
+        }
+        let timed = may_wait && has_timeout(socket, direction);
+        let is_enough = tries == TRIES && !(may_wait && native::waits(socket) == Some(true));
+        if timed && by_signal || is_enough {
+            return Err(interrupted());
+        }
+        tries += usize::from(!by_signal);
+        match call(!timed) {
+            // The wait has been cut short: what is left of the timeout is the caller's to wait for.
+            Err(error) if timed && error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(interrupted());
+            }
+            Err(next) => error = next,
+            sent => return sent,
+        }
+    }
+}
+
+/// Which way a call moves messages.
+#[derive(Clone, Copy)]
+enum Direction {
+    Receive,
+    Send,
+}
+
+/// Whether the socket waits, as far as the system says, and no longer than a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+fn has_timeout(socket: BorrowedSocket<'_>, direction: Direction) -> bool {
+    let handle = SockRef::from(&socket);
+    let timeout = match direction {
+        Direction::Receive => handle.read_timeout(),
+        Direction::Send => handle.write_timeout(),
+    };
+    timeout.is_ok_and(|timeout| timeout.is_some()) && native::waits(socket) != Some(false)
+}
+
+/// The number of messages that came before the end, if the socket was shut down.
+#[inline]
+fn end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
+    // so also as the last one.
+    let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
+    if ended { inet_end(socket, headers) } else { None }
+}
+
+#[cold]
+fn inet_end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    if native::is_inet(socket) { headers.iter().position(is_end) } else { None }
+}
+
+/// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
+/// down: even its empty datagrams have a source.
+#[inline]
+fn is_end(header: &Header) -> bool {
+    header.len() == 0 && header.name_len() == 0
+}

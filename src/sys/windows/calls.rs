@@ -1,0 +1,163 @@
+//! One batch by a call for each message: `WSARecvMsg`, and `WSASendMsg` or `WSASendTo`.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::windows::io::BorrowedSocket;
+use std::{ptr, slice};
+
+use windows_sys::Win32::Networking::WinSock::{
+    MSG_CTRUNC, MSG_DONTROUTE, MSG_PEEK, MSG_TRUNC, POLLRDNORM, POLLWRNORM, WSAEMSGSIZE,
+    WSAESHUTDOWN, WSAEWOULDBLOCK, WSAMSG, WSAPOLLFD, WSAPoll, WSARecvFrom, WSASendMsg, WSASendTo,
+};
+
+use super::header::Header;
+use super::options::recv_msg_function;
+use super::{check, handle, last_error};
+#[cfg(test)]
+use crate::sys::fault::{self, Call};
+use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
+use crate::sys::{Backend, RecvFlags, SendFlags};
+
+/// A blocking socket would wait for a second message, and Windows does not say whether a socket is blocking.
+pub(crate) const MAX_RECV: usize = 1;
+
+/// Receives one message into the first header.
+pub(crate) fn recv(
+    _: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredRecvs<'_>,
+    flags: RecvFlags,
+) -> io::Result<usize> {
+    match recv_one(socket, &mut wired.as_mut()[0], flags) {
+        Ok(()) => Ok(1),
+        Err(error) if error.raw_os_error() == Some(WSAESHUTDOWN) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends message by message until one is rejected.
+pub(crate) fn send(
+    _: Backend,
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredSends<'_>,
+    flags: SendFlags,
+) -> io::Result<usize> {
+    one_by_one(wired.len(), |i| send_one(socket, wired, i, flags))
+}
+
+/// Receives one message into a header.
+fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -> io::Result<()> {
+    #[cfg(test)]
+    fault::next(Call::RecvMsg, 1)?;
+    if flags.contains(RecvFlags::DONT_WAIT) {
+        check_ready(socket, POLLRDNORM)?;
+    }
+    let capacity = (header.msg.namelen, header.msg.Control.len);
+    (header.received, header.msg.dwFlags) = (0, 0);
+    let result = if flags.contains(RecvFlags::PEEK) {
+        // SAFETY: the invariant of WiredRecvs, from which the header is.
+        unsafe { peek(socket, header) }
+    } else {
+        let function = recv_msg_function(socket)?;
+        let Header { msg, received } = header;
+        // SAFETY: the same.
+        unsafe { function(handle(socket), msg, received, ptr::null_mut(), None) }
+    };
+    header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
+    match check(result) {
+        // Some of the payload or of the control data did not fit. Wine does not set the flag for the
+        // payload, and counts no bytes.
+        Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
+            if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
+                header.msg.dwFlags |= MSG_TRUNC;
+                // SAFETY: the invariant of WiredRecvs.
+                header.received = unsafe { buffer_bytes(&header.msg) };
+            }
+            Ok(())
+        }
+        Err(error) => {
+            // As before, for the call that is made again.
+            (header.msg.namelen, header.msg.Control.len) = capacity;
+            Err(error)
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Peeks by `WSARecvFrom`, without control data: `WSARecvMsg` peeks on some versions of Windows only.
+///
+/// # Safety
+///
+/// The invariant of [`WiredRecvs`].
+#[cold]
+unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header) -> i32 {
+    (msg.dwFlags, msg.Control.len) = (MSG_PEEK as u32, 0);
+    // SAFETY: the caller's.
+    unsafe {
+        WSARecvFrom(
+            handle(socket),
+            msg.lpBuffers,
+            msg.dwBufferCount,
+            received,
+            &mut msg.dwFlags,
+            msg.name,
+            &mut msg.namelen,
+            ptr::null_mut(),
+            None,
+        )
+    }
+}
+
+/// Bytes of the buffers of a header.
+///
+/// # Safety
+///
+/// `lpBuffers` points at as many buffers as `dwBufferCount` says.
+unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
+    // SAFETY: the caller's.
+    let buffers = unsafe { slice::from_raw_parts(msg.lpBuffers, msg.dwBufferCount as usize) };
+    buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.len))
+}
+
+/// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a call that does not wait.
+#[cold]
+fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
+    let mut poll = WSAPOLLFD { fd: handle(socket), events, revents: 0 };
+    // SAFETY: `poll` is one WSAPOLLFD.
+    match unsafe { WSAPoll(&mut poll, 1, 0) } {
+        0 => Err(io::Error::from_raw_os_error(WSAEWOULDBLOCK)),
+        1.. => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+/// Sends one message, and waits unless the flags say otherwise: without control data by `WSASendTo`, which has less to
+/// read.
+fn send_one(
+    socket: BorrowedSocket<'_>,
+    wired: &mut WiredSends<'_>,
+    i: usize,
+    flags: SendFlags,
+) -> io::Result<()> {
+    #[cfg(test)]
+    if let Some(result) = super::segments::send(socket, wired, i) {
+        return result;
+    }
+    #[cfg(test)]
+    fault::next(Call::SendMsg, 1)?;
+    if flags.contains(SendFlags::DONT_WAIT) {
+        check_ready(socket, POLLWRNORM)?;
+    }
+    let flags = if flags.contains(SendFlags::DONT_ROUTE) { MSG_DONTROUTE as u32 } else { 0 };
+    let (s, mut sent, overlapped) = (handle(socket), 0, ptr::null_mut());
+    let msg = &wired.as_mut()[i].msg;
+    if msg.Control.len > 0 {
+        // SAFETY: the invariant of WiredSends.
+        return check(unsafe { WSASendMsg(s, msg, flags, &mut sent, overlapped, None) });
+    }
+    let (buffers, count) = (msg.lpBuffers.cast_const(), msg.dwBufferCount);
+    let (to, to_len) = (msg.name.cast_const(), msg.namelen);
+    // SAFETY: the invariant of WiredSends.
+    check(unsafe { WSASendTo(s, buffers, count, &mut sent, flags, to, to_len, overlapped, None) })
+}

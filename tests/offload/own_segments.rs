@@ -1,0 +1,161 @@
+//! Messages with a segment size of their own, segmented in user space: sent once one of their datagrams was taken. The
+//! others are dropped where the socket does not take them, and counted.
+
+use std::os::unix::net::UnixDatagram;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::sockets::unix_pair;
+use crate::common::{NET, numbered, tick, would_block};
+use mmsg::offload::OffloadState;
+use mmsg::{BatchSocket, BatchSocketExt, Offload, SendMsg, SendQueue, UnixAddr};
+
+/// Bytes of a datagram.
+const SIZE: usize = 10;
+
+/// More datagrams than a Unix socket takes.
+const MANY: usize = 12_000;
+
+/// A message of so many datagrams, all of them different.
+fn data(datagrams: usize) -> Vec<u8> {
+    numbered(datagrams, SIZE).concat()
+}
+
+fn message(data: &[u8]) -> SendMsg<'_> {
+    SendMsg::new(data).with_segment_size(SIZE as u16)
+}
+
+/// A socket that does not wait and is soon full, and its peer.
+fn narrow() -> (Offload<UnixDatagram>, UnixDatagram) {
+    let (near, far) = unix_pair();
+    near.set_nonblocking(true).expect("it is a flag");
+    (Offload::new(near).expect("a Unix socket"), far)
+}
+
+/// Checks that the first `count` datagrams of the message have come, and nothing else.
+#[track_caller]
+fn check_came(far: &UnixDatagram, data: &[u8], count: usize) {
+    let mut buffer = [0; 64];
+    for expected in data.chunks(SIZE).take(count) {
+        let len = far.recv(&mut buffer).expect("it was sent");
+        assert_eq!(&buffer[..len], expected);
+    }
+    far.set_nonblocking(true).expect("it is a flag");
+    assert!(would_block(far.recv(&mut buffer)), "more came");
+    far.set_nonblocking(false).expect("it is a flag");
+}
+
+/// Datagrams that were sent and dropped.
+fn counted(near: &OffloadState) -> (usize, usize) {
+    let counters = near.counters();
+    (counters.sent as usize, counters.dropped as usize)
+}
+
+#[test]
+fn d8_a_full_socket_that_does_not_wait_drops_the_rest_of_a_message() {
+    let (near, far) = narrow();
+    let data = data(MANY);
+    for round in 0..3 {
+        let before = counted(&near);
+        assert_eq!(near.send_batch(&[message(&data)]).expect("some are taken"), 1);
+        let after = counted(&near);
+        let (sent, dropped) = (after.0 - before.0, after.1 - before.1);
+        assert!((1..MANY).contains(&sent), "round {round}: {sent} of {MANY} were sent");
+        assert_eq!(sent + dropped, MANY);
+        // Full: nothing of the message is taken, so it is the caller's still.
+        assert!(would_block(near.send_batch(&[message(&data)])));
+        assert_eq!(counted(&near), after);
+        // And nothing of it is remembered.
+        check_came(&far, &data, sent);
+    }
+}
+
+#[test]
+fn d8_the_messages_beside_one_that_is_dropped_have_results_of_their_own() {
+    let (near, far) = narrow();
+    let data = data(MANY);
+    let (before, behind) = (SendMsg::new(b"before"), SendMsg::new(b"behind"));
+    let msgs = [before, message(&data), behind];
+    let mut sent = 0;
+    while let Ok(count) = near.send_batch(&msgs[sent..]) {
+        sent += count;
+    }
+    assert_eq!(sent, 2, "the last one met a full socket");
+    let (datagrams, dropped) = counted(&near);
+    assert_eq!(datagrams - 1 + dropped, MANY);
+    assert_eq!(far.recv(&mut [0; 16]).expect("it was sent"), 6);
+    check_came(&far, &data, datagrams - 1);
+    assert_eq!(near.send_batch(&msgs[2..]).expect("there is space"), 1);
+    check_came(&far, b"behind", 1);
+}
+
+#[test]
+fn d8_a_send_timeout_is_honoured() {
+    const TIMEOUT: Duration = Duration::from_millis(50);
+    let (near, far) = unix_pair();
+    near.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
+    let near = Offload::new(near).expect("a Unix socket");
+    let data = data(MANY);
+    let start = Instant::now();
+    assert_eq!(near.send_batch(&[message(&data)]).expect("some are taken"), 1);
+    let took = start.elapsed();
+    assert!(took + tick() >= TIMEOUT && took < NET, "{took:?}");
+    let (sent, dropped) = counted(&near);
+    assert!(dropped > 0 && sent + dropped == MANY);
+    check_came(&far, &data, sent);
+}
+
+#[test]
+fn a_socket_that_waits_takes_all_of_a_message() {
+    let (near, far) = unix_pair();
+    let near = Offload::new(near).expect("a Unix socket");
+    let data = data(MANY);
+    thread::scope(|scope| {
+        scope.spawn(|| check_came_in_time(&far, &data));
+        assert_eq!(near.send_batch(&[message(&data)]).expect("it waits"), 1);
+    });
+    assert_eq!(counted(&near), (MANY, 0));
+}
+
+/// As `check_came`, while the sender goes on.
+fn check_came_in_time(far: &UnixDatagram, data: &[u8]) {
+    let mut buffer = [0; 64];
+    for expected in data.chunks(SIZE) {
+        let len = far.recv(&mut buffer).expect("it was sent");
+        assert_eq!(&buffer[..len], expected);
+    }
+}
+
+#[test]
+fn d8_a_flush_does_not_keep_what_was_sent_in_part() {
+    let (near, far) = narrow();
+    let data = data(MANY);
+    let mut queue = SendQueue::new(1 << 20);
+    for each in [false, true] {
+        let before = counted(&near);
+        queue.push(&message(&data)).expect("there is space");
+        let sent = match each {
+            true => near.flush_each(&mut queue, |_, error| panic!("{error}")),
+            false => near.flush(&mut queue),
+        };
+        assert_eq!((sent.expect("some are taken"), queue.len()), (1, 0));
+        let (sent, dropped) = counted(&near);
+        assert_eq!(sent - before.0 + dropped - before.1, MANY);
+        queue.push(&message(&data)).expect("there is space");
+        assert!(would_block(near.flush(&mut queue)));
+        assert!(queue.discard_front());
+        check_came(&far, &data, sent - before.0);
+    }
+}
+
+/// An error is that of the first datagram.
+#[test]
+fn an_error_means_that_no_datagram_was_taken() {
+    let near = Offload::new(UnixDatagram::unbound().expect("a socket")).expect("a Unix socket");
+    let data = data(100);
+    let nobody = UnixAddr::Abstract(b"mmsg: nobody has this name either");
+    let lost = message(&data).with_unix_dest(nobody);
+    let error = near.send_batch(&[lost, lost]).expect_err("nobody is there");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(counted(&near), (0, 0));
+}
