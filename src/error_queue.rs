@@ -11,7 +11,7 @@ use std::io;
 pub use report::{Event, Origin, Report};
 
 use crate::ancillary::ControlBuf;
-use crate::pool;
+use crate::arena;
 use crate::recv::msg::RecvMsg;
 use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 
@@ -89,7 +89,7 @@ fn drain(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize
     let mut msgs = controls.each_mut().map(|control| RecvMsg::new(&mut []).with_control(control));
     let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
     let msgs = &mut msgs[..reports.len()];
-    let count = match pool::with(|arena| arena.recv_on(socket, msgs, flags)) {
+    let count = match arena::with(|arena| arena.recv_on(socket, msgs, flags)) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         result => result?,
     };

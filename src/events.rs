@@ -1,5 +1,7 @@
 //! Events for the feature `tracing`. Without the feature these functions do nothing.
 
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+
 use std::fmt::Display;
 use std::io;
 
@@ -8,8 +10,6 @@ use std::io;
 pub(crate) fn gso_off(status: &impl Display) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "mmsg", %status, "GSO is off");
-    #[cfg(not(feature = "tracing"))]
-    let _ = status;
 }
 
 /// The kernel rejected a GSO batch whose datagrams it took one by one. `turns_off`: whether GSO is off now.
@@ -29,8 +29,6 @@ pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, turns_off: bo
             "the kernel rejected a GSO batch for its segment size"
         );
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (error, segment_size, turns_off);
 }
 
 /// A socket's buffer is smaller than was asked for, in bytes.
@@ -38,8 +36,6 @@ pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, turns_off: bo
 pub(crate) fn small_buffer(buffer: &str, asked: usize, in_force: usize) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "mmsg", buffer, asked, in_force, "a buffer is smaller than asked for");
-    #[cfg(not(feature = "tracing"))]
-    let _ = (buffer, asked, in_force);
 }
 
 /// The process moves one message with each call from now on.
@@ -52,6 +48,4 @@ pub(crate) fn single_message_calls(error: &io::Error) {
         %error,
         "the multi-message calls are not available: one message a call from now on"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = error;
 }

@@ -129,7 +129,6 @@ mod events;
 pub mod guide;
 pub mod offload;
 pub mod options;
-mod pool;
 mod recv;
 mod send;
 mod socket;

@@ -165,7 +165,7 @@ pub trait BatchSocket {
     /// Those of `recv_batch`.
     #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.recv_by(|msgs| self.recv_batch(msgs))
+        batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
     }
 
     /// Receives at least one message, and further waiting ones, each into one of `buffers`, and calls

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::invalid;
 use crate::sys::numbers;
 use crate::sys::{CONTROL_SPACE, ControlMessages, Layout, control_message};
 
@@ -44,9 +45,8 @@ impl ControlBuf {
     /// `InvalidInput`, and nothing is written, if it does not fit in the rest of [`CONTROL_SPACE`], or
     /// for `SCM_RIGHTS`: numbers of descriptors could be anybody's.
     pub fn push(&mut self, level: i32, ty: i32, payload: &[u8]) -> io::Result<()> {
-        let invalid = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
         if Some((level, ty)) == numbers::RIGHTS {
-            return Err(invalid("descriptors are not passed".to_owned()));
+            return Err(invalid("descriptors are not passed"));
         }
         let ty = (level, ty);
         let end = control_message::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload);

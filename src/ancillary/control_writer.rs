@@ -1,21 +1,16 @@
 //! Writes per-message options as control messages.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::SendMeta;
-use super::unencodable::Unencodable;
+use super::{SendMeta, invalid};
 use crate::sys::numbers::{self, CmsgType};
-use crate::sys::{ControlMessage, ControlMessages, Layout, control_message};
+use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages, Layout, control_message};
 
 impl SendMeta {
     /// Writes the control messages of these options for an IPv4 (or IPv4-mapped) or IPv6 destination, and the raw ones
     /// after them. Returns the length in bytes.
-    pub(crate) fn encode(
-        &self,
-        v4: bool,
-        raw: &[u8],
-        space: &mut [u8],
-    ) -> Result<usize, Unencodable> {
+    pub(crate) fn encode(&self, v4: bool, raw: &[u8], space: &mut [u8]) -> io::Result<usize> {
         let mut writer = ControlWriter { space, len: 0, v4 };
         if let Some(size) = self.segment_size {
             writer.append_segment_size(size)?;
@@ -57,7 +52,7 @@ struct ControlWriter<'a> {
 
 impl ControlWriter<'_> {
     #[inline]
-    fn append_segment_size(&mut self, size: u16) -> Result<(), Unencodable> {
+    fn append_segment_size(&mut self, size: u16) -> io::Result<()> {
         if size == 0 && !numbers::SEGMENT_MAY_BE_ZERO {
             return Ok(());
         }
@@ -66,7 +61,7 @@ impl ControlWriter<'_> {
         self.append("segment_size", numbers::SEGMENT, payload)
     }
 
-    fn append_tos(&mut self, tos: u8) -> Result<(), Unencodable> {
+    fn append_tos(&mut self, tos: u8) -> io::Result<()> {
         let (ecn, whole) = match self.v4 {
             true => (numbers::SEND_ECN_V4, numbers::SEND_TOS),
             false => (numbers::SEND_ECN_V6, numbers::SEND_TCLASS),
@@ -81,26 +76,23 @@ impl ControlWriter<'_> {
         }
     }
 
-    fn append_hop_limit(&mut self, hops: u8) -> Result<(), Unencodable> {
+    fn append_hop_limit(&mut self, hops: u8) -> io::Result<()> {
         match (self.v4, hops) {
-            (true, 0) => Err(Unencodable::NoHops),
+            (true, 0) => Err(invalid("SendMeta::hop_limit is 0: IPv4 has 1 to 255")),
             (true, ttl) => self.append_int("hop_limit", numbers::SEND_TTL, ttl),
             (false, hops) => self.append_int("hop_limit", numbers::SEND_HOP_LIMIT, hops),
         }
     }
 
     /// Appends source address and interface, of which one may be missing.
-    fn append_pktinfo(
-        &mut self,
-        source: Option<IpAddr>,
-        interface: Option<u32>,
-    ) -> Result<(), Unencodable> {
+    fn append_pktinfo(&mut self, source: Option<IpAddr>, interface: Option<u32>) -> io::Result<()> {
         let index = interface.unwrap_or(0).to_ne_bytes();
         let ip = source.map(|source| source.to_canonical());
         match (self.v4, ip) {
             (true, Some(IpAddr::V6(_))) | (false, Some(IpAddr::V4(_))) => {
-                let source = source.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-                Err(Unencodable::SourceFamily { source, v4: self.v4 })
+                let (source, family) =
+                    (source.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), self.family());
+                Err(invalid(format!("SendMeta::source is {source}: the destination is {family}")))
             }
             (true, Some(IpAddr::V4(ip))) => self.append_pktinfo_v4(ip, index, interface.is_some()),
             (true, None) => self.append_pktinfo_v4(Ipv4Addr::UNSPECIFIED, index, true),
@@ -122,7 +114,7 @@ impl ControlWriter<'_> {
         ip: Ipv4Addr,
         index: [u8; 4],
         has_interface: bool,
-    ) -> Result<(), Unencodable> {
+    ) -> io::Result<()> {
         let ip = ip.octets();
         if numbers::SEND_PKTINFO_V4.is_none() && !has_interface {
             return self.append("source", numbers::SEND_SRCADDR_V4, &ip);
@@ -143,7 +135,7 @@ impl ControlWriter<'_> {
         option: &'static str,
         ty: Option<CmsgType>,
         value: u8,
-    ) -> Result<(), Unencodable> {
+    ) -> io::Result<()> {
         self.append(option, ty, &i32::from(value).to_ne_bytes())
     }
 
@@ -154,26 +146,41 @@ impl ControlWriter<'_> {
         option: &'static str,
         ty: Option<CmsgType>,
         payload: &[u8],
-    ) -> Result<(), Unencodable> {
-        let ty = ty.ok_or(Unencodable::Unsupported { option, v4: self.v4 })?;
+    ) -> io::Result<()> {
+        let Some(ty) = ty else {
+            let family = self.family();
+            let reason = format!("this platform does not have SendMeta::{option} for {family}");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        };
         let end = control_message::append(Layout::NATIVE, self.space, self.len, ty, payload);
-        let needed = self.len + Layout::NATIVE.space(payload.len());
-        self.len = end.ok_or(Unencodable::TooLong { needed })?;
+        self.len = end.ok_or_else(|| too_long(self.len + Layout::NATIVE.space(payload.len())))?;
         Ok(())
     }
 
     /// Copies encoded control messages behind the others. Returns the length of all.
-    fn append_raw(self, raw: &[u8]) -> Result<usize, Unencodable> {
+    fn append_raw(self, raw: &[u8]) -> io::Result<usize> {
         for message in ControlMessages::new(raw) {
             let same =
                 |own: &ControlMessage<'_>| (own.level, own.ty) == (message.level, message.ty);
             if ControlMessages::new(&self.space[..self.len]).any(|own| same(&own)) {
-                return Err(Unencodable::TwiceByControl { level: message.level, ty: message.ty });
+                let (level, ty) = (message.level, message.ty);
+                let reason =
+                    format!("a SendMeta and a ControlBuf both set level {level}, type {ty}");
+                return Err(invalid(reason));
             }
         }
         let end = self.len + raw.len();
         let free = self.space.get_mut(self.len..end);
-        free.ok_or(Unencodable::TooLong { needed: end })?.copy_from_slice(raw);
+        free.ok_or_else(|| too_long(end))?.copy_from_slice(raw);
         Ok(end)
     }
+
+    fn family(&self) -> &'static str {
+        if self.v4 { "IPv4" } else { "IPv6" }
+    }
+}
+
+#[cold]
+fn too_long(needed: usize) -> io::Error {
+    invalid(format!("options and control messages take {needed} bytes of {CONTROL_SPACE}"))
 }

@@ -14,7 +14,6 @@ mod socket_options;
 #[cfg(test)]
 mod tests;
 mod transmit_clock;
-mod unencodable;
 
 pub use control_buf::ControlBuf;
 pub use ecn::Ecn;
@@ -24,4 +23,11 @@ pub use send_meta::SendMeta;
 pub use transmit_clock::TransmitClock;
 
 pub(crate) use recv_meta::{system_time, timestamping};
-pub(crate) use unencodable::Unencodable;
+
+use std::io;
+
+/// The error of a message that cannot be sent as its options ask.
+#[cold]
+pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason.into())
+}

@@ -7,8 +7,8 @@ use super::counters::{Counters, Running, Totals};
 use super::environment::Switch;
 use super::status::{GsoStatus, Status};
 use crate::ancillary::Ancillary;
+use crate::arena;
 use crate::offload::Offload;
-use crate::pool;
 use crate::recv::batch::RecvBatch;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
@@ -251,7 +251,7 @@ sys::lend_socket!(['a] Lent<'a>, |lent| lent.socket);
 impl BatchSocket for Lent<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
-        let result = pool::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
+        let result = arena::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
         let mut totals = Totals::default();
         let received = msgs.iter().take(*result.as_ref().unwrap_or(&0));
         received.for_each(|msg| totals.add(&msg.received, msg.len()));
@@ -260,7 +260,7 @@ impl BatchSocket for Lent<'_> {
     }
 
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| self.state.send(arena, self.socket, msgs))
+        arena::with(|arena| self.state.send(arena, self.socket, msgs))
     }
 
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
@@ -285,7 +285,7 @@ impl BatchSocket for Lent<'_> {
             totals.add(&message.received, message.len());
             each(i, message);
         };
-        let result = pool::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
+        let result = arena::with(|arena| arena.recv_slices(self.socket, buffers, &mut count));
         self.state.counters.received(&totals);
         result
     }

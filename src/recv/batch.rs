@@ -1,14 +1,12 @@
 //! Owned memory for received messages, with its headers already in place.
 
 use std::array;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::ptr;
 
 use crate::ancillary::RecvMeta;
 use crate::recv::datagram::{DatagramMut, Message};
 use crate::recv::envelope::Envelope;
-use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
 use crate::recv::split::DatagramsMut;
@@ -301,32 +299,34 @@ impl RecvBatch {
         (self.len, self.pushed) = (self.len + 1, true);
     }
 
-    /// Fills the first slots by a receive into borrowed messages, for sockets that are not the kernel's. A message that
-    /// is not in the memory of its slot any more has lost its payload, and is truncated.
+    /// Fills the first slots by a receive into lent buffers, for sockets that are not the kernel's. A message that is
+    /// not in the slot of its turn has lost its payload, and is truncated.
     pub(crate) fn recv_by(
         &mut self,
-        recv: impl FnOnce(&mut [RecvMsg<'_>]) -> io::Result<usize>,
+        recv: impl FnOnce(
+            &mut [IoSliceMut<'_>],
+            &mut dyn FnMut(usize, Message<'_>),
+        ) -> io::Result<usize>,
     ) -> io::Result<usize> {
         /// Messages that are offered: few enough for the stack of a small thread.
         const MAX: usize = 16;
         self.clear();
-        let slots = self.slots().min(MAX);
-        let slot_len = self.slot_len();
+        let (slots, slot_len) = (self.slots().min(MAX), self.slot_len());
         let mut memory = self.slots.iter_mut().0.map(|slot| &mut slot[..slot_len]);
-        let mut starts = [ptr::null(); MAX];
-        let mut msgs: [RecvMsg<'_>; MAX] = array::from_fn(|i| {
-            let slot = memory.next().unwrap_or_default();
-            starts[i] = slot.as_ptr();
-            RecvMsg::new(slot)
-        });
-        let count = recv(&mut msgs[..slots])?.min(slots);
+        let mut buffers: [_; MAX] =
+            array::from_fn(|_| IoSliceMut::new(memory.next().unwrap_or_default()));
+        let starts = buffers.each_ref().map(|buffer| buffer.as_ptr());
         let mut known = [(RecvResult::of(0, 0), RawAddr::NONE, RecvMeta::NONE); MAX];
-        for ((known, msg), start) in known.iter_mut().zip(&msgs[..count]).zip(starts) {
-            *known = msg.known();
-            if msg.start() != start {
-                (known.0.len, known.0.truncated) = (0, true);
+        let mut count = 0;
+        recv(&mut buffers[..slots], &mut |_, message| {
+            if count < slots {
+                known[count] = message.known();
+                if !message.is_empty() && message.data().as_ptr() != starts[count] {
+                    (known[count].0.len, known[count].0.truncated) = (0, true);
+                }
+                count += 1;
             }
-        }
+        })?;
         for (result, source, meta) in &known[..count] {
             self.add(*result, source, *meta);
         }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::ancillary::RecvMeta;
 use crate::recv::envelope::{Envelope, accessors, accessors_of_bytes};
 use crate::recv::received::{Missing, Received};
 use crate::recv::scattered::Parts;
-use crate::sys::ControlMessages;
+use crate::sys::{ControlMessages, RawAddr, RecvResult};
 
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
@@ -44,6 +45,14 @@ impl<'a> Message<'a> {
 
     fn missing(&self) -> Missing {
         self.received.missing(self.parts.len())
+    }
+
+    /// Everything about the message but its payload.
+    pub(super) fn known(&self) -> (RecvResult, RawAddr, RecvMeta) {
+        let Received { reported, truncation, .. } = self.received;
+        let (truncated, control_truncated) = (truncation.data, truncation.control);
+        let result = RecvResult { truncated, control_truncated, ..RecvResult::of(reported, 0) };
+        (result, self.envelope.source.to_owned(), *self.envelope.meta)
     }
 
     accessors!();

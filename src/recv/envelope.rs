@@ -9,7 +9,7 @@ use crate::sys::{RawAddrRef, UnixAddr};
 /// A message's source and metadata; borrowed, since both are large and metadata is often absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
-    source: RawAddrRef<'a>,
+    pub(super) source: RawAddrRef<'a>,
     pub(crate) meta: &'a RecvMeta,
 }
 

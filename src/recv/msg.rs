@@ -379,14 +379,6 @@ impl RecvMsg<'_> {
         scattered::capacity(self.buffers.as_slice())
     }
 
-    /// Everything about the message but its payload.
-    pub(crate) fn known(&self) -> (RecvResult, RawAddr, RecvMeta) {
-        let Received { reported, truncation, .. } = self.received;
-        let (truncated, control_truncated) = (truncation.data, truncation.control);
-        let result = RecvResult { truncated, control_truncated, ..RecvResult::of(reported, 0) };
-        (result, self.source, *self.meta())
-    }
-
     /// The message as [`BatchSocket::recv_slices`](crate::BatchSocket::recv_slices) gives it.
     pub(crate) fn message(&self) -> Message<'_> {
         let control = self.control.as_deref().map_or(&[][..], ControlBuf::as_bytes);

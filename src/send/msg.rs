@@ -1,11 +1,11 @@
 //! One datagram to send.
 
 use std::fmt;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::ptr;
 
-use crate::ancillary::{ControlBuf, Ecn, SendMeta, Unencodable};
+use crate::ancillary::{ControlBuf, Ecn, SendMeta, invalid};
 use crate::sys::{Dest, Payload, UnixAddr};
 
 /// One datagram to send: destination, payload and options.
@@ -301,8 +301,8 @@ impl<'a> SendMsg<'a> {
     ///
     /// # Errors
     ///
-    /// `Twice`.
-    pub(crate) fn options(&self) -> Result<SendMeta, Unencodable> {
+    /// `InvalidInput` if two of them set the same one.
+    pub(crate) fn options(&self) -> io::Result<SendMeta> {
         let mut options = self.lent_options()?;
         if let Some(ecn) = self.ecn {
             options = options.with_ecn(ecn);
@@ -315,14 +315,14 @@ impl<'a> SendMsg<'a> {
     ///
     /// # Errors
     ///
-    /// `Twice`.
-    pub(crate) fn lent_options(&self) -> Result<SendMeta, Unencodable> {
+    /// `InvalidInput` if two of them set the same one.
+    pub(crate) fn lent_options(&self) -> io::Result<SendMeta> {
         match (self.reply, self.meta) {
             (None, None) => Ok(SendMeta::new()),
             (Some(one), None) | (None, Some(one)) => Ok(*one),
-            (Some(reply), Some(meta)) => {
-                reply.merge(meta).map_err(|option| Unencodable::Twice { option })
-            }
+            (Some(reply), Some(meta)) => reply.merge(meta).map_err(|option| {
+                invalid(format!("SendMeta::{option} is set twice for one message"))
+            }),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Turns messages into headers: the one way for plain sockets and with GSO.
 
+use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
 use super::coalesce::{GsoBatch, Joining, own_segment_size};
 use super::msg::SendMsg;
-use crate::ancillary::{SendMeta, Unencodable};
+use crate::ancillary::{SendMeta, invalid};
 use crate::sys::{self, BorrowedSocket, Dest, Payload, SendHeaders};
 
 /// How messages become headers.
@@ -45,12 +46,13 @@ pub(crate) fn wire<'a>(
     socket: BorrowedSocket<'_>,
     msgs: &'a [SendMsg<'a>],
     wiring: Wiring,
-) -> Result<(), Unencodable> {
+) -> io::Result<()> {
     let mut encoder = Encoder { socket, wiring, peer_is_v4: None, last: None };
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
         if !headers.open(&first.dest, first.payload) {
-            return unless_first(headers, Unencodable::UnixDest);
+            let reason = "SendMsg::unix_dest is no address of a Unix socket on this platform";
+            return unless_first(headers, invalid(reason));
         }
         let own_size = if wiring == Wiring::Plain { None } else { own_segment_size(first) };
         let batch = match (wiring, own_size) {
@@ -79,7 +81,7 @@ pub(crate) fn wire<'a>(
 
 /// The error of a message that cannot be sent, if it is the first.
 #[cold]
-fn unless_first(headers: &SendHeaders<'_>, error: Unencodable) -> Result<(), Unencodable> {
+fn unless_first(headers: &SendHeaders<'_>, error: io::Error) -> io::Result<()> {
     if headers.len() == 0 { Err(error) } else { Ok(()) }
 }
 
@@ -169,7 +171,7 @@ impl<'a> Encoder<'_, 'a> {
         headers: &mut SendHeaders<'a>,
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
-    ) -> Result<(), Unencodable> {
+    ) -> io::Result<()> {
         if segment_size.is_none() && msg.has_no_options() {
             return Ok(());
         }
@@ -191,7 +193,7 @@ impl<'a> Encoder<'_, 'a> {
         headers: &mut SendHeaders<'a>,
         msg: &'a SendMsg<'a>,
         segment_size: Option<u16>,
-    ) -> Result<(), Unencodable> {
+    ) -> io::Result<()> {
         let (mut options, raw) = (msg.options()?, msg.raw_control());
         if self.wiring != Wiring::Plain {
             options.segment_size = segment_size;

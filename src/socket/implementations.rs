@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::BatchSocket;
-use crate::pool;
+use crate::arena;
 use crate::recv::batch::RecvBatch;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
@@ -16,12 +16,12 @@ use crate::sys::{self, BorrowedSocket, RecvFlags, SendFlags};
 impl BatchSocket for BorrowedSocket<'_> {
     #[inline]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE))
+        arena::with(|arena| arena.recv_on(*self, msgs, RecvFlags::NONE))
     }
 
     #[inline]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
-        pool::with(|arena| arena.send_on(*self, msgs, SendFlags::NONE))
+        arena::with(|arena| arena.send_on(*self, msgs, SendFlags::NONE))
     }
 
     #[inline]
@@ -35,7 +35,7 @@ impl BatchSocket for BorrowedSocket<'_> {
         buffers: &mut [IoSliceMut<'_>],
         each: &mut dyn FnMut(usize, Message<'_>),
     ) -> io::Result<usize> {
-        pool::with(|arena| arena.recv_slices(*self, buffers, each))
+        arena::with(|arena| arena.recv_slices(*self, buffers, each))
     }
 }
 

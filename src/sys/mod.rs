@@ -21,7 +21,6 @@
 //! All targets share `headers` (memory for headers), `zeroed`, and `addr` (addresses as bytes).
 
 mod addr;
-mod backend;
 mod call;
 pub(crate) mod control_message;
 #[cfg(any(test, fuzzing))]
@@ -36,7 +35,7 @@ mod zeroed;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-pub use backend::Backend;
+pub use call::Backend;
 pub use control_message::{ControlMessage, ControlMessages};
 pub(crate) use flags::flag_set;
 pub use flags::{RecvFlags, SendFlags};

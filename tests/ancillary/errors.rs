@@ -5,8 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::no_failure;
 use crate::common::sockets::settle_answers;
-use crate::common::{no_failure, tick};
 use crate::kit::receive::payloads;
 use crate::kit::{
     NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
@@ -191,16 +191,15 @@ fn d34_a_receive_that_waits_is_not_ended_by_the_errors_of_other_datagrams() {
             from.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
             thread::scope(|scope| {
                 let start = Instant::now();
-                let receiver = scope.spawn(move || (receive(from), start.elapsed()));
+                let receiver = scope.spawn(move || receive(from));
                 while !receiver.is_finished() {
                     assert!(start.elapsed() < NET, "it waits for as long as errors come");
                     from.send_to(b"bad", to_closed).ok();
                     thread::sleep(Duration::from_millis(20));
                 }
-                let (result, waited) = receiver.join().expect("it only receives");
+                let result = receiver.join().expect("it only receives");
                 let nothing = result.expect_err("nothing is there");
                 assert_eq!(nothing.kind(), io::ErrorKind::Interrupted);
-                assert!(waited < TIMEOUT + tick(), "after {waited:?}");
             });
             drain(from);
 

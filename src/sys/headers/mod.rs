@@ -8,7 +8,7 @@
 mod recv;
 mod send;
 mod slots;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 
 use std::io;
@@ -63,18 +63,6 @@ impl<'h> WiredSends<'h> {
         }
         // SAFETY: the invariant.
         unsafe { std::slice::from_raw_parts(first, count) }
-    }
-
-    /// The destination, the control data and a copy of the payload of message `i`.
-    #[cfg(all(test, windows))]
-    pub(super) fn contents(&self, i: usize) -> (&[u8], &[u8], Vec<u8>) {
-        let bytes = |(start, len): (*const u8, usize)| -> &[u8] {
-            // SAFETY: the invariant.
-            if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
-        };
-        let header = &self.headers[i];
-        let buffers = self.buffers(i).iter().map(|buffer| bytes((buffer.start(), buffer.len())));
-        (bytes(header.name()), bytes(header.control()), buffers.collect::<Vec<_>>().concat())
     }
 }
 

@@ -24,7 +24,7 @@ use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, Dest, Payload, Se
 
 /// Storage for the headers of a batch to send.
 pub(crate) struct SendStorage {
-    headers: Zeroed<Header>,
+    pub(super) headers: Zeroed<Header>,
     names: Zeroed<Name>,
     iovecs: Zeroed<Buffer>,
     controls: Zeroed<Control>,
@@ -98,8 +98,8 @@ impl fmt::Debug for SendStorage {
 ///    lent for `'a`, or lie in the storage, in rows that are not written to again.
 /// 2. All writes to the storage go to single elements, by the pointers that headers have (see [`Zeroed::at`]).
 pub(crate) struct SendHeaders<'a> {
-    storage: &'a mut SendStorage,
-    len: usize,
+    pub(super) storage: &'a mut SendStorage,
+    pub(super) len: usize,
     /// Bytes of `copies` in use.
     copied: usize,
     lent: PhantomData<&'a [u8]>,
@@ -231,16 +231,5 @@ impl<'a> SendHeaders<'a> {
     ) -> io::Result<usize> {
         let headers = self.storage.headers.range(0..self.len);
         sys::call::send(backend, socket, &mut WiredSends::new(headers), flags)
-    }
-
-    /// The payloads of the complete headers, as the kernel would read them.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
-        let wired = WiredSends::new(self.storage.headers.range(0..self.len));
-        // SAFETY: invariant 1.
-        let read = |b: &Buffer| unsafe { std::slice::from_raw_parts(b.start(), b.len()) };
-        (0..wired.len())
-            .map(|i| wired.buffers(i).iter().flat_map(read).copied().collect())
-            .collect()
     }
 }

@@ -7,6 +7,20 @@ use super::*;
 use crate::sys::addr::{NAME_LEN, RawAddr};
 use crate::sys::{CONTROL_SPACE, RecvResult};
 
+impl SendHeaders<'_> {
+    /// The payloads of the complete headers, as the kernel would read them.
+    pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
+        let wired = WiredSends::new(self.storage.headers.range(0..self.len));
+        // SAFETY: invariant 1.
+        let read = |b: &super::super::native::header::Buffer| unsafe {
+            slice::from_raw_parts(b.start(), b.len())
+        };
+        (0..wired.len())
+            .map(|i| wired.buffers(i).iter().flat_map(read).copied().collect())
+            .collect()
+    }
+}
+
 #[test]
 fn r2_fields_that_a_call_overwrites_are_set_anew() {
     let mut storage = RecvStorage::new();

@@ -108,9 +108,6 @@ pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 // Other options.
 
-/// A number that no two sockets share.
-pub(crate) const COOKIE: Option<OptionName> = None;
-
 /// The memory that a socket's buffers take and may take.
 pub(crate) const MEMINFO: Option<OptionName> = None;
 /// A socket's protocol, an `int`.
@@ -140,18 +137,6 @@ pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
 pub(crate) const BUSY_POLL: Option<OptionName> = None;
 pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = None;
 pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;
-
-/// Lets sockets share an address, over which the system spreads the datagrams.
-pub(crate) const REUSE_PORT: Option<OptionName> = None;
-/// Whether a socket that is bound already can begin to share its address.
-pub(crate) const REUSE_PORT_WHEN_BOUND: bool = false;
-/// The program by which they are spread, a `struct sock_fprog`.
-pub(crate) const ATTACH_PROGRAM: Option<OptionName> = None;
-/// Binds a socket to a network interface by its index, an `int`.
-pub(crate) const BIND_TO_INTERFACE: Option<OptionName> = None;
-
-/// Whether a send to a peer that is gone is an error without a signal.
-pub(crate) const NO_SIGPIPE: Option<OptionName> = None;
 
 /// Protocols whose sockets have an error queue.
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];

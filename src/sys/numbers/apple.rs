@@ -40,7 +40,5 @@ pub(crate) const FRAGMENTATION_V4: Option<OptionName> = Some((IP, 28));
 /// `IPV6_DONTFRAG` of RFC 3542, bsd/netinet6/in6.h
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = Some((IPV6, 62));
 
-pub(crate) const NO_SIGPIPE: Option<OptionName> = Some((SOCKET, libc::SO_NOSIGPIPE));
-
 pub(crate) const EMSGSIZE: i32 = libc::EMSGSIZE;
 pub(crate) const ENOBUFS: i32 = libc::ENOBUFS;

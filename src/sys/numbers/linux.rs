@@ -77,9 +77,6 @@ pub(crate) const SEND_STAMPS: i32 = (libc::SOF_TIMESTAMPING_TX_HARDWARE
 /// (include/uapi/linux/net_tstamp.h).
 pub(crate) const ANY_SEND_STAMP: i32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 18;
 
-/// `SO_COOKIE`, include/uapi/asm-generic/socket.h
-pub(crate) const COOKIE: Option<OptionName> = Some((SOCKET, 57));
-
 /// `icmp_err_convert` in net/ipv4/icmp.c, `icmpv6_err_convert` in net/ipv6/icmp.c.
 pub(crate) const ICMP_ERRORS: &[i32] = &[
     libc::ECONNREFUSED,

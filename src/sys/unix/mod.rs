@@ -1,33 +1,26 @@
 //! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
 
 pub(super) mod calls;
-mod clock;
 mod cmsg;
 mod fds;
 pub(super) mod header;
 pub(super) mod icmp;
 #[cfg(mmsg_calls)]
 mod mmsg;
-mod msg;
-mod path;
-#[cfg(feature = "tokio")]
-mod poll;
-mod release;
 mod send_space;
 mod socket;
+mod system;
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-pub(crate) use clock::clock_time;
 pub(crate) use cmsg::{
     CONTROL_LAYOUT, MICROSECONDS_LEN, is_about_the_option, option, set_option, set_option_bytes,
     set_transmit_clock,
 };
 pub(crate) use icmp::has_queued_messages;
-pub(super) use path::{bytes_path, path_bytes};
-#[cfg(feature = "tokio")]
-pub(crate) use poll::has_error;
-pub(crate) use release::kernel_release;
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
@@ -35,6 +28,19 @@ pub(crate) use socket::{
     reports_send_times, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};
+#[cfg(feature = "tokio")]
+pub(crate) use system::has_error;
+pub(crate) use system::{clock_time, kernel_release};
+
+/// The bytes of a path, as they stand in an address.
+pub(super) fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+/// The path that the bytes encode; `None` on systems where they encode none.
+pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
+    Some(Path::new(OsStr::from_bytes(bytes)))
+}
 
 /// Whether a multi-message call failed by this error because the process has no such calls.
 #[cold]

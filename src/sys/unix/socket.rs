@@ -52,8 +52,7 @@ pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool>
 }
 
 fn is_internet(socket: &SockRef<'_>) -> io::Result<bool> {
-    let local = socket.local_addr()?;
-    Ok(local.is_ipv4() || local.is_ipv6())
+    socket.local_addr().map(|local| local.is_ipv4() || local.is_ipv6())
 }
 
 fn is_raw(socket: &SockRef<'_>) -> io::Result<bool> {
@@ -97,7 +96,7 @@ pub(crate) use lend_socket;
 /// Whether the socket is an Internet socket, of either family.
 #[cold]
 pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
-    SockRef::from(&socket).local_addr().is_ok_and(|addr| addr.is_ipv4() || addr.is_ipv6())
+    is_internet(&SockRef::from(&socket)).unwrap_or(false)
 }
 
 /// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.

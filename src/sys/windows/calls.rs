@@ -141,7 +141,7 @@ fn send_one(
     flags: SendFlags,
 ) -> io::Result<()> {
     #[cfg(test)]
-    if let Some(result) = super::segments::send(socket, wired, i) {
+    if let Some(result) = super::tests::segments::send(socket, wired, i) {
         return result;
     }
     #[cfg(test)]

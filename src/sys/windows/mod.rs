@@ -6,8 +6,6 @@ pub(super) mod calls;
 pub(super) mod header;
 pub(super) mod icmp;
 mod options;
-#[cfg(test)]
-mod segments;
 mod socket;
 #[cfg(test)]
 mod tests;

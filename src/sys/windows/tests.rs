@@ -1,6 +1,8 @@
 //! Control data as the headers of Windows document it, since Wine carries little of it; and the errors that
 //! ICMP messages become.
 
+pub(super) mod segments;
+
 use std::net::UdpSocket;
 
 use windows_sys::Win32::Networking::WinSock::{WSAECONNRESET, WSAENETRESET};

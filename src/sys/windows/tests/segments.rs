@@ -1,6 +1,8 @@
 //! Segmentation for unit tests, in place of the system's: Wine has none, and the tests look at the
 //! datagrams of each batch that the library sends.
 
+#![allow(unsafe_code)]
+
 use std::io;
 use std::os::windows::io::BorrowedSocket;
 
@@ -13,15 +15,15 @@ use crate::sys::{ControlMessages, numbers};
 
 /// Sends the datagrams of a message that asks for segmentation; `None` if it does not, or if tests have
 /// not asked for this.
-pub(super) fn send(
+pub(in super::super) fn send(
     socket: BorrowedSocket<'_>,
-    wired: &WiredSends<'_>,
+    wired: &mut WiredSends<'_>,
     i: usize,
 ) -> Option<io::Result<()>> {
     if !fault::segments() {
         return None;
     }
-    let (name, control, payload) = wired.contents(i);
+    let (name, control, payload) = contents(wired, i);
     // The system uses the last one that it finds.
     let size = ControlMessages::new(control)
         .filter(|message| Some((message.level, message.ty)) == numbers::SEGMENT)
@@ -34,4 +36,16 @@ pub(super) fn send(
             None => socket.send(datagram).map(drop),
         })
     }))
+}
+
+/// The destination, the control data and a copy of the payload of message `i`.
+fn contents<'w>(wired: &'w mut WiredSends<'_>, i: usize) -> (&'w [u8], &'w [u8], Vec<u8>) {
+    let bytes = |(start, len): (*const u8, usize)| -> &'w [u8] {
+        // SAFETY: the invariant of WiredSends.
+        if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
+    };
+    let payload =
+        wired.buffers(i).iter().flat_map(|b| bytes((b.start(), b.len()))).copied().collect();
+    let header = &wired.as_mut()[i];
+    (bytes(header.name()), bytes(header.control()), payload)
 }

@@ -1,0 +1,48 @@
+//! What the system says about itself and about a socket: a clock, its release, a socket's errors.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+#[cfg(feature = "tokio")]
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// What a clock shows.
+pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is memory for one timespec, which the call writes.
+    if unsafe { libc::clock_gettime(clock as _, time.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has written the timespec.
+    let time = unsafe { time.assume_init() };
+    // No clock that counts from its epoch is negative; nanoseconds are less than 10^9.
+    Ok(Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
+}
+
+/// The release of the running kernel, as `uname -r` prints it.
+#[cold]
+pub(crate) fn kernel_release() -> Option<String> {
+    let mut names = MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: the pointer is to writable memory of the struct's size.
+    if unsafe { libc::uname(names.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: a C struct of arrays of characters, of which zero is a value, and so is what the call wrote.
+    let names = unsafe { names.assume_init() };
+    // SAFETY: the array is not changed while it is borrowed, and the call ends the text in it with a zero
+    // byte (uname(2)).
+    let release = unsafe { CStr::from_ptr(names.release.as_ptr()) };
+    release.to_str().ok().map(str::to_owned)
+}
+
+/// Whether the socket has an error that no call has returned, or a report in its error queue. Does not wait.
+#[cfg(feature = "tokio")]
+pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: `poll` is one pollfd.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    ready > 0 && poll.revents & libc::POLLERR != 0
+}
