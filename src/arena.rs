@@ -320,27 +320,9 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BatchSocket, Offload};
     use std::cell::RefCell;
     use std::net::UdpSocket;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    /// Each payload has an allocation of its own, so that every batch is copied.
-    #[test]
-    fn payloads_beyond_what_a_call_copies_are_sent() {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        let to = socket.local_addr().expect("it is bound");
-        let offload = Offload::builder().force_gso(true).build(socket).expect("it can be wrapped");
-        let payloads: Vec<_> = (0..1_024).map(|_| vec![0; 3_000]).collect();
-        let msgs: Vec<_> = payloads.iter().map(|payload| SendMsg::to(to, payload)).collect();
-        let mut sent = 0;
-        while sent < msgs.len() {
-            let count = offload.send_batch(&msgs[sent..]).expect("loopback takes them");
-            assert!(count > 0, "{sent} were sent");
-            sent += count;
-        }
-        assert_eq!(offload.counters().sent, 1_024);
-    }
 
     /// Grows the arena to this many messages, by a send of as many.
     fn grow(arena: &mut MmsgBuf, messages: usize) {

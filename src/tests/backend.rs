@@ -151,28 +151,3 @@ fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let pending = wire.near.take_error().unwrap().expect("ECONNREFUSED is still there");
     assert_eq!(pending.raw_os_error(), Some(errno::ECONNREFUSED));
 }
-
-#[test]
-fn the_selected_backend_makes_the_calls() {
-    let wire = Wire::new();
-    let data = numbers(0..2);
-    let msgs = wire.msgs(&data);
-    for backend in BACKENDS {
-        let (sends, receives) = match backend {
-            Backend::Mmsg => (vec![(Call::SendMmsg, 2)], vec![(Call::RecvMmsg, 2)]),
-            Backend::Msg => (vec![(Call::SendMsg, 1); 2], vec![(Call::RecvMsg, 1); 2]),
-        };
-        for way in Sending::each(backend) {
-            fault::script([]);
-            assert_eq!(way.send(&wire.near, &msgs).unwrap(), 2);
-            assert_eq!(calls(), sends, "{way:?}");
-        }
-        wire.delivered();
-        for way in Receiving::each(backend) {
-            wire.fill(0..2);
-            fault::script([]);
-            assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);
-            assert_eq!(calls(), receives, "{way:?}");
-        }
-    }
-}

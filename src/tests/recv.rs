@@ -4,47 +4,8 @@
 use std::io::Write;
 #[cfg(has_descriptors)]
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
-use std::thread;
 
 use super::*;
-
-/// The fates by which a receive of up to `capacity` of more waiting messages ends after `k` of them.
-fn stopped_recv(backend: Backend, capacity: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
-    match recv_call(backend, capacity) {
-        Call::RecvMmsg => vec![(Call::RecvMmsg, Fate::AtMost(k))],
-        call => {
-            let mut fates = vec![(call, Fate::Kernel); k];
-            fates.extend((k < capacity).then_some((call, Fate::Fail(errno))));
-            fates
-        }
-    }
-}
-
-/// What ended a receive after messages is not stored: the next one is as the first.
-#[cfg(has_descriptors)]
-#[test]
-fn any_count_leaves_the_rest_in_order() {
-    let wire = Wire::new();
-    for (backend, code) in BACKENDS
-        .into_iter()
-        .flat_map(|b| [(b, errno::EAGAIN), (b, errno::ENOMEM), (b, errno::EINTR)])
-    {
-        for way in Receiving::each(backend) {
-            for k in 1..=5 {
-                wire.fill(0..5);
-                fault::script(stopped_recv(backend, 5, k, code));
-                let first = way.recv(&wire.far, 5).unwrap();
-                assert_eq!(first, (0..k as u32).collect::<Vec<_>>(), "{backend:?} {way:?}");
-                fault::finish();
-                if k < 5 {
-                    assert_eq!(way.recv(&wire.far, 5).unwrap(), (k as u32..5).collect::<Vec<_>>());
-                }
-            }
-        }
-    }
-    assert!(wire.delivered().is_empty());
-}
 
 #[cfg(has_descriptors)]
 #[test]
@@ -82,29 +43,6 @@ fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
             assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
             fault::finish();
             assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
-        }
-    }
-}
-
-/// Only the first message is waited for. The channel shows a call that does not return.
-#[cfg(has_descriptors)]
-#[test]
-fn r1_a_blocking_receive_waits_for_no_more_than_one_message() {
-    for backend in BACKENDS {
-        for count in [1, 2, 17] {
-            for way in Receiving::each(backend) {
-                let wire = Wire::new();
-                wire.far.set_read_timeout(None).unwrap();
-                wire.fill(0..count);
-                let (done, result) = mpsc::channel();
-                thread::spawn(move || {
-                    // The choice is the thread's own in unit tests.
-                    way.choose(backend);
-                    let _ = done.send(way.recv(&wire.far, 64).unwrap());
-                });
-                let received = result.recv_timeout(NET).expect("it does not wait for more");
-                assert_eq!(received, (0..count).collect::<Vec<_>>(), "{backend:?} {way:?}");
-            }
         }
     }
 }

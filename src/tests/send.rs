@@ -3,8 +3,6 @@
 #[cfg(has_descriptors)]
 use std::io::Read;
 use std::net::Ipv4Addr;
-#[cfg(mmsg_calls)]
-use std::net::Ipv6Addr;
 #[cfg(has_descriptors)]
 use std::os::unix::net::UnixStream;
 #[cfg(has_descriptors)]
@@ -119,33 +117,6 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
     assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&wire.near, &msgs).unwrap(), 1);
     fault::finish();
     assert_eq!(wire.delivered(), [0]);
-}
-
-#[cfg(mmsg_calls)]
-#[test]
-fn s8_send_each_names_index_and_error_of_each_that_fails() {
-    let wire = Wire::new();
-    let data = numbers(0..N as u32);
-    // Each fails by itself: broadcast was not asked for, and the socket is of the other family.
-    let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
-    let other_family = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
-    for backend in BACKENDS {
-        backend.make_process_default().unwrap();
-        for (first, second) in (0..N).flat_map(|i| (i + 1..N).map(move |j| (i, j))) {
-            let mut msgs = wire.msgs(&data);
-            msgs[first] = msgs[first].with_dest(broadcast);
-            msgs[second] = msgs[second].with_dest(other_family);
-            let codes = [(first, errno::EACCES), (second, errno::EAFNOSUPPORT)];
-            let mut reported = Vec::new();
-            let done = wire.near.send_each(&msgs, |index, error| {
-                reported.push((index, error.raw_os_error().expect("the system's")));
-            });
-            assert_eq!(done.unwrap(), N);
-            assert_eq!(reported, codes, "{backend:?}");
-            let good = (0..N as u32).filter(|i| codes.iter().all(|(bad, _)| *bad as u32 != *i));
-            assert_eq!(wire.delivered(), good.collect::<Vec<_>>());
-        }
-    }
 }
 
 /// Nobody asked to send to a broadcast address, so each such message fails by itself.

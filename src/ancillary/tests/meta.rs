@@ -1,6 +1,6 @@
 //! The decoder of control messages, compared with a naive reading, message by message.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
@@ -348,13 +348,4 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
         let meta = read(&messages);
         assert_eq!((meta.destination, meta.local), (Some(IpAddr::V6(mapped)), None));
     }
-}
-
-#[test]
-fn an_original_destination_keeps_its_scope() {
-    let addr = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 9, 0, 0);
-    assert_eq!(
-        one(numbers::ORIGINAL_DEST_V6, sockaddr(addr.into())).original_dest,
-        Some(addr.into())
-    );
 }

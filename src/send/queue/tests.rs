@@ -28,6 +28,7 @@ enum Step {
     /// A flush that sends so many of the stage that is sent first.
     Send(usize),
     Clear,
+    Shrink,
 }
 
 fn dests() -> [Option<SocketAddr>; 5] {
@@ -57,6 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..9usize).prop_map(Step::Discard),
         4 => (0..9usize).prop_map(Step::Send),
         1 => Just(Step::Clear),
+        1 => Just(Step::Shrink),
     ]
 }
 
@@ -135,6 +137,7 @@ proptest! {
                     queue.clear();
                     twin.clear();
                 }
+                Step::Shrink => queue.shrink_to_fit(),
             }
             assert_eq!((queue.len(), queue.bytes()), (twin.len(), count(&twin)));
             assert!(queue.iter().map(|msg| seen(&msg)).eq(twin.iter().map(|(seen, _)| seen.clone())));
@@ -167,4 +170,7 @@ fn e17_what_a_queue_cannot_store_is_rejected_as_it_is_pushed() {
     assert_eq!(queue.push(&twice), Err(PushError::OptionTwice));
     assert_eq!(queue.push(&SendMsg::new(&[0; 1 << 10])), Err(PushError::TooLong));
     assert_eq!((queue.len(), queue.bytes()), (0, 0));
+    for error in [PushError::HasControl, PushError::OptionTwice, PushError::NoAddress] {
+        assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidInput);
+    }
 }

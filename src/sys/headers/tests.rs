@@ -48,9 +48,9 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
     }
 }
 
-/// E14: the kernel copies slowly to some places of a page.
+/// The kernel copies slowly to some places of a page.
 #[test]
-fn slots_begin_pages_and_cache_lines() {
+fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
     for (count, len) in [(1, 1), (3, 1_500), (8, 65_535), (2, 4_096)] {
         let mut slots = Slots::try_new(count, len).expect("there is memory");
         slots.fill(count - 1, RecvResult::of(len, len), &RawAddr::NONE);
