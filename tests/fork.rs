@@ -5,28 +5,18 @@
 
 mod common;
 
-use std::net::UdpSocket;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use common::recv::payloads;
 use common::sockets::{addr, udp4};
-use common::{NET, no_failure, numbered, smaller};
-use mmsg::{Backend, BatchSocket, BatchSocketExt, RecvBatch, SendMsg};
+use common::{NET, exchange, smaller};
+use mmsg::{Backend, BatchSocket, RecvBatch};
 
 /// The test chooses each backend in turn.
 const BACKEND: Option<Backend> = None;
 
 const BATCH: usize = 40;
-
-fn exchange(near: &UdpSocket, far: &UdpSocket) {
-    let data = numbered(BATCH, 30);
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
-    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), BATCH);
-    assert_eq!(near.send_each(&msgs, no_failure).expect("loopback takes it"), BATCH);
-    assert_eq!(payloads(far, 2 * BATCH), [&data[..], &data[..]].concat());
-}
 
 /// Runs `work` in a child. Returns whether the child completed it.
 fn in_child(work: impl FnOnce() + std::panic::UnwindSafe) -> bool {
@@ -59,7 +49,7 @@ fn children_and_their_parent_go_on_with_the_same_sockets() {
                 scope.spawn(|| {
                     let (near, far) = (udp4(), udp4());
                     while !over.load(Ordering::Relaxed) {
-                        exchange(&near, &far);
+                        exchange(&near, &far, BATCH);
                     }
                 });
             }
@@ -68,9 +58,9 @@ fn children_and_their_parent_go_on_with_the_same_sockets() {
             let mut all_well = true;
             for i in 0..smaller(200, 5) {
                 // The parent's arenas are in use, and copied.
-                exchange(&near, &far);
+                exchange(&near, &far, BATCH);
                 all_well &= in_child(|| {
-                    exchange(&near, &far);
+                    exchange(&near, &far, BATCH);
                     near.send_to(&[i as u8], addr(&far)).expect("loopback takes it");
                 });
                 // Parent and child share the socket, and so the datagrams that the child sent.

@@ -10,10 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use common::descriptors::{Watched, pass};
-use common::recv::payloads;
-use common::sockets::{addr, udp4};
-use common::{code, no_failure, numbered};
-use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg};
+use common::sockets::udp4;
+use common::{code, exchange};
+use mmsg::{Ancillary, Backend, BatchSocket, Offload, RecvBatch};
 
 /// The test chooses each backend in turn.
 const BACKEND: Option<Backend> = None;
@@ -35,14 +34,6 @@ fn fill(of: &UdpSocket) -> Vec<OwnedFd> {
     }
 }
 
-fn exchange(near: &impl BatchSocket, far: &UdpSocket) {
-    let data = numbered(40, 30);
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
-    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), 40);
-    assert_eq!(near.send_each(&msgs, no_failure).expect("loopback takes it"), 40);
-    assert_eq!(payloads(far, 80), [&data[..], &data[..]].concat());
-}
-
 #[test]
 fn d10_all_but_descriptors_is_sent_and_received() {
     let (near, far, wrapped) = (udp4(), udp4(), udp4());
@@ -55,8 +46,8 @@ fn d10_all_but_descriptors_is_sent_and_received() {
     let wrapped = Offload::new(wrapped).expect("it takes no descriptor");
     for backend in [Backend::Mmsg, Backend::Msg] {
         backend.make_process_default().expect("Linux has both");
-        exchange(&near, &far);
-        exchange(&wrapped, &far);
+        exchange(&near, &far, 40);
+        exchange(&wrapped, &far, 40);
         Ancillary::ERRORS.require(&near).expect("it takes no descriptor");
 
         // The message reports descriptors that do not fit the table, and loses nothing else.
@@ -75,5 +66,5 @@ fn d10_all_but_descriptors_is_sent_and_received() {
     }
     assert_eq!(code(near.try_clone()), libc::EMFILE, "the table was full all the time");
     drop(full);
-    exchange(&near, &far);
+    exchange(&near, &far, 40);
 }

@@ -34,10 +34,11 @@ pub mod errno {
 
 use std::env;
 use std::io::{self, Write};
+use std::net::UdpSocket;
 use std::sync::Once;
 use std::time::Duration;
 
-use mmsg::Backend;
+use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg};
 
 /// After this time a blocking call gives up, and the test fails instead of hanging. A test that passes takes far
 /// less, even in an emulated machine that has a tenth of a CPU.
@@ -114,6 +115,38 @@ pub fn no_failure(index: usize, error: io::Error) {
 pub fn code<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     let error = result.expect_err("the call is expected to fail");
     error.raw_os_error().unwrap_or_else(|| panic!("not the system's error: {error:?}"))
+}
+
+/// `bad` fails with this error wherever it stands in a call; `good` messages around it reach `far`.
+#[track_caller]
+pub fn fails_alone(
+    from: &dyn BatchSocket,
+    far: &dyn BatchSocket,
+    [good, bad]: [SendMsg<'_>; 2],
+    errno: i32,
+) {
+    assert_eq!(code(from.send_batch(&[bad])), errno);
+    assert_eq!(code(from.send_batch(&[bad, good])), errno);
+    assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
+    assert_eq!(from.send_batch(&[good, good, bad]).expect("two are good"), 2);
+    let mut failed = Vec::new();
+    let note = |index, error: io::Error| failed.push((index, error.raw_os_error()));
+    let done = from.send_each([bad, good, bad, bad, good, bad], note);
+    assert_eq!(done.expect("the socket takes datagrams"), 6);
+    assert_eq!(failed, [0, 2, 3, 5].map(|index| (index, Some(errno))));
+    let data = good.slices().collect::<Vec<_>>().concat();
+    assert_eq!(recv::payloads(far, 5), vec![data; 5]);
+}
+
+/// Sends `count` datagrams by each of two calls, and checks that these have come and no others.
+#[track_caller]
+pub fn exchange(near: &dyn BatchSocket, far: &UdpSocket, count: usize) {
+    let data = numbered(count, 40);
+    let to = sockets::addr(far);
+    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(to, data)).collect();
+    assert_eq!(near.send_batch(&msgs).expect("loopback takes it"), count);
+    assert_eq!(near.send_each(&msgs, no_failure).expect("loopback takes it"), count);
+    assert_eq!(recv::payloads(far, 2 * count), [&data[..], &data[..]].concat());
 }
 
 /// Whether a call found nothing, or timed out.

@@ -17,12 +17,6 @@ const MOST: usize = 1_024;
 /// One message, the most of one call, and more.
 const COUNTS: [usize; 3] = [1, MOST, MOST + 6];
 
-#[cfg(unix)]
-fn messages<'a>(data: &'a [Vec<u8>], to: &UdpSocket) -> Vec<SendMsg<'a>> {
-    let to = addr(to);
-    data.iter().map(|data| SendMsg::to(to, data)).collect()
-}
-
 #[test]
 fn no_messages_are_no_call() {
     if !has_icmp_errors("no_messages_are_no_call") {
@@ -46,14 +40,31 @@ fn no_messages_are_no_call() {
 #[cfg(unix)]
 #[test]
 fn d1_every_count_up_to_the_most_is_received_by_one_call() {
-    for count in COUNTS {
+    let mut batches = [MOST - 1, MOST, 2_000].map(|slots| RecvBatch::new(slots, 32));
+    assert_eq!((batches[2].slots(), batches[2].message_count()), (2_000, 0));
+    // Down again at the end: nothing of a larger batch before is left.
+    for count in [1, MOST, MOST + 6, 2_000, MOST + 1, 3, 1] {
         let (from, to) = (udp4(), udp4());
         if !has_space_for(&to, count, "d1_every_count_up_to_the_most_is_received_by_one_call") {
             return;
         }
         let sent = numbered(count, 15);
-        assert_eq!(from.send_each(messages(&sent, &to), no_failure).expect("it waits"), count);
-        settle();
+        let send = || {
+            let msgs = sent.iter().map(|data| SendMsg::to(addr(&to), data));
+            assert_eq!(from.send_each(msgs, no_failure).expect("it waits"), count);
+            settle();
+        };
+        for batch in &mut batches {
+            send();
+            for sent in sent.chunks(batch.slots().min(MOST)) {
+                let count = sent.len();
+                assert_eq!(to.recv_into(batch).expect("all are there"), count);
+                assert_eq!((batch.message_count(), batch.messages().len()), (count, count));
+                assert!(batch.iter().map(|datagram| datagram.data()).eq(sent));
+                assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
+            }
+        }
+        send();
         let mut memory = memory(count, 32);
         let mut msgs = recv_msgs(&mut memory);
         let first = count.min(MOST);
@@ -64,49 +75,6 @@ fn d1_every_count_up_to_the_most_is_received_by_one_call() {
         }
         assert_eq!(data_of(&msgs), sent);
         assert!(msgs.iter().all(|msg| msg.addr() == Some(addr(&from)) && !msg.truncated()));
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn d1_every_count_up_to_the_most_is_received_into_a_batch_by_one_call() {
-    let mut batch = RecvBatch::new(2_000, 32);
-    assert_eq!((batch.slots(), batch.message_count()), (2_000, 0));
-    // Down again at the end: nothing of a larger batch before is left.
-    for count in [1, 1_024, 1_030, 2_000, 1_025, 3, 1] {
-        let (from, to) = (udp4(), udp4());
-        if !has_space_for(&to, count, "every count received into a batch by one call") {
-            return;
-        }
-        let sent = numbered(count, 15);
-        assert_eq!(from.send_each(messages(&sent, &to), no_failure).expect("it waits"), count);
-        settle();
-        for sent in sent.chunks(MOST) {
-            let count = sent.len();
-            assert_eq!(to.recv_into(&mut batch).expect("all are there"), count);
-            assert_eq!((batch.message_count(), batch.messages().len()), (count, count));
-            assert!(batch.iter().map(|datagram| datagram.data()).eq(sent));
-            assert!(batch.iter().all(|datagram| datagram.addr() == Some(addr(&from))));
-        }
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_batch_of_one_slot_less_than_a_call_moves_and_of_as_many() {
-    for slots in [MOST - 1, MOST] {
-        let (from, to) = (udp4(), udp4());
-        if !has_space_for(&to, 1_030, "a batch of as many slots as one call moves") {
-            return;
-        }
-        let sent = numbered(1_030, 4);
-        assert_eq!(from.send_each(messages(&sent, &to), no_failure).expect("it waits"), 1_030);
-        settle();
-        let mut batch = RecvBatch::new(slots, 4);
-        assert_eq!(to.recv_into(&mut batch).expect("it is full"), slots);
-        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent[..slots]));
-        assert_eq!(to.recv_into(&mut batch).expect("the rest is there"), 1_030 - slots);
-        assert!(batch.iter().map(|datagram| datagram.data()).eq(&sent[slots..]));
     }
 }
 
@@ -129,9 +97,9 @@ fn spread<'a>(receivers: &[UdpSocket], data: &'a [Vec<u8>]) -> Vec<SendMsg<'a>> 
 }
 
 #[test]
-fn s8_a_batch_is_sent_up_to_the_most_of_a_call() {
+fn s8_every_count_is_sent_in_every_way() {
     let (from, to) = (udp4(), receivers());
-    for count in COUNTS {
+    for count in [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030] {
         let sent = numbered(count, 15);
         let msgs = spread(&to, &sent);
         let first = count.min(MOST);
@@ -140,27 +108,13 @@ fn s8_a_batch_is_sent_up_to_the_most_of_a_call() {
         assert_spread(&to, &sent);
         assert_eq!(from.send_each(&msgs, no_failure).expect("all are taken"), count);
         assert_spread(&to, &sent);
-    }
-}
-
-#[test]
-fn every_count_is_sent_from_an_iterator_and_from_a_queue() {
-    let (from, to) = (udp4(), receivers());
-    for count in [1, 31, 255, 256, 257, 512, 1_023, 1_024, 1_025, 1_030] {
-        let sent = numbered(count, 15);
-        let msgs = spread(&to, &sent);
-        // Once with a length that is known before, once without.
-        let known = msgs.iter().copied();
-        assert_eq!(from.send_each(known, no_failure).expect("all are taken"), count);
-        assert_spread(&to, &sent);
+        // Of a length that is not known before.
         let mut unknown = msgs.iter().copied().filter(|_| true);
         assert_eq!(from.send_each(&mut unknown, no_failure).expect("all are taken"), count);
         assert_spread(&to, &sent);
 
         let mut queue = SendQueue::new(1 << 20);
-        for msg in &msgs {
-            queue.push(msg).expect("there is space");
-        }
+        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
         assert_eq!(from.flush(&mut queue).expect("all are taken"), count);
         assert!(queue.is_empty());
         assert_spread(&to, &sent);

@@ -6,9 +6,9 @@ use mmsg::control::ControlBuf;
 use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::linux::set_option;
-use crate::common::recv::{memory, recv_msgs, recv_msgs_with};
-use crate::common::sockets::{addr, settle, udp4, unix_pair};
-use crate::common::{numbered, payload};
+use crate::common::numbered;
+use crate::common::recv::{memory, recv_msgs_with};
+use crate::common::sockets::{addr, settle, udp4};
 
 /// A socket whose datagrams come with two control messages, and one whose come with none.
 fn rich_and_plain() -> (UdpSocket, UdpSocket) {
@@ -35,16 +35,16 @@ fn assert_control(messages: mmsg::control::ControlMessages<'_>, rich: bool) {
 }
 
 #[test]
-fn r2_an_arena_has_whole_control_space_for_every_message() {
+fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
     let (rich, plain) = rich_and_plain();
-    let mut arena = MmsgBuf::new();
-    let mut controls = vec![ControlBuf::new(); 40];
+    let (mut arena, mut batch) = (MmsgBuf::new(), RecvBatch::new(50, 16));
+    let mut controls = vec![ControlBuf::new(); 50];
     // Up and down, with and without: nothing of the last call may show in a header.
-    let turns = [(1, true), (3, false), (40, true), (2, false), (2, true), (40, false), (40, true)];
+    let turns = [(1, true), (3, false), (50, true), (2, false), (2, true), (50, false), (49, true)];
     for (count, is_rich) in turns {
         let socket = if is_rich { &rich } else { &plain };
         let sent = send_to_itself(socket, count);
-        let mut memory = memory(40, 16);
+        let mut memory = memory(50, 16);
         let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         assert_eq!(arena.recv(socket, &mut msgs).expect("they are there"), count);
         for (msg, data) in msgs.iter().zip(&sent) {
@@ -54,6 +54,14 @@ fn r2_an_arena_has_whole_control_space_for_every_message() {
         }
         for unused in &msgs[count..] {
             assert_control(unused.control_messages(), false);
+        }
+
+        let sent = send_to_itself(socket, count);
+        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
+        for (message, data) in batch.messages().zip(&sent) {
+            assert_eq!((message.data(), message.addr()), (&data[..], Some(addr(socket))));
+            assert!(!message.truncated() && !message.control_truncated());
+            assert_control(message.control_messages(), is_rich);
         }
     }
 }
@@ -72,52 +80,6 @@ fn r2_reused_messages_keep_nothing_of_the_last_call() {
             assert!(msg.addr() == Some(addr(socket)) && !msg.control_truncated());
             assert_control(msg.control_messages(), is_rich);
         }
-    }
-}
-
-#[test]
-fn r2_a_batch_has_whole_control_space_for_every_message() {
-    let (rich, plain) = rich_and_plain();
-    let mut batch = RecvBatch::new(50, 16);
-    let turns =
-        [(1, true), (50, false), (50, true), (2, false), (3, true), (50, false), (49, true)];
-    for (count, is_rich) in turns {
-        let socket = if is_rich { &rich } else { &plain };
-        let sent = send_to_itself(socket, count);
-        assert_eq!(socket.recv_into(&mut batch).expect("they are there"), count);
-        for (message, data) in batch.messages().zip(&sent) {
-            assert_eq!((message.data(), message.addr()), (&data[..], Some(addr(socket))));
-            assert!(!message.truncated() && !message.control_truncated());
-            assert_control(message.control_messages(), is_rich);
-        }
-    }
-}
-
-#[test]
-fn r2_names_and_flags_of_the_last_call_are_reset() {
-    let (rich, _) = rich_and_plain();
-    let (a, b) = unix_pair();
-    let mut arena = MmsgBuf::new();
-    let mut batch = RecvBatch::new(4, 8);
-    for round in 0..3 {
-        // A truncated message with an address and control data, then a whole one with neither.
-        for _ in 0..4 {
-            rich.send_to(&payload(round, 12), addr(&rich)).expect("it is taken");
-        }
-        settle();
-        let mut memory = memory(2, 8);
-        let mut msgs = recv_msgs(&mut memory);
-        assert_eq!(arena.recv(&rich, &mut msgs).expect("four are there"), 2);
-        assert!(msgs.iter().all(|msg| msg.truncated() && msg.addr() == Some(addr(&rich))));
-        assert_eq!(rich.recv_into(&mut batch).expect("two are left"), 2);
-        assert!(batch.messages().all(|m| m.truncated() && m.control_messages().count() == 2));
-
-        a.send_batch(&[SendMsg::new(b"whole"); 4]).expect("the queue has space");
-        assert_eq!(arena.recv(&b, &mut msgs).expect("four are there"), 2);
-        assert!(msgs.iter().all(|msg| !msg.truncated() && msg.addr().is_none()));
-        assert_eq!(b.recv_into(&mut batch).expect("two are left"), 2);
-        assert!(batch.messages().all(|m| !m.truncated() && m.addr().is_none()));
-        assert!(batch.messages().all(|m| m.control_messages().count() == 0));
     }
 }
 
@@ -150,6 +112,13 @@ fn a_reused_control_buffer_is_emptied() {
     let mut msgs = [RecvMsg::new(&mut bytes).with_control(&mut control)];
     assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
     assert_control(control.messages(), true);
+
+    // Without a `ControlBuf` a message has no raw control messages.
+    send_to_itself(&rich, 1);
+    let mut msgs = [RecvMsg::new(&mut bytes)];
+    assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
+    assert_control(msgs[0].control_messages(), false);
+    assert!(!msgs[0].control_truncated());
 
     let msg = RecvMsg::new(&mut bytes).with_control(&mut control);
     assert_control(msg.control_messages(), false);

@@ -165,21 +165,6 @@ fn d10_a_peers_pidfd_is_closed() {
 }
 
 #[test]
-fn d10_descriptors_are_closed_when_not_all_of_them_fit() {
-    let (a, b) = unix_pair();
-    let watched = Watched::new();
-    let mut batch = RecvBatch::new(2, 16);
-    pass(&a, b"data", &watched, MOST);
-    assert_eq!(b.recv_into(&mut batch).expect("it is there"), 1);
-    let message = batch.message(0).expect("one");
-    assert!(message.control_truncated());
-    let received: usize = message.control_messages().map(|m| m.data.len() / 4).sum();
-    assert!((100..MOST).contains(&received), "{received}");
-    assert_no_numbers(message.control_messages());
-    assert!(watched.all_closed());
-}
-
-#[test]
 fn d10_no_descriptors_are_sent() {
     let (a, b) = unix_pair();
     let watched = Watched::new();

@@ -73,14 +73,16 @@ pub(super) fn messages(data: &[Vec<u8>]) -> Vec<SendMsg<'_>> {
 #[test]
 fn a_double_is_received_into_a_batch() {
     let data = numbered(70, 20);
-    let double = Double::with_inbox(&data);
-    let double: &dyn BatchSocket = &double;
+    let mut double = Double::with_inbox(&data);
+    (double.meta.tos, double.meta.dropped) = (Some(3), Some(5));
+    let (meta, double): (_, &dyn BatchSocket) = (double.meta, &double);
     let mut batch = RecvBatch::new(50, 32);
     let mut got = Vec::new();
     while got.len() < data.len() {
         let count = double.recv_into(&mut batch).expect("more is there");
         assert_eq!((batch.message_count(), batch.iter().count()), (count, count));
         assert!(batch.iter().all(|datagram| datagram.addr().is_some() && !datagram.truncated()));
+        assert!(batch.iter().all(|datagram| *datagram.meta() == meta));
         got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
     }
     assert_eq!(got, data);
@@ -93,8 +95,9 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
     let socket = udp4();
     let mut batch = RecvBatch::new(4, 8);
     for _ in 0..2 {
-        let double =
+        let mut double =
             Double::with_inbox(&[b"short".to_vec(), b"much too long".to_vec(), Vec::new()]);
+        double.meta.tos = Some(3);
         assert_eq!(double.recv_into(&mut batch).expect("three are there"), 3);
         let reported: Vec<_> =
             batch.messages().map(|m| (m.data(), m.truncated(), m.full_len())).collect();
@@ -108,6 +111,7 @@ fn a_batch_goes_from_a_double_to_a_socket_and_back() {
         assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
         let real = batch.iter().next().expect("one was counted");
         assert_eq!((real.data(), real.addr(), real.truncated()), (&b"real"[..], Some(to), false));
+        assert_eq!(*real.meta(), RecvMeta::default(), "nothing of the double's is left");
     }
 }
 

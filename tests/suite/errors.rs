@@ -7,70 +7,52 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::fd::AsFd;
 
-use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, SendMsg};
+use mmsg::{BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, SendMsg};
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 
 use crate::common::recv::{collect, memory, payloads, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{addr, refusing, settle, udp4, udp6};
-use crate::common::{choose_backend, code, errno, has_icmp_errors, is_refused, would_block};
+use crate::common::sockets::{addr, refusing, settle, udp4};
+use crate::common::{
+    choose_backend, code, errno, fails_alone, has_icmp_errors, is_refused, would_block,
+};
 
-/// The reports of `send_each`: indices and error numbers.
-fn send_each(socket: &dyn BatchSocket, msgs: &[SendMsg<'_>]) -> (usize, Vec<(usize, i32)>) {
-    let mut failed = Vec::new();
-    let mut note = |index, error: io::Error| {
-        failed.push((index, error.raw_os_error().expect("the system's error")));
-    };
-    let done = socket.send_each(msgs, &mut note).expect("the socket takes datagrams");
-    (done, failed)
-}
-
+/// Messages that are rejected before anything leaves the machine, as the standard library's call has it.
 #[test]
-fn s8_a_datagram_that_is_too_long_fails_alone() {
-    let too_long = vec![0; 70_000];
-    let pairs = [Some((udp4(), udp4())), udp6().zip(udp6())];
-    for (from, to) in pairs.into_iter().flatten() {
-        let to_addr = addr(&to);
-        let (first, last) = (SendMsg::to(to_addr, b"first"), SendMsg::to(to_addr, b"last"));
-        let bad = SendMsg::to(to_addr, &too_long);
-
-        assert_eq!(send_each(&from, &[first, bad, last]), (3, vec![(1, errno::EMSGSIZE)]));
-        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
-
-        // The count shows where; the error of the next call with the rest shows why.
-        assert_eq!(from.send_batch(&[first, bad, last]).expect("the first is good"), 1);
-        assert_eq!(code(from.send_batch(&[bad, last])), errno::EMSGSIZE);
-        assert_eq!(from.send_batch(&[last]).expect("it is good"), 1);
-        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
-
-        // The first and the last of a batch, and nothing but bad ones.
-        let all = [bad, first, bad, bad, last, bad];
-        let expected = [0, 2, 3, 5].map(|index| (index, errno::EMSGSIZE)).to_vec();
-        assert_eq!(send_each(&from, &all), (6, expected));
-        assert_eq!(payloads(&to, 2), [&b"first"[..], b"last"]);
-        assert_eq!(send_each(&from, &[bad]), (1, vec![(0, errno::EMSGSIZE)]));
+fn an_error_at_any_position_is_of_its_message_alone() {
+    let (from, to, too_long) = (udp4(), udp4(), vec![0; 70_000]);
+    let offload = Offload::new(udp4()).expect("a UDP socket");
+    let port = addr(&to).port();
+    let dests = [
+        (addr(&to), &too_long[..]),
+        ((Ipv4Addr::LOCALHOST, 0).into(), b"to port 0"),
+        ((Ipv4Addr::BROADCAST, port).into(), b"not asked for"),
+        ((Ipv6Addr::LOCALHOST, port).into(), b"the other family"),
+    ];
+    let bad = dests.map(|(dest, data)| (code(from.send_to(data, dest)), SendMsg::to(dest, data)));
+    let nowhere = (code(from.send(b"where to?")), SendMsg::new(b"where to?"));
+    for (errno, bad) in bad.into_iter().chain([nowhere]) {
+        let good = SendMsg::to(addr(&to), b"good");
+        fails_alone(&from, &to, [good, bad], errno);
+        fails_alone(&offload, &to, [good, bad], errno);
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
-fn s8_the_tail_of_a_long_batch_is_not_lost_behind_a_failure() {
-    let (from, too_long) = (udp4(), vec![0; 70_000]);
-    let receivers: Vec<_> = (0..6).map(|_| udp4()).collect();
-    let to: Vec<_> = receivers.iter().map(addr).collect();
-    let numbers: Vec<_> = (0u32..1_030).map(u32::to_be_bytes).collect();
-    let bad = [0, 1_022, 1_023, 1_024, 1_029];
-    let msgs: Vec<_> = (0..1_030)
-        .map(|i| {
-            let data: &[u8] = if bad.contains(&i) { &too_long } else { &numbers[i] };
-            SendMsg::to(to[i % 6], data)
-        })
-        .collect();
-    let (done, failed) = send_each(&from, &msgs);
-    assert_eq!((done, failed), (1_030, bad.map(|index| (index, errno::EMSGSIZE)).to_vec()));
-    for (i, receiver) in receivers.iter().enumerate() {
-        let good = (i..1_030).step_by(6).filter(|index| !bad.contains(index));
-        let expected: Vec<_> = good.map(|index| numbers[index].to_vec()).collect();
-        assert_eq!(payloads(receiver, expected.len()), expected);
+fn errors_of_the_socket_end_a_call_of_any_length() {
+    let (closed, peer) = (udp4(), udp4());
+    closed.connect(addr(&peer)).expect("connecting does nothing but remember");
+    SockRef::from(&closed).shutdown(std::net::Shutdown::Write).expect("it is connected");
+    for count in [1, 2, 5] {
+        let msgs = vec![SendMsg::new(b"late"); count];
+        assert_eq!(code(closed.send_batch(&msgs)), libc::EPIPE);
+        let mut failed = Vec::new();
+        let note = |i, error| failed.push((i, code::<()>(Err(error))));
+        assert_eq!(closed.send_each(&msgs, note).expect("each is reported"), count);
+        assert!(failed.into_iter().eq((0..count).map(|i| (i, libc::EPIPE))));
     }
 }
 
@@ -154,28 +136,6 @@ fn r10_repeated_connection_refused_does_not_stop_a_batch_for_ever() {
     peer.connect(addr(&socket)).expect("now they are each other's peers");
     assert_eq!(socket.send_batch(&msgs[3..]).expect("the peer listens"), 3);
     assert_eq!(payloads(&peer, 3), [[3], [4], [5]]);
-}
-
-#[test]
-fn s11_an_error_of_one_destination_is_returned_with_its_number() {
-    let (from, to) = (udp4(), udp4());
-    let good = SendMsg::to(addr(&to), b"good");
-    // Rejected before anything leaves the machine: broadcast was not asked for; an IPv6 address on
-    // an IPv4 socket; port 0.
-    let port = addr(&to).port();
-    let broadcast = SocketAddr::from((Ipv4Addr::BROADCAST, port));
-    let other_family = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-    let no_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    for dest in [broadcast, other_family, no_port] {
-        // As the standard library's call has it.
-        let errno = code(from.send_to(b"bad", dest));
-        let bad = SendMsg::to(dest, b"bad");
-        assert_eq!(code(from.send_batch(&[bad])), errno);
-        assert_eq!(code(from.send_batch(&[bad, good])), errno);
-        assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
-        assert_eq!(send_each(&from, &[good, bad, good]), (3, vec![(1, errno)]));
-        assert_eq!(payloads(&to, 3), [b"good"; 3]);
-    }
 }
 
 /// A Unix socket whose peer has turned to another may not send to it: the error that a firewall

@@ -4,16 +4,12 @@ use std::io;
 use std::net::UdpSocket;
 
 use mmsg::error_queue::{Event, Report, drain_errors};
-use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg,
-    SendQueue,
-};
+use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, SendMsg, SendQueue};
 use socket2::SockRef;
 
-use crate::common::recv::{memory, payloads, recv_msgs};
-use crate::common::sockets::{addr, refusing, settle, settle_answers, udp4};
-use crate::common::threads::Call;
-use crate::common::{code, no_failure, would_block};
+use crate::common::recv::payloads;
+use crate::common::sockets::{addr, refusing, settle_answers, udp4};
+use crate::common::{code, no_failure};
 
 /// A socket with `ERRORS` on, and one that receives what it sends.
 fn reporting() -> (UdpSocket, UdpSocket) {
@@ -120,62 +116,6 @@ fn d31_an_icmp_error_about_another_datagram_fails_no_call() {
             assert_eq!(drain(&from, is_connection_refused), 2 * refused);
         }
     }
-}
-
-/// A receive is made again, with what is left of its wait: it does not wait anew.
-#[test]
-fn e1_an_icmp_error_about_another_datagram_fails_no_receive() {
-    let (from, closed) = (reporting().0, refusing());
-    let refuse = || {
-        from.send_to(b"nobody listens", addr(&closed)).expect("it is taken");
-        settle_answers();
-    };
-    let mut batch = RecvBatch::new(4, 16);
-    refuse();
-    from.send_to(b"here", addr(&from)).expect_err("the error is this call's");
-    refuse();
-    let other = udp4();
-    other.send_to(b"here", addr(&from)).expect("it is taken");
-    settle();
-    assert_eq!(from.recv_into(&mut batch).expect("one is there"), 1);
-    // Nothing is there, and the timeout may have been waited for.
-    refuse();
-    let error = from.recv_into(&mut batch).expect_err("nothing is there");
-    assert_eq!(error.kind(), io::ErrorKind::Interrupted);
-    // No wait, no timeout.
-    refuse();
-    let mut memory = memory(4, 16);
-    let flags = RecvFlags::DONT_WAIT;
-    assert!(would_block(MmsgBuf::new().recv_with(&from, &mut recv_msgs(&mut memory), flags)));
-    from.set_nonblocking(true).expect("it can");
-    refuse();
-    assert!(would_block(from.recv_into(&mut batch)));
-    from.set_nonblocking(false).expect("it can");
-    from.set_read_timeout(None).expect("no timeout");
-    refuse();
-    let own = from.try_clone().expect("a second descriptor");
-    let receiver = Call::blocked(move || own.recv_batch(&mut recv_msgs(&mut memory)));
-    other.send_to(b"later", addr(&from)).expect("it is taken");
-    assert_eq!(receiver.result().expect("one came"), 1);
-    assert_eq!(drain(&from, is_connection_refused), 6);
-}
-
-/// However many there are: each ends a wait, and the next begins.
-#[test]
-fn e1_a_receive_waits_past_any_number_of_icmp_errors() {
-    let (from, closed) = (reporting().0, refusing());
-    from.set_read_timeout(None).expect("no timeout");
-    let own = from.try_clone().expect("a second descriptor");
-    let mut memory = memory(1, 16);
-    let receiver = Call::blocked(move || own.recv_batch(&mut recv_msgs(&mut memory)));
-    let mut reported = 0;
-    while reported < 1_100 {
-        // Either call may meet the error first.
-        let _ = from.send_to(b"nobody listens", addr(&closed));
-        reported += drain(&from, is_connection_refused);
-    }
-    udp4().send_to(b"here", addr(&from)).expect("it is taken");
-    assert_eq!(receiver.result().expect("one came"), 1);
 }
 
 /// `drain_errors` documents it: such a datagram is tried twice if it is the first of a call.

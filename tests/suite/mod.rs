@@ -40,8 +40,6 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
-mod positions;
-#[cfg(target_os = "linux")]
 mod rejections;
 #[cfg(target_os = "linux")]
 mod reused;

@@ -2,13 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use mmsg::{Backend, BatchSocket, BatchSocketExt, SendMsg, SendQueue};
+use mmsg::{Backend, BatchSocket, SendMsg, SendQueue};
 
 use crate::common::firewall;
 use crate::common::linux::in_namespace;
 use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4, udp6};
-use crate::common::{code, skip};
+use crate::common::{code, fails_alone, skip};
 
 #[test]
 fn s10_a_firewall_rejects_one_destination_alone() {
@@ -20,18 +20,7 @@ fn s10_a_firewall_rejects_one_destination_alone() {
         }
         let good = SendMsg::to(addr(&open), b"good");
         let bad = SendMsg::to(addr(&closed), b"bad");
-        assert_eq!(code(from.send_batch(&[bad])), libc::EPERM);
-        assert_eq!(code(from.send_batch(&[bad, good])), libc::EPERM);
-        assert_eq!(from.send_batch(&[good, bad, good]).expect("the first is good"), 1);
-
-        let mut failed = Vec::new();
-        let msgs = [bad, good, bad, bad, good, good];
-        let done = from.send_each(msgs, |index, error| {
-            failed.push((index, error.raw_os_error()));
-        });
-        assert_eq!(done.expect("the socket takes datagrams"), 6);
-        assert_eq!(failed, [0, 2, 3].map(|index| (index, Some(libc::EPERM))));
-        assert_eq!(payloads(&open, 4), [b"good"; 4]);
+        fails_alone(&from, &open, [good, bad], libc::EPERM);
         // A sandbox would have had the same error for all, and the backend changed.
         assert_eq!(Some(Backend::current()), crate::BACKEND);
 
@@ -62,16 +51,7 @@ fn s11_a_missing_route_fails_its_message_alone() {
             [Some((unbound, udp4(), nowhere4)), udp6().zip(udp6()).map(|(a, b)| (a, b, nowhere6))];
         for (from, to, nowhere) in pairs.into_iter().flatten() {
             let (good, bad) = (SendMsg::to(addr(&to), b"good"), SendMsg::to(nowhere, b"bad"));
-            assert_eq!(code(from.send_batch(&[bad])), libc::ENETUNREACH);
-            assert_eq!(code(from.send_batch(&[bad, good])), libc::ENETUNREACH);
-            assert_eq!(from.send_batch(&[good, bad]).expect("the first is good"), 1);
-            let mut failed = Vec::new();
-            let done = from.send_each([bad, good, bad], |index, error| {
-                failed.push((index, error.raw_os_error()));
-            });
-            assert_eq!(done.expect("the socket takes datagrams"), 3);
-            assert_eq!(failed, [0, 2].map(|index| (index, Some(libc::ENETUNREACH))));
-            assert_eq!(payloads(&to, 2), [b"good"; 2]);
+            fails_alone(&from, &to, [good, bad], libc::ENETUNREACH);
         }
     });
 }

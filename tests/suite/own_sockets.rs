@@ -14,7 +14,7 @@ use mmsg::{
 use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
-use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle, udp4};
+use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle};
 use crate::common::{NET, no_failure};
 
 /// Two connected blocking sockets, used through the trait alone: every method works.
@@ -195,22 +195,6 @@ fn pointers_forward_every_method() {
     check(Arc::new(Own));
 }
 
-#[test]
-fn a_generic_function_takes_a_reference_to_any() {
-    fn echo(socket: &(impl BatchSocket + ?Sized), batch: &mut RecvBatch) -> std::io::Result<usize> {
-        socket.recv_into(batch)?;
-        let mut replies = batch.iter().filter_map(|d| Some(SendMsg::to(d.addr()?, d.data())));
-        socket.send_each(&mut replies, no_failure)
-    }
-    let (client, server) = (udp4(), udp4());
-    let mut batch = RecvBatch::new(8, 64);
-    for through in [&server as &dyn BatchSocket, &borrow(&server), &&server] {
-        client.send_to(b"hello", addr(&server)).expect("it is taken");
-        assert_eq!(echo(through, &mut batch).expect("one is there"), 1);
-    }
-    assert_eq!(echo(&client, &mut batch).expect("the answers are there"), batch.message_count());
-}
-
 #[cfg(feature = "mio")]
 #[test]
 fn mio_sockets() {
@@ -254,38 +238,6 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
         assert_eq!(got, data);
     }
     poll.registry().deregister(&mut b).expect("it was watched");
-}
-
-#[test]
-fn tokio_sockets() {
-    let (a, b) = connected();
-    for socket in [&a, &b] {
-        socket.set_nonblocking(true).expect("it can");
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let a = tokio::net::UdpSocket::from_std(a).expect("in a runtime");
-        let b = tokio::net::UdpSocket::from_std(b).expect("in a runtime");
-        let (mut batch, mut queue) = (RecvBatch::new(64, 64), SendQueue::new(10_000));
-        let data: Vec<_> = (0u8..100).map(|i| [i, 7]).collect();
-        for data in &data {
-            queue.push(&SendMsg::new(data)).expect("there is space");
-        }
-        let mut got = Vec::new();
-        while got.len() < data.len() {
-            if !queue.is_empty() {
-                a.writable().await.expect("it can wait");
-                let _ = a.try_io(tokio::io::Interest::WRITABLE, || borrow(&a).flush(&mut queue));
-            }
-            let readable = tokio::time::timeout(NET, b.readable()).await;
-            readable.expect("something comes").expect("it can wait");
-            let receive = || borrow(&b).recv_into(&mut batch);
-            if b.try_io(tokio::io::Interest::READABLE, receive).is_ok() {
-                got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
-            }
-        }
-        assert_eq!(got, data);
-    });
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Callers' code that panics within a call, and calls made while a thread ends.
+//! Callers' code that panics within a call, and calls made while a thread ends. Nothing of a panicked call is left: the
+//! next one sends its messages, and these alone.
 
 use std::cell::RefCell;
 use std::io::IoSliceMut;
@@ -10,7 +11,7 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::common::recv::{in_one_receive, memory, payloads};
 use crate::common::sockets::{addr, settle, udp4};
-use crate::common::{no_failure, numbered};
+use crate::common::{exchange, no_failure, numbered};
 
 const COUNT: usize = 20;
 /// The message that is too long, or at which the caller's code panics.
@@ -29,15 +30,6 @@ fn panics(call: impl FnOnce()) {
 
 fn panic_now() -> ! {
     std::panic::resume_unwind(Box::new("the caller's"))
-}
-
-/// Nothing of the panicked call is left: the next one sends its messages, and these alone.
-fn sends_as_ever(socket: &dyn BatchSocket, far: &UdpSocket) {
-    let data = numbered(COUNT, 40);
-    let msgs: Vec<_> = data.iter().map(|data| SendMsg::to(addr(far), data)).collect();
-    assert_eq!(socket.send_batch(&msgs).expect("loopback takes it"), COUNT);
-    assert_eq!(socket.send_each(&msgs, no_failure).expect("loopback takes it"), COUNT);
-    assert_eq!(payloads(far, 2 * COUNT), [&data[..], &data[..]].concat());
 }
 
 /// The received datagrams, which must be the first of these.
@@ -77,7 +69,7 @@ fn an_iterator_that_panics_doubles_nothing() {
         assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), count);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
         assert_eq!(payloads(far, count)[0], data[0]);
-        sends_as_ever(socket, far);
+        exchange(socket, far, COUNT);
     });
 }
 
@@ -103,7 +95,7 @@ fn a_report_that_panics_ends_the_call_after_what_was_sent() {
             socket.flush(&mut queue).expect("loopback takes it");
         }
         assert_eq!(payloads(far, COUNT - BAD - 1), data[BAD + 1..]);
-        sends_as_ever(socket, far);
+        exchange(socket, far, COUNT);
     });
 }
 
@@ -129,7 +121,7 @@ fn a_receiver_of_slices_that_panics_leaves_the_socket_as_it_is() {
         let in_memory: Vec<_> = memory[..received].iter().map(|m| &m[..40]).collect();
         assert_eq!(in_memory, data[..received]);
         assert_eq!(payloads(far, COUNT - received), data[received..]);
-        sends_as_ever(socket, far);
+        exchange(socket, far, COUNT);
     });
 }
 

@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, RecvMeta, RecvMsg, SendMeta, SendMsg};
 
-use crate::common::recv::{collect, payloads};
-#[cfg(unix)]
-use crate::common::sockets::unix_pair;
+use crate::common::recv::payloads;
 use crate::common::sockets::{addr, udp4};
-use crate::common::{code, errno, no_failure, numbered, would_block};
+use crate::common::{code, errno, no_failure, numbered};
 
 /// The reply to a datagram from `source`.
 fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAddr>, SendMeta)> {
@@ -132,26 +130,6 @@ fn d3_each_message_of_an_iterator_is_sent_or_reported() {
         let expected = (0..600).filter(|i| !bad(*i)).map(|i| &good[i]);
         assert!(payloads(&to, 600 - 70).iter().eq(expected));
     }
-}
-
-/// Messages that were taken from the iterator and not sent can be taken from its source again: the count says
-/// from where on.
-#[cfg(unix)]
-#[test]
-fn d3_a_full_socket_ends_an_iterator_at_the_count() {
-    let (a, b) = unix_pair();
-    a.set_nonblocking(true).expect("it can");
-    let data = numbered(2_000, 4);
-    let handled = a.send_each(data.iter().map(|data| SendMsg::new(data)), no_failure);
-    let handled = handled.expect("some are taken");
-    assert!(0 < handled && handled < 2_000, "a Unix socket's queue is short: {handled}");
-    let mut rest = data[handled..].iter().map(|data| SendMsg::new(data));
-    assert!(would_block(a.send_each(&mut rest, no_failure)));
-    let got = collect(&b, handled);
-    assert!(got.iter().map(|got| &got.data).eq(&data[..handled]));
-    let one = data[handled..].iter().take(1).map(|data| SendMsg::new(data));
-    assert_eq!(a.send_each(one, no_failure).expect("there is space again"), 1);
-    assert_eq!(payloads(&b, 1), [&data[handled][..]]);
 }
 
 /// A datagram from port 0 has no answer, and costs those around it nothing.

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
-use crate::common::recv::{collect, in_one_receive, payloads, recv_msgs};
+use crate::common::recv::{in_one_receive, payloads, recv_msgs};
 use crate::common::sockets::{addr, connected, settle, udp4, udp6};
 use crate::common::{code, errno, payload};
 
@@ -47,88 +47,6 @@ fn every_size_over_ipv6() {
     let (Some(from), Some(to)) = (udp6(), udp6()) else { return };
     // Without the IP header in its length field, IPv6 carries 20 bytes more.
     each_size_is_received(&from, &to, &[0, 1, 1_472, 65_507, 65_527]);
-}
-
-#[test]
-fn every_size_in_one_batch() {
-    let (from, to) = (udp4(), udp4());
-    let sent: Vec<_> = SIZES.iter().map(|&size| payload(size, size)).collect();
-    let msgs: Vec<_> = sent.iter().map(|data| SendMsg::to(addr(&to), data)).collect();
-    assert_eq!(from.send_batch(&msgs).expect("they are taken"), 4);
-    assert!(payloads(&to, 4) == sent);
-}
-
-/// Lengths of buffers that follow no order, empty ones first, last and between.
-const UNEVEN: [usize; 9] = [0, 1, 3, 0, 0, 700, 64, 9_000, 0];
-
-#[test]
-fn a_datagram_gathered_from_uneven_buffers_is_one() {
-    let (from, to) = (udp4(), udp4());
-    let data = payload(7, UNEVEN.iter().sum());
-    let mut rest = &data[..];
-    let parts = UNEVEN.map(|len| {
-        let (part, after) = rest.split_at(len);
-        rest = after;
-        IoSlice::new(part)
-    });
-    let msg = SendMsg::gather(&parts).with_dest(addr(&to));
-    assert_eq!(msg.len(), data.len());
-    assert_eq!(from.send_batch(&[msg, msg]).expect("they are taken"), 2);
-    assert!(payloads(&to, 2).iter().all(|got| *got == data));
-}
-
-#[test]
-fn a_datagram_is_scattered_over_uneven_buffers() {
-    let (from, to) = (udp4(), udp4());
-    let capacity: usize = UNEVEN.iter().sum();
-    for size in [0, 1, 2, 4, 5, 704, 767, 768, 769, capacity - 1, capacity, capacity + 1] {
-        let data = payload(size, size);
-        send(&from, &to, &data);
-        let mut memory = UNEVEN.map(|len| vec![0xEE; len]);
-        let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
-        let mut msgs = [RecvMsg::scatter(&mut buffers)];
-        assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
-        let msg = &msgs[0];
-        let kept = size.min(capacity);
-        assert_eq!((msg.len(), msg.truncated()), (kept, size > capacity));
-        let slices: Vec<_> = msg.slices().collect();
-        assert!(slices.iter().all(|slice| !slice.is_empty()));
-        assert_eq!(slices.concat(), data[..kept]);
-        assert_eq!(msg.datagrams().count(), 1);
-
-        // Buffer by buffer, each filled before the next, and the rest left as it was.
-        let filled = memory.concat();
-        assert_eq!(filled[..kept], data[..kept]);
-        assert!(filled[kept..].iter().all(|byte| *byte == 0xEE));
-    }
-}
-
-#[test]
-fn the_bytes_in_the_first_buffer_can_be_changed_in_place() {
-    let (from, to) = (udp4(), udp4());
-    for lens in [[4, 8], [12, 0], [0, 12]] {
-        send(&from, &to, b"0123456789");
-        let mut memory = lens.map(|len| vec![0; len]);
-        let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
-        let mut msgs = [RecvMsg::scatter(&mut buffers)];
-        assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
-        let expected = msgs[0].data().to_vec();
-        assert_eq!(msgs[0].data_mut(), expected, "buffers of {lens:?}");
-        msgs[0].data_mut().fill(b'x');
-        assert!(msgs[0].data().iter().all(|byte| *byte == b'x'));
-    }
-}
-
-#[test]
-fn no_buffers_make_an_empty_datagram() {
-    let (from, to) = (udp4(), udp4());
-    let none = SendMsg::gather(&[]).with_dest(addr(&to));
-    let empty = [IoSlice::new(&[]), IoSlice::new(&[])];
-    let msgs = [none, SendMsg::gather(&empty).with_dest(addr(&to)), SendMsg::to(addr(&to), &[])];
-    assert!(msgs.iter().all(SendMsg::is_empty));
-    assert_eq!(from.send_batch(&msgs).expect("they are taken"), 3);
-    let got = collect(&to, 3);
-    assert!(got.iter().all(|got| got.data.is_empty() && got.from == Some(addr(&from))));
 }
 
 #[test]

@@ -92,31 +92,6 @@ fn eight_threads_on_one_socket_by_their_own_arenas_and_batches() {
 }
 
 #[test]
-fn an_arena_a_batch_and_a_queue_go_from_thread_to_thread() {
-    let socket = udp4();
-    let mut arena = MmsgBuf::new();
-    let mut batch = RecvBatch::new(4, 16);
-    let mut queue = mmsg::SendQueue::new(1_000);
-    for i in 0u8..4 {
-        (arena, batch, queue) = thread::scope(|scope| {
-            let socket = &socket;
-            let turn = scope.spawn(move || {
-                queue.push(&SendMsg::to(addr(socket), &[i])).expect("there is space");
-                assert_eq!(socket.flush(&mut queue).expect("loopback takes it"), 1);
-                assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
-                assert_eq!(batch.iter().next().expect("one was counted").data(), [i]);
-                let twice = [i, i];
-                let msg = SendMsg::to(addr(socket), &twice);
-                assert_eq!(arena.send(socket, &[msg]).expect("loopback takes it"), 1);
-                (arena, batch, queue)
-            });
-            turn.join().expect("no thread fails")
-        });
-        assert_eq!(payloads(&socket, 1), [[i, i]]);
-    }
-}
-
-#[test]
 fn an_iterator_that_is_being_sent_may_use_the_socket_itself() {
     let (from, to, aside) = (udp4(), udp4(), udp4());
     let data: Vec<_> = (0u8..100).map(|i| [i]).collect();

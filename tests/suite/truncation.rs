@@ -1,11 +1,9 @@
 //! Messages that are longer than their buffers, and the length of each message.
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, RecvBatch, RecvMsg, SendMsg};
 
 use crate::common::payload;
 use crate::common::recv::{collect, data_of, fill, memory, recv_msgs};
-#[cfg(unix)]
-use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4};
 
 #[cfg(unix)]
@@ -39,40 +37,6 @@ fn r7_only_the_truncated_message_says_so() {
         assert!(msg.datagrams().all(|datagram| datagram.truncated() == truncated));
     }
     assert!(batch.iter().map(|datagram| datagram.truncated()).eq(lens.map(|len| len > 8)));
-}
-
-#[cfg(unix)]
-#[test]
-fn r7_a_unix_datagram_is_truncated_like_any_other() {
-    let (a, b) = unix_pair();
-    let sent = [&b"short"[..], b"much too long", b"short"];
-    assert_eq!(a.send_batch(&sent.map(SendMsg::new)).expect("the queue has space"), 3);
-    let mut memory = memory(3, 8);
-    let mut msgs = recv_msgs(&mut memory);
-    assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
-    assert_eq!(data_of(&msgs), [&b"short"[..], b"much too", b"short"]);
-    assert!(msgs.iter().map(RecvMsg::truncated).eq([false, true, false]));
-}
-
-#[cfg(unix)]
-#[test]
-fn a_truncated_message_has_its_full_length_on_request() {
-    let (from, to) = (udp4(), udp4());
-    let lens = [4, 1_000, 0, 9, 65_507];
-    for len in lens {
-        from.send_to(&payload(len, len), addr(&to)).expect("it is taken");
-    }
-    settle();
-    let mut memory = memory(5, 8);
-    let mut msgs = recv_msgs(&mut memory);
-    assert_eq!(MmsgBuf::new().recv_with(&to, &mut msgs, RecvFlags::FULL_LEN).expect("five"), 5);
-    // Only Linux reports the full length.
-    let linux = cfg!(any(target_os = "linux", target_os = "android"));
-    let full = |len: usize| (len <= 8 || linux).then_some(len);
-    let found = msgs.iter().map(|m| (m.len(), m.full_len(), m.truncated()));
-    assert!(found.eq(lens.map(|len| (len.min(8), full(len), len > 8))));
-    let datagrams = msgs.iter().flat_map(|m| m.datagrams()).map(|d| (d.full_len(), d.truncated()));
-    assert!(datagrams.eq(lens.map(|len| (full(len), len > 8))));
 }
 
 #[cfg(unix)]

@@ -4,11 +4,9 @@ use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags, SendMsg};
+use mmsg::{BatchSocket, MmsgBuf, RecvBatch, RecvFlags};
 
 use crate::common::recv::{data_of, in_one_receive, memory, payloads, recv_msgs};
-#[cfg(unix)]
-use crate::common::sockets::unix_pair;
 use crate::common::sockets::{addr, settle, udp4};
 use crate::common::threads::Call;
 use crate::common::{tick, would_block};
@@ -95,18 +93,6 @@ fn r1_the_read_timeout_is_honoured() {
 }
 
 #[test]
-fn r1_a_datagram_does_not_restart_the_timeout() {
-    for receive in WAYS {
-        let socket = udp4();
-        socket.send_to(b"here", addr(&socket)).expect("it is taken");
-        settle();
-        // With the timeout as long as the net, the result would come too late.
-        let receiver = Call::blocked(move || receive(&socket));
-        assert_eq!(receiver.result().expect("one is there"), [b"here"]);
-    }
-}
-
-#[test]
 fn a_nonblocking_socket_says_that_nothing_is_there() {
     for receive in WAYS {
         let socket = udp4();
@@ -170,34 +156,4 @@ fn a_peek_without_space_gives_the_length() {
         assert_eq!(msgs[0].full_len(), Some(1_234));
     }
     assert_eq!(payloads(&socket, 1), [vec![7; 1_234]]);
-}
-
-#[test]
-fn a_receive_of_one_message_waits_as_any_other() {
-    let socket = udp4();
-    let to = addr(&socket);
-    let own = socket.try_clone().expect("a second descriptor");
-    let receiver = Call::blocked(move || {
-        let mut memory = memory(1, 64);
-        let mut msgs = recv_msgs(&mut memory);
-        own.recv_batch(&mut msgs).map(|count| data_of(&msgs[..count]))
-    });
-    socket.send_to(b"one", to).expect("it is taken");
-    assert_eq!(receiver.result().expect("one is there"), [b"one"]);
-}
-
-#[cfg(unix)]
-#[test]
-fn unix_sockets_wait_as_udp_sockets_do() {
-    let (a, b) = unix_pair();
-    let mut memory = memory(8, 16);
-    let mut msgs = recv_msgs(&mut memory);
-    let mut arena = MmsgBuf::new();
-    assert!(would_block(arena.recv_with(&b, &mut msgs, RecvFlags::DONT_WAIT)));
-    b.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
-    assert!(would_block(b.recv_batch(&mut msgs)));
-    a.send_batch(&[SendMsg::new(b"one"), SendMsg::new(b"two")]).expect("the queue has space");
-    assert_eq!(arena.recv_with(&b, &mut msgs, RecvFlags::PEEK).expect("one can be seen"), 1);
-    assert_eq!(b.recv_batch(&mut msgs).expect("two are there"), 2);
-    assert_eq!(data_of(&msgs[..2]), [b"one", b"two"]);
 }
