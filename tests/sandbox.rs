@@ -155,15 +155,6 @@ fn p2_a_sandbox_that_allows_the_calls_changes_nothing() {
     });
 }
 
-#[test]
-fn p2_without_a_sandbox_the_calls_stay_in_use() {
-    in_child("p2_without_a_sandbox_the_calls_stay_in_use", || {
-        exchange(&sockets::udp4(), &sockets::udp4());
-        assert_eq!(Backend::current(), Backend::Mmsg);
-        Ok(())
-    });
-}
-
 /// The filters do what they say: the C library's own calls meet them.
 #[test]
 fn p2_the_filter_is_in_force() {

@@ -5,7 +5,6 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(unix)]
 use std::os::unix::net::UnixDatagram;
-use std::sync::Barrier;
 
 use crate::common::{BACKENDS, is_emulated, smaller, sockets};
 use crate::counting::{Counts, counted};
@@ -219,34 +218,9 @@ fn the_second_call_of_a_size_allocates_nothing() {
 
 #[test]
 fn the_counter_sees_an_allocation() {
-    let (memory, counts) = counted(|| black_box(Vec::<u8>::with_capacity(100)));
+    let (_, counts) = counted(|| black_box(Vec::<u8>::with_capacity(100)));
     assert_eq!(counts, Counts { allocations: 1, bytes: 100 });
-    let (_, counts) = counted(|| {
-        let mut memory = memory;
-        memory.reserve_exact(200);
-        black_box(memory)
-    });
-    assert_eq!(counts, Counts { allocations: 1, bytes: 200 });
-    let (_, counts) = counted(|| black_box(vec![0u64; 8]));
-    assert_eq!(counts, Counts { allocations: 1, bytes: 64 });
-    assert_eq!(counted(|| black_box([0; 64])).1, Counts::NONE);
-
-    // On this thread: allocations of another one do not count here.
-    let barrier = Barrier::new(2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            barrier.wait();
-            black_box(vec![0u8; 1000]);
-            barrier.wait();
-        });
-        let (_, counts) = counted(|| {
-            barrier.wait();
-            barrier.wait();
-        });
-        assert_eq!(counts, Counts::NONE);
-    });
-
-    // And the first call of a thread does grow its arena.
+    // The first call of a thread grows its arena.
     let socket = sockets::udp4();
     let msgs = vec![SendMsg::to(sockets::addr(&socket), &PAYLOAD); 64];
     let (sent, counts) = counted(|| socket.send_batch(&msgs));

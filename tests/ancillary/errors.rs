@@ -5,16 +5,16 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::no_failure;
 use crate::common::sockets::settle_answers;
+use crate::common::{no_failure, would_block};
 use crate::kit::receive::payloads;
 use crate::kit::{
     NET, addr, ask, at, dual_stack, in_error, refusing, reports, summary, udp4, udp6,
 };
 use mmsg::error_queue::{Event, Report, drain_errors};
 use mmsg::{
-    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvMsg, SendMsg,
-    SendQueue,
+    Ancillary, Backend, BatchSocket, BatchSocketExt, MmsgBuf, RecvBatch, RecvFlags, RecvMsg,
+    SendMsg,
 };
 
 pub const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
@@ -101,37 +101,6 @@ fn e1_an_icmp_error_fails_no_other_datagram() {
     }
 }
 
-#[test]
-fn e1_a_batch_may_mix_open_and_closed_ports() {
-    for setting in settings() {
-        let Setting { from, open, .. } = &setting;
-        let (good, bad) = (setting.good(), setting.bad());
-        let msgs = [bad, good, bad, bad, good, good, bad, good];
-        for backend in BACKENDS {
-            let mut arena = MmsgBuf::with_backend(backend);
-            let mut sent = 0;
-            while sent < msgs.len() {
-                // The error may come between two messages; no call fails for it.
-                sent += arena.send(from, &msgs[sent..]).expect("each of them is taken");
-            }
-            assert_eq!(payloads(open, 4), [b"good"; 4]);
-            setting.check_reports(4);
-        }
-        let sent = from.send_each(msgs, no_failure);
-        assert_eq!(sent.expect("each of them is taken"), msgs.len());
-        assert_eq!(payloads(open, 4), [b"good"; 4]);
-        setting.check_reports(4);
-
-        let mut queue = SendQueue::new(1 << 16);
-        msgs.iter().for_each(|msg| queue.push(msg).expect("there is space"));
-        while !queue.is_empty() {
-            assert!(from.flush(&mut queue).expect("each of them is taken") > 0);
-        }
-        assert_eq!(payloads(open, 4), [b"good"; 4]);
-        setting.check_reports(4);
-    }
-}
-
 /// A way to receive, which returns the payloads.
 type Receive = fn(&UdpSocket) -> io::Result<Vec<Vec<u8>>>;
 
@@ -174,6 +143,14 @@ fn d34_a_receive_goes_on_past_the_error_of_another_datagram() {
             setting.provoke_error();
             open.send_to(b"data", to_from).expect("it is taken");
             assert_eq!(receive(from).expect("it is there"), [b"data"]);
+            setting.check_reports(1);
+        }
+        // On a socket that waits, a call that does not.
+        for backend in BACKENDS {
+            setting.provoke_error();
+            let (mut arena, flags) = (MmsgBuf::with_backend(backend), RecvFlags::DONT_WAIT);
+            let nothing = arena.recv_with(from, &mut [RecvMsg::new(&mut [0; 16])], flags);
+            assert!(would_block(nothing));
             setting.check_reports(1);
         }
     }
@@ -277,21 +254,6 @@ fn d34_a_receive_returns_a_connected_peers_error_once() {
 
 fn loopback_of(socket: &UdpSocket) -> String {
     addr(socket).ip().to_string()
-}
-
-#[test]
-fn e1_an_error_of_the_datagram_itself_is_not_hidden() {
-    for setting in settings() {
-        let Setting { from, to_open, .. } = &setting;
-        let too_long = vec![0; 70_000];
-        let msgs = [SendMsg::to(*to_open, &too_long), setting.good()];
-        for backend in BACKENDS {
-            let error = MmsgBuf::with_backend(backend).send(from, &msgs).expect_err("too long");
-            assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-            let mut report_buf = [Report::EMPTY; 8];
-            let _ = drain_errors(from, &mut report_buf).expect("it is a socket");
-        }
-    }
 }
 
 #[test]

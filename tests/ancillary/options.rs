@@ -9,9 +9,7 @@ use crate::kit::{
     addr, any6, ask, at, dual_stack, in_error, option, refusing, set_option, udp4, udp6,
 };
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{
-    Ancillary, BatchSocket, BatchSocketExt, RecvMeta, RecvMsg, SendMeta, SendMsg, SendQueue,
-};
+use mmsg::{Ancillary, BatchSocket, RecvMeta, SendMsg};
 
 #[test]
 fn enable_returns_what_is_on_and_can_be_repeated() {
@@ -106,51 +104,6 @@ fn send_and_receive_timestamps_are_turned_off_apart() {
     ask(&socket, hardware | sending);
     let _ = (hardware | sending).disable(&socket).expect("a socket");
     assert_eq!(flags(&socket), foreign as libc::c_uint);
-}
-
-#[test]
-fn a_stand_in_for_a_socket_may_give_any_metadata() {
-    struct StandIn(RecvMeta);
-    impl BatchSocket for StandIn {
-        fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> std::io::Result<usize> {
-            for msg in &mut *msgs {
-                msg.fill(&[7; 250], Some(([192, 0, 2, 1], 53).into()), self.0);
-            }
-            Ok(msgs.len())
-        }
-        fn send_batch(&self, msgs: &[SendMsg<'_>]) -> std::io::Result<usize> {
-            assert!(msgs.iter().all(|msg| msg.meta() == SendMeta::new().with_tos(1)));
-            Ok(msgs.len())
-        }
-    }
-    let mut meta = RecvMeta::default();
-    (meta.tos, meta.segment_size, meta.dropped) = (Some(3), Some(100), Some(5));
-    let mut buffer = [0; 300];
-    let mut msgs = [RecvMsg::new(&mut buffer)];
-    assert_eq!(StandIn(meta).recv_batch(&mut msgs).expect("one"), 1);
-    let lens =
-        |datagrams: mmsg::iter::Datagrams<'_>| datagrams.map(|d| d.len()).collect::<Vec<_>>();
-    assert_eq!((*msgs[0].meta(), lens(msgs[0].datagrams())), (meta, vec![100, 100, 50]));
-
-    let mut batch = mmsg::RecvBatch::new(3, 300);
-    assert_eq!(StandIn(meta).recv_into(&mut batch).expect("three"), 3);
-    assert!(batch.messages().all(|msg| *msg.meta() == meta && msg.control_messages().count() == 0));
-    assert_eq!(batch.iter().filter(|datagram| *datagram.meta() == meta).count(), 9);
-    let tos = SendMeta::new().with_tos(1);
-    let msg = SendMsg::new(b"data").with_meta(&tos);
-    let mut queue = SendQueue::new(1 << 12);
-    queue.push(&msg).expect("there is space");
-    assert_eq!(StandIn(meta).flush(&mut queue).expect("it is taken"), 1);
-    assert_eq!(StandIn(meta).send_each([msg; 40], |_, _| {}).expect("they are taken"), 40);
-
-    // A real receive then forgets the stand-in's metadata.
-    let socket = udp4();
-    socket.send_to(b"data", addr(&socket)).expect("it is taken");
-    assert_eq!(socket.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_eq!(*msgs[0].meta(), RecvMeta::default());
-    socket.send_to(b"data", addr(&socket)).expect("it is taken");
-    assert_eq!(socket.recv_into(&mut batch).expect("it is there"), 1);
-    assert!(batch.iter().all(|datagram| *datagram.meta() == RecvMeta::default()));
 }
 
 #[test]

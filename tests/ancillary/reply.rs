@@ -5,12 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use crate::kit::net::{Host, warm_up};
 use crate::kit::receive::{Got, Way, one};
-use crate::kit::{addr, any6, ask, at, bind, dual_stack, udp4, udp6};
+use crate::kit::{addr, any6, ask, at, bind, dual_stack, index, ip, udp4, udp6};
 use mmsg::{Ancillary, BatchSocket, SendMsg};
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
 
 /// Answers the received datagrams, and checks that the answers come from `source`.
 #[track_caller]
@@ -129,12 +125,12 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     let client = near.bind("10.9.1.1:0");
     client.set_broadcast(true).expect("it is a flag");
     let server = far.bind("0.0.0.0:0");
-    let index = far.within(|| {
-        let index = socket_index("far0");
+    let device = far.within(|| {
+        let device = index("far0");
         server
             .join_multicast_v4(&Ipv4Addr::new(239, 7, 7, 7), &Ipv4Addr::new(10, 9, 1, 2))
             .expect("the device has that address");
-        index
+        device
     });
     ask(&server, Ancillary::DEST);
     for dest in ["10.9.1.255", "255.255.255.255", "239.7.7.7", "10.9.1.3"] {
@@ -142,7 +138,7 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
         client.send_to(b"who is there?", at(dest, &server)).expect("it is taken");
         let got = one(&server);
         assert_eq!((got.meta.destination, got.meta.local), (Some(ip(dest)), Some(ip(own))));
-        assert_eq!(got.meta.interface, Some(index));
+        assert_eq!(got.meta.interface, Some(device));
         answer(&server, &got, &client, own);
     }
 
@@ -151,21 +147,12 @@ fn d32_hosts_with_several_addresses_reply_to_broadcasts_and_groups() {
     ask(&server, Ancillary::DEST);
     let mut all_nodes: SocketAddr = at("ff02::1", &server);
     if let SocketAddr::V6(all_nodes) = &mut all_nodes {
-        all_nodes.set_scope_id(near.within(|| socket_index("near0")));
+        all_nodes.set_scope_id(near.within(|| index("near0")));
     }
     client.send_to(b"who is there?", all_nodes).expect("it is taken");
     let got = one(&server);
     assert_eq!((got.meta.destination, got.meta.local), (Some(ip("ff02::1")), None));
     answer(&server, &got, &client, "fd09:1::2");
-}
-
-/// The index of a network device of this thread's namespace.
-fn socket_index(name: &str) -> u32 {
-    let name = std::ffi::CString::new(name).expect("no zero in it");
-    // SAFETY: a C string, which outlives the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    assert_ne!(index, 0);
-    index
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Reports of the error queue on loopback: their contents, send timestamps, and draining.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, SystemTime};
 
 use super::errors::{BACKENDS, Setting, settings};
@@ -11,28 +10,6 @@ use crate::kit::receive::one;
 use crate::kit::{NET, addr, ask, bind, dual_stack, in_error, reports, summary, udp4, udp6};
 use mmsg::error_queue::{Event, Origin, Report, drain_errors};
 use mmsg::{Ancillary, BatchSocket, BatchSocketExt, MmsgBuf, Offload, SendMeta, SendMsg};
-
-#[test]
-fn e2_a_drained_queue_ends_the_error() {
-    for setting in settings() {
-        let epoll = Epoll::of(&setting.from);
-        assert!(!epoll.in_error());
-        for _ in 0..5 {
-            setting.provoke_error();
-        }
-        assert!(epoll.in_error());
-        // Takes the socket's pending error, so that only the queue is left.
-        let _ = setting.from.take_error().expect("it is a socket");
-        assert!(epoll.in_error() && in_error(&setting.from, Duration::ZERO));
-        let mut report_buf = [Report::EMPTY; 2];
-        let taken: Vec<_> = (0..4)
-            .map(|_| drain_errors(&setting.from, &mut report_buf).expect("it is a socket"))
-            .collect();
-        assert_eq!(taken, [2, 2, 1, 0]);
-        let _ = setting.from.take_error().expect("it is a socket");
-        assert!(!epoll.in_error() && !in_error(&setting.from, Duration::ZERO));
-    }
-}
 
 #[test]
 fn e2_draining_alone_ends_the_error() {
@@ -51,29 +28,6 @@ fn e2_draining_alone_ends_the_error() {
             assert_eq!(one(&setting.open).data, b"good");
         }
         assert_eq!(drain_errors(&setting.from, &mut []).expect("it is a socket"), 0);
-    }
-}
-
-struct Epoll(OwnedFd);
-
-impl Epoll {
-    /// Reports only errors: they need not be asked for.
-    fn of(socket: &UdpSocket) -> Self {
-        // SAFETY: no pointers; the descriptor is new and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        let (socket, add) = (socket.as_raw_fd(), libc::EPOLL_CTL_ADD);
-        // SAFETY: the struct outlives the call.
-        let added = unsafe { libc::epoll_ctl(fd.as_raw_fd(), add, socket, &mut event) };
-        assert_eq!(added, 0);
-        Self(fd)
-    }
-
-    fn in_error(&self) -> bool {
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: space for one event, which outlives the call.
-        let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 0) };
-        found == 1 && event.events & libc::EPOLLERR as u32 != 0
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reports of a router, and its changes to datagrams, in network namespaces of the test's own.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crate::kit::net::{Host, Route, warm_up};
 use crate::kit::receive::{Way, one, payloads};
-use crate::kit::{addr, ask, in_error, reports, summary};
+use crate::kit::{addr, ask, in_error, index, ip, reports, summary};
 use mmsg::error_queue::Event;
 use mmsg::options::{Fragmentation, path_mtu};
 use mmsg::{Ancillary, Backend, BatchSocket, BatchSocketExt, Ecn, MmsgBuf, SendMeta, SendMsg};
@@ -43,10 +43,6 @@ const V6: Family = Family {
     nowhere: "[2001:db8::1]:9",
     headers: 48,
 };
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
 
 /// Address `i` of the server, with the port of a socket there.
 fn server(family: &Family, i: usize, socket: &UdpSocket) -> SocketAddr {
@@ -97,13 +93,6 @@ fn two_cables(name: &str, up: impl Fn(&str, u8) -> Vec<String>) -> Option<(Host,
     Some((near, far))
 }
 
-/// The index of a device of `host`.
-fn index(host: &Host, device: &str) -> u32 {
-    let name = std::ffi::CString::new(device).expect("no zero byte");
-    // SAFETY: a string that ends in a zero byte.
-    host.within(|| unsafe { libc::if_nametoindex(name.as_ptr()) })
-}
-
 #[test]
 fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
     let name = "a1_an_answer_to_a_link_local_address_leaves_by_its_interface";
@@ -119,7 +108,7 @@ fn a1_an_answer_to_a_link_local_address_leaves_by_its_interface() {
     ask(&socket, Ancillary::DEST);
     for device in ["a0", "a1"] {
         let client = asking.bind("[::]:0");
-        let to = format!("[fe80::2%{}]:{}", index(&asking, device), addr(&socket).port());
+        let to = format!("[fe80::2%{}]:{}", asking.within(|| index(device)), addr(&socket).port());
         client.connect(to.parse::<SocketAddr>().expect("an address")).expect("there is a route");
         client.send(b"question").expect("it is taken");
         let got = one(&socket);
@@ -156,12 +145,12 @@ fn a_broadcast_leaves_by_the_chosen_interface() {
     ask(&to, Ancillary::DEST);
     let all: SocketAddr = ([255; 4], addr(&to).port()).into();
     for (a, b, source) in [("a0", "b0", "10.9.0.1"), ("a1", "b1", "10.9.1.1")] {
-        let meta = SendMeta::new().with_interface(index(&near, a));
+        let meta = SendMeta::new().with_interface(near.within(|| index(a)));
         for meta in [meta, meta.with_source(ip(source))] {
             let msg = SendMsg::to(all, b"anybody there?").with_meta(&meta);
             assert_eq!(from.send_batch(&[msg]).expect("it is taken"), 1);
             let got = one(&to);
-            assert_eq!(got.meta.interface, Some(index(&far, b)));
+            assert_eq!(got.meta.interface, Some(far.within(|| index(b))));
             assert_eq!(got.meta.destination, Some(all.ip()));
             assert_eq!(got.addr.map(|addr| addr.ip()), Some(ip(source)));
             // Nothing can be sent from such an address: the kernel chooses one.

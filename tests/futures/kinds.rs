@@ -162,29 +162,6 @@ fn a_task_may_send_what_an_iterator_yields() {
     });
 }
 
-/// More messages than are taken from the iterator at a time, through a socket that is full in between.
-#[cfg(unix)]
-#[test]
-fn a_long_iterator_loses_nothing() {
-    run(async {
-        let (near, far) = unix();
-        let data: Vec<_> = (0..1_000u32).map(u32::to_be_bytes).collect();
-        let msgs = data.iter().map(|data| SendMsg::new(data));
-        let send = near.send_each(msgs, |_, error| panic!("{error}"));
-        let receive = async {
-            let (mut batch, mut got) = (RecvBatch::new(16, 8), Vec::new());
-            while got.len() < data.len() {
-                far.recv_into(&mut batch).await.expect("it is sent");
-                got.extend(batch.iter().map(|datagram| datagram.data().to_vec()));
-            }
-            got
-        };
-        let (sent, got) = tokio::join!(send, receive);
-        assert_eq!(sent.expect("there is space again"), data.len());
-        assert_eq!(got, data);
-    });
-}
-
 #[cfg(unix)]
 #[test]
 fn flush_each_goes_on_past_failures_and_waits() {
@@ -272,42 +249,5 @@ fn without_an_error_queue_there_is_nothing_to_wait_for() {
         assert_eq!(drained, Err(std::io::ErrorKind::Unsupported));
         let (socket, _) = udp();
         assert_eq!(socket.drain_errors(&mut []).await.expect("nothing is asked for"), 0);
-    });
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_unix_server_answers_a_named_client() {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{self, SocketAddr};
-    run(async {
-        let named = |who| {
-            let name = format!("mmsg-kinds-{who}-{}-{:?}", std::process::id(), crate::BACKEND);
-            let name = SocketAddr::from_abstract_name(name).expect("it is short");
-            let socket = net::UnixDatagram::bind_addr(&name).expect("a name of our own");
-            socket.set_nonblocking(true).expect("it is a flag");
-            socket
-        };
-        let (server, client) = (named("server"), named("client"));
-        client.connect_addr(&server.local_addr().expect("it has one")).expect("it is there");
-        let adopt = |socket| UnixDatagram::from_std(socket).expect("in a runtime");
-        let (server, client) = (adopt(server), adopt(client));
-        let mut batch = RecvBatch::new(4, 64);
-        for _ in 0..2 {
-            client.send(b"question").await.expect("it is taken");
-        }
-        server.recv_into(&mut batch).await.expect("it was sent");
-        let mut left = 2;
-        loop {
-            let replies = batch.iter().filter_map(|d| d.reply(d.data()));
-            left -= server.send_each(replies, |_, error| panic!("{error}")).await.expect("taken");
-            if left == 0 {
-                break;
-            }
-            server.recv_into(&mut batch).await.expect("it was sent");
-        }
-        for _ in 0..2 {
-            assert_eq!(client.recv(&mut [0; 16]).await.expect("it was answered"), 8);
-        }
     });
 }

@@ -6,7 +6,6 @@
 //!
 //! [`ops`] makes operations out of bytes, and [`run::run`] panics at a fault: a fuzzer needs no more.
 
-#[path = "../common/case.rs"]
 mod case;
 #[path = "../common/mod.rs"]
 mod common;

@@ -10,7 +10,7 @@ use crate::common::{NET, numbered, skip};
 use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_checksum_offload};
 use mmsg::offload::GsoStatus;
 use mmsg::options::Fragmentation;
-use mmsg::{BatchSocket, Offload, RecvBatch, RecvMsg, SendMsg};
+use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {
@@ -163,57 +163,6 @@ fn bulk_over_a_device_uses_gso_batches_and_loses_nothing() {
             let received = receiver.counters();
             assert_eq!((received.received, received.truncated), (5_001, 0));
         }
-    });
-}
-
-#[test]
-fn r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole() {
-    let name = "r3_a_short_slot_reports_truncation_and_the_next_batch_is_whole";
-    with_far_end(name, |far| {
-        let Some((near, receiver)) = pair(name, &far, true) else { return };
-        let payloads = numbered(8, 1_000);
-        let msgs = msgs(at(FAR, &receiver), &payloads);
-        let mut batch = RecvBatch::new(8, 2_048);
-        // `Offload` itself would reject such slots.
-        let beneath = receiver.get_ref();
-        for _ in 0..2 {
-            assert_eq!(near.send_batch(&msgs).expect("the device takes it"), 8);
-            assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
-            if !batch.messages().any(|message| message.truncated()) {
-                return skip(name, "the GSO batch was segmented on its way");
-            }
-            let whole: Vec<_> = batch.iter().filter(|d| !d.truncated()).collect();
-            assert_eq!(whole.iter().map(|d| d.data()).collect::<Vec<_>>(), payloads[..2]);
-            let last = batch.iter().find(mmsg::Datagram::truncated).expect("the truncated one");
-            assert_eq!(last.data(), &payloads[2][..48]);
-
-            // A coalesced message that fits is received whole into the same slots.
-            assert_eq!(near.send_batch(&msgs[..2]).expect("the device takes it"), 2);
-            assert_eq!(beneath.recv_into(&mut batch).expect("it arrives"), 1);
-            let whole: Vec<_> = batch.iter().map(|d| (d.truncated(), d.data().to_vec())).collect();
-            assert_eq!(whole, payloads[..2].iter().map(|p| (false, p.clone())).collect::<Vec<_>>());
-        }
-    });
-}
-
-/// A receive without a control buffer still gets the segment size.
-#[test]
-fn r4_a_coalesced_message_is_split_without_a_control_buffer() {
-    let name = "r4_a_coalesced_message_is_split_without_a_control_buffer";
-    with_far_end(name, |far| {
-        let Some((near, receiver)) = pair(name, &far, true) else { return };
-        let payloads = numbered(8, 1_000);
-        assert_eq!(near.send_batch(&msgs(at(FAR, &receiver), &payloads)).expect("it is up"), 8);
-        let mut memory = vec![vec![0; 65_535]; 8];
-        let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
-        let mut came = Vec::new();
-        while came.len() < payloads.len() {
-            let count = receiver.recv_batch(&mut msgs).expect("it arrives");
-            assert!(msgs[..count].iter().all(|msg| !msg.truncated() && !msg.control_truncated()));
-            let datagrams = msgs[..count].iter().flat_map(RecvMsg::datagrams);
-            came.extend(datagrams.map(|datagram| datagram.data().to_vec()));
-        }
-        assert_eq!(came, payloads);
     });
 }
 

@@ -11,8 +11,9 @@ pub use crate::common::linux::{option, set_option};
 pub use crate::common::sockets::addr;
 pub use crate::common::{NET, skip};
 
+use std::ffi::CString;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub fn dual_stack() -> UdpSocket {
 }
 
 /// A socket whose senders get ECONNREFUSED: it is connected to itself.
-pub fn refusing(ip: impl Into<std::net::IpAddr>) -> UdpSocket {
+pub fn refusing(ip: impl Into<IpAddr>) -> UdpSocket {
     let socket = bind((ip.into(), 0));
     socket.connect(addr(&socket)).expect("connecting does nothing but remember");
     socket
@@ -62,9 +63,22 @@ fn netted(socket: UdpSocket) -> UdpSocket {
     socket
 }
 
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// The index of a network device of this thread's namespace.
+pub fn index(device: &str) -> u32 {
+    let name = CString::new(device).expect("no zero in it");
+    // SAFETY: a C string, which outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    assert_ne!(index, 0, "{device}");
+    index
+}
+
 /// The port of `socket` at another address of this host.
 pub fn at(ip: &str, socket: &UdpSocket) -> SocketAddr {
-    SocketAddr::new(ip.parse().expect("an address"), addr(socket).port())
+    SocketAddr::new(self::ip(ip), addr(socket).port())
 }
 
 /// Asks for all of these; fails the test if the platform lacks one.
@@ -97,6 +111,6 @@ pub fn reports(socket: &UdpSocket, count: usize) -> Vec<Report> {
 }
 
 /// The event, its destination and its reporter.
-pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<std::net::IpAddr>) {
+pub fn summary(report: &Report) -> (Event, Option<SocketAddr>, Option<IpAddr>) {
     (report.event, report.dest, report.reporter.map(|addr| addr.ip()))
 }

@@ -1,5 +1,4 @@
-//! A case of a stateful model, and how it is run. Each of the two models includes this beside its own operations,
-//! records of bytes so that a fuzzer can make them as well.
+//! A case, and how it is run. Its operations are records of bytes, so that a fuzzer can make them as well.
 
 use std::fmt;
 use std::panic::resume_unwind;
