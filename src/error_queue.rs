@@ -95,7 +95,7 @@ fn drain(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize
     };
     for (report, msg) in reports.iter_mut().zip(&msgs[..count]) {
         let dest = msg.addr();
-        let decoded = Report::decode(msg.control_messages(), dest);
+        let decoded = Report::decode(msg.message().control_messages(), dest);
         *report = decoded.unwrap_or(Report { dest, ..Report::EMPTY });
     }
     Ok(count)

@@ -211,10 +211,10 @@ fn receive(
         let n = arena.recv_with(socket, &mut msgs, flags).expect("they arrive");
         assert!(0 < n && n <= round.offered);
         arrived.extend(msgs[..n].iter().map(|msg| Received {
-            slices: msg.slices().map(<[u8]>::to_vec).collect(),
+            slices: msg.message().slices().map(<[u8]>::to_vec).collect(),
             truncated: msg.truncated(),
             from: sockets.source(msg.addr()),
-            full_len: msg.full_len(),
+            full_len: msg.message().full_len(),
         }));
     }
     arrived

@@ -237,3 +237,22 @@ fn set(
     }
     Ok(is_set.then_some((name, before)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds a member forgets neither its name nor its options.
+    #[test]
+    fn each_member_has_a_name_and_options() {
+        let named = Ancillary::NAMES.iter().fold(Ancillary::NONE, |all, (member, _)| all | *member);
+        for member in OPTIONS.iter().map(|option| option.member) {
+            assert!(named.contains(member), "a member without a name has options: {named:?}");
+        }
+        for (member, name) in Ancillary::NAMES {
+            let mut options = OPTIONS.iter().filter(|option| option.member == *member);
+            let is_there = options.any(|option| option.name.is_some() || !cfg!(linux_like));
+            assert!(is_there, "{name} has no option, or no number on Linux");
+        }
+    }
+}

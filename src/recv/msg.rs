@@ -10,9 +10,7 @@ use crate::recv::datagram::Message;
 use crate::recv::envelope::Envelope;
 use crate::recv::received::Received;
 use crate::recv::scattered::{self, Parts};
-use crate::recv::split::Datagrams;
-use crate::send::msg::SendMsg;
-use crate::sys::{ControlMessages, RawAddr, RecvHeaders, RecvResult, Row, UnixAddr};
+use crate::sys::{RawAddr, RecvHeaders, RecvResult, Row};
 
 /// A buffer for one message, and after a receive the message in it.
 ///
@@ -120,7 +118,7 @@ impl<'a> RecvMsg<'a> {
     /// let mut buffers = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut payload)];
     /// let mut msg = RecvMsg::scatter(&mut buffers);
     /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
-    /// assert!(msg.slices().eq([&b"he"[..], b"llo"]));
+    /// assert!(msg.message().slices().eq([&b"he"[..], b"llo"]));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[doc(alias("iovec", "readv"))]
@@ -171,6 +169,27 @@ impl<'a> RecvMsg<'a> {
 
 /// What a receive left here.
 impl RecvMsg<'_> {
+    /// The message, with all that is known about it: its [datagrams](Message::datagrams), a
+    /// [reply](Message::reply), its control messages.
+    ///
+    /// ```
+    /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"hello", socket.local_addr()?)?;
+    /// let mut memory = [[0; 1500]; 8];
+    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
+    /// let n = socket.recv_batch(&mut msgs)?;
+    /// let replies = msgs[..n].iter().filter_map(|msg| msg.message().reply(msg.data()));
+    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn message(&self) -> Message<'_> {
+        let control = self.control.as_deref().map_or(&[][..], ControlBuf::as_bytes);
+        let envelope = Envelope::new(self.source.lend(), self.meta());
+        Message::new(self.parts(), self.received, envelope, control)
+    }
+
     /// Bytes received, at most the buffers' capacity.
     #[must_use]
     #[inline]
@@ -183,13 +202,6 @@ impl RecvMsg<'_> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The message's length in bytes before truncation; `None` if it was truncated and the system did
-    /// not report it (see [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN)).
-    #[must_use]
-    pub fn full_len(&self) -> Option<usize> {
-        self.received.full_len(self.len())
     }
 
     /// The bytes in the first buffer that holds any: all bytes received, unless the message was built
@@ -212,36 +224,11 @@ impl RecvMsg<'_> {
         })
     }
 
-    /// The bytes received, buffer by buffer.
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, RecvMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut buffer = [0; 1500];
-    /// let mut msg = RecvMsg::new(&mut buffer);
-    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
-    /// assert!(msg.slices().eq([b"hello"])); // One slice, since there is one buffer.
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts().slices()
-    }
-
     /// The source address. `None` if the system reported no Internet address, as on a Unix socket.
     #[must_use]
     #[inline]
     pub fn addr(&self) -> Option<SocketAddr> {
         self.source.lend().get()
-    }
-
-    /// The source address on a Unix socket. `None` if it is an Internet address.
-    ///
-    /// A sender without a name is [`UnixAddr::Unnamed`], as is a source that the system did not report.
-    #[must_use]
-    #[doc(alias = "sockaddr_un")]
-    pub fn unix_addr(&self) -> Option<UnixAddr<'_>> {
-        self.source.lend().unix()
     }
 
     /// The message's metadata.
@@ -251,25 +238,6 @@ impl RecvMsg<'_> {
         if self.has_meta { &self.meta } else { &RecvMeta::NONE }
     }
 
-    /// A datagram with `data` to this message's source, from the address that was asked; `None` if nobody can be
-    /// answered (see [`Datagram::reply`](crate::Datagram::reply)).
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let mut memory = [[0; 1500]; 8];
-    /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
-    /// let n = socket.recv_batch(&mut msgs)?;
-    /// let replies = msgs[..n].iter().filter_map(|msg| msg.reply(msg.data()));
-    /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn reply<'d>(&'d self, data: &'d [u8]) -> Option<SendMsg<'d>> {
-        self.envelope().reply(data)
-    }
-
     /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
     /// came from an Internet address and truncation of its control data lost the segment size.
     #[doc(alias = "MSG_TRUNC")]
@@ -277,40 +245,6 @@ impl RecvMsg<'_> {
     #[inline]
     pub fn truncated(&self) -> bool {
         self.received.truncated()
-    }
-
-    /// Whether control messages are missing.
-    #[doc(alias = "MSG_CTRUNC")]
-    #[must_use]
-    #[inline]
-    pub fn control_truncated(&self) -> bool {
-        self.received.control_truncated()
-    }
-
-    /// All control messages, if the message has a [`ControlBuf`].
-    #[must_use]
-    pub fn control_messages(&self) -> ControlMessages<'_> {
-        self.control.as_deref().map_or(ControlMessages::new(&[]), ControlBuf::messages)
-    }
-
-    /// The datagrams in the message: one, or the segments of a coalesced message (see [`Datagrams`]).
-    ///
-    /// ```
-    /// use mmsg::{BatchSocket, Offload, RecvMsg};
-    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// # socket.send_to(b"hello", socket.local_addr()?)?;
-    /// let socket = Offload::new(socket)?;
-    /// let mut buffer = vec![0; 65_535];
-    /// let mut msg = RecvMsg::new(&mut buffer);
-    /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
-    /// for datagram in msg.datagrams() {
-    ///     println!("{} bytes from {:?}", datagram.len(), datagram.addr());
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn datagrams(&self) -> Datagrams<'_> {
-        Datagrams::new(self.parts(), &self.received, self.envelope())
     }
 
     /// Stores a message as if it had been received: for implementations of
@@ -323,7 +257,7 @@ impl RecvMsg<'_> {
     /// let mut buffer = [0; 4];
     /// let mut msg = mmsg::RecvMsg::new(&mut buffer);
     /// msg.fill(b"hello", "[::1]:53".parse().ok(), mmsg::RecvMeta::default());
-    /// assert_eq!((msg.data(), msg.truncated(), msg.full_len()), (&b"hell"[..], true, Some(5)));
+    /// assert_eq!((msg.data(), msg.truncated()), (&b"hell"[..], true));
     /// ```
     pub fn fill(&mut self, data: &[u8], source: Option<SocketAddr>, meta: RecvMeta) {
         let mut rest = data;
@@ -377,17 +311,6 @@ impl RecvMsg<'_> {
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
         scattered::capacity(self.buffers.as_slice())
-    }
-
-    /// The message as [`BatchSocket::recv_slices`](crate::BatchSocket::recv_slices) gives it.
-    pub(crate) fn message(&self) -> Message<'_> {
-        let control = self.control.as_deref().map_or(&[][..], ControlBuf::as_bytes);
-        Message::new(self.parts(), self.received, self.envelope(), control)
-    }
-
-    #[inline]
-    fn envelope(&self) -> Envelope<'_> {
-        Envelope::new(self.source.lend(), self.meta())
     }
 
     fn parts(&self) -> Parts<'_> {

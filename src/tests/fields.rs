@@ -19,7 +19,7 @@ fn came(socket: &UdpSocket) -> Came {
     let mut msgs = [RecvMsg::new(&mut buffer).with_control(&mut control)];
     assert_eq!(MmsgBuf::new().recv_with(socket, &mut msgs, RecvFlags::NONE).unwrap(), 1);
     let [msg] = msgs;
-    let mut messages = msg.control_messages();
+    let mut messages = msg.message().control_messages();
     let tos = messages.find(|m| (m.level, m.ty) == (libc::IPPROTO_IP, libc::IP_TOS));
     (msg.data().to_vec(), msg.addr(), tos.and_then(|tos| tos.data.first().copied()))
 }

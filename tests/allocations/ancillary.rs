@@ -1,6 +1,6 @@
 //! Sockets with everything turned on.
 
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::UdpSocket;
 
 use crate::common::no_failure;
 use crate::counting::{Counts, counted};
@@ -91,12 +91,16 @@ fn exchange(near: &UdpSocket, far: &UdpSocket, to: std::net::SocketAddr) {
             }),
             1 => free(warm, "recv_batch", || {
                 assert_eq!(far.recv_batch(&mut recv_msgs).expect("they are there"), BATCH);
-                recv_msgs.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+                recv_msgs
+                    .iter()
+                    .for_each(|msg| check(msg.message().datagrams().count(), msg.meta()));
             }),
             _ => free(warm, "recv", || {
                 let n = arenas[round / 3 % 2].recv(far, &mut recv_msgs);
                 assert_eq!(n.expect("they are there"), BATCH);
-                recv_msgs.iter().for_each(|msg| check(msg.datagrams().count(), msg.meta()));
+                recv_msgs
+                    .iter()
+                    .for_each(|msg| check(msg.message().datagrams().count(), msg.meta()));
             }),
         }
         assert_eq!(taken, BATCH);
@@ -120,8 +124,6 @@ fn an_error_report_allocates_nothing() {
     let (from, open, closed) = (udp4(), udp4(), refusing([127, 0, 0, 1]));
     Ancillary::ERRORS.require(&from).expect("it is a socket");
     let (good, bad) = (SendMsg::to(addr(&open), b"good"), SendMsg::to(addr(&closed), b"bad"));
-    let foreign = SendMeta::new().with_source(Ipv6Addr::LOCALHOST.into());
-    let invalid = good.with_meta(&foreign);
     // As a reply to a forged source might be.
     let rejected = SendMsg::to(([127, 0, 0, 1], 0).into(), b"to port 0");
     let mut reports = [Report::EMPTY; 8];
@@ -130,8 +132,8 @@ fn an_error_report_allocates_nothing() {
         assert_eq!(free(warm, "send_batch", || from.send_batch(&[bad])).expect("taken"), 1);
         assert!(in_error(&from, NET));
         // No call returns the error of the datagram before; the queue may have it.
-        let sent = free(warm, "send_batch", || from.send_batch(&[good, good, invalid]));
-        assert_eq!(sent.expect("two are good"), 2);
+        let sent = free(warm, "send_batch", || from.send_batch(&[good, good]));
+        assert_eq!(sent.expect("both are good"), 2);
         assert!(free(warm, "send_batch", || from.send_batch(&[rejected])).is_err());
         let n = free(warm, "drain_errors", || drain_errors(&from, &mut reports));
         assert_eq!(n.expect("it is a socket"), 1);

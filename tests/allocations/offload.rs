@@ -59,7 +59,10 @@ impl Receiver<'_> {
                 } else {
                     let result = socket.recv_batch(&mut self.msgs);
                     let new = *result.as_ref().unwrap_or(&0);
-                    (result, self.msgs[..new].iter().map(|msg| msg.datagrams().count()).sum())
+                    (
+                        result,
+                        self.msgs[..new].iter().map(|msg| msg.message().datagrams().count()).sum(),
+                    )
                 }
             });
             assert!(!check || counts == Counts::NONE, "a receive allocates, into: {into}");

@@ -82,5 +82,5 @@ pub fn recv_msgs_with<'m>(
 
 /// The bytes of received messages, copied out.
 pub fn data_of(msgs: &[RecvMsg<'_>]) -> Vec<Vec<u8>> {
-    msgs.iter().map(|msg| msg.slices().collect::<Vec<_>>().concat()).collect()
+    msgs.iter().map(|msg| msg.message().slices().collect::<Vec<_>>().concat()).collect()
 }

@@ -122,10 +122,12 @@ fn receive_msgs(end: &End, way: Receiving, space: RecvSpace) -> io::Result<Vec<V
     let has_flags = matches!(way, Receiving::Arena(_) | Receiving::Peek(_));
     for msg in &msgs[..count] {
         let one = msg.meta().segment_size.is_none();
-        if let (true, true, Some(len)) = (one, has_flags && space.full_len, msg.full_len()) {
+        if let (true, true, Some(len)) =
+            (one, has_flags && space.full_len, msg.message().full_len())
+        {
             assert_eq!(msg.truncated(), len > msg.len(), "{len}");
         }
     }
     assert!(msgs[count..].iter().all(|msg| msg.is_empty() && msg.addr().is_none()));
-    Ok(msgs[..count].iter().map(|msg| msg.datagrams().map(Got::from).collect()).collect())
+    Ok(msgs[..count].iter().map(|msg| msg.message().datagrams().map(Got::from).collect()).collect())
 }

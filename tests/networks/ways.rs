@@ -202,7 +202,7 @@ pub fn receive(
             Receiving::Messages => {
                 let mut msgs: Vec<_> = memory.iter_mut().map(|part| RecvMsg::new(part)).collect();
                 socket.batch().recv_batch(&mut msgs).inspect(|count| {
-                    let datagrams = msgs[..*count].iter().flat_map(RecvMsg::datagrams);
+                    let datagrams = msgs[..*count].iter().flat_map(|msg| msg.message().datagrams());
                     datagrams.for_each(|datagram| note(datagram.data(), datagram.truncated()));
                 })
             }

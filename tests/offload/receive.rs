@@ -84,7 +84,7 @@ fn d19_several_buffers_may_make_up_the_space_for_gro() {
     let mut buffers = parts.each_mut().map(|part| IoSliceMut::new(part));
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
     assert_eq!(receiver.recv_batch(&mut msgs).expect("it is there"), 1);
-    let datagrams = msgs[0].datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
+    let datagrams = msgs[0].message().datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
     assert!(datagrams.eq(sent));
 }
 
@@ -197,7 +197,7 @@ fn d29_a_peek_is_not_counted_as_received() {
         for _ in 0..2 {
             let mut msgs = recv_msgs(&mut memory);
             assert_eq!(arena.recv_with(&receiver, &mut msgs, flags).expect("it is there"), 1);
-            assert_eq!((msgs[0].full_len(), msgs[0].truncated()), (Some(300), true));
+            assert_eq!((msgs[0].message().full_len(), msgs[0].truncated()), (Some(300), true));
         }
         let counters = receiver.counters();
         assert_eq!((counters.received, counters.receive_calls), (3 * (round - 1), round - 1));

@@ -98,13 +98,13 @@ fn d33_r7_truncated_control_data_is_reported_for_its_message_alone() {
     let mut msgs = recv_msgs_with(&mut memory, &mut controls);
     assert_eq!(b.recv_batch(&mut msgs).expect("they are there"), 3);
     assert_eq!(data_of(&msgs), [b"one", b"two", b"six"]);
-    assert!(msgs.iter().map(RecvMsg::control_truncated).eq([false, true, false]));
+    assert!(msgs.iter().map(|msg| msg.message().control_truncated()).eq([false, true, false]));
     // A Unix socket coalesces nothing, so no segment size was lost.
     assert!(!msgs.iter().any(RecvMsg::truncated));
-    let datagrams = msgs.iter().flat_map(RecvMsg::datagrams);
+    let datagrams = msgs.iter().flat_map(|msg| msg.message().datagrams());
     assert!(datagrams.map(|datagram| datagram.data()).eq([b"one", b"two", b"six"]));
 
-    let received = find(msgs[1].control_messages(), libc::SOL_SOCKET, libc::SCM_RIGHTS);
+    let received = find(msgs[1].message().control_messages(), libc::SOL_SOCKET, libc::SCM_RIGHTS);
     let received = received.expect("some of the descriptors fit");
     assert!(received.len() / 4 < descriptors);
 

@@ -49,11 +49,11 @@ fn r2_arenas_and_batches_have_whole_control_space_for_every_message() {
         assert_eq!(arena.recv(socket, &mut msgs).expect("they are there"), count);
         for (msg, data) in msgs.iter().zip(&sent) {
             assert_eq!((msg.data(), msg.addr()), (&data[..], Some(addr(socket))));
-            assert!(!msg.truncated() && !msg.control_truncated());
-            assert_control(msg.control_messages(), is_rich);
+            assert!(!msg.truncated() && !msg.message().control_truncated());
+            assert_control(msg.message().control_messages(), is_rich);
         }
         for unused in &msgs[count..] {
-            assert_control(unused.control_messages(), false);
+            assert_control(unused.message().control_messages(), false);
         }
 
         let sent = send_to_itself(socket, count);
@@ -77,8 +77,8 @@ fn r2_reused_messages_keep_nothing_of_the_last_call() {
         send_to_itself(socket, 3);
         assert_eq!(socket.recv_batch(&mut msgs).expect("they are there"), 3);
         for msg in &msgs {
-            assert!(msg.addr() == Some(addr(socket)) && !msg.control_truncated());
-            assert_control(msg.control_messages(), is_rich);
+            assert!(msg.addr() == Some(addr(socket)) && !msg.message().control_truncated());
+            assert_control(msg.message().control_messages(), is_rich);
         }
     }
 }
@@ -117,11 +117,11 @@ fn a_reused_control_buffer_is_emptied() {
     send_to_itself(&rich, 1);
     let mut msgs = [RecvMsg::new(&mut bytes)];
     assert_eq!(rich.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_control(msgs[0].control_messages(), false);
-    assert!(!msgs[0].control_truncated());
+    assert_control(msgs[0].message().control_messages(), false);
+    assert!(!msgs[0].message().control_truncated());
 
     let msg = RecvMsg::new(&mut bytes).with_control(&mut control);
-    assert_control(msg.control_messages(), false);
+    assert_control(msg.message().control_messages(), false);
     send_to_itself(&plain, 1);
     let mut msgs = [msg];
     assert_eq!(plain.recv_batch(&mut msgs).expect("it is there"), 1);

@@ -38,7 +38,7 @@ const WAYS: [Way; 12] = [
         let mut memory = memory(4, 16);
         let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         let n = socket.recv_batch(&mut msgs).expect("they are there");
-        msgs[..n].iter().for_each(|msg| assert_no_numbers(msg.control_messages()));
+        msgs[..n].iter().for_each(|msg| assert_no_numbers(msg.message().control_messages()));
     }),
     ("recv_into of many", |socket| {
         let mut batch = RecvBatch::new(8, 16);
@@ -64,7 +64,7 @@ const WAYS: [Way; 12] = [
         let (mut memory, mut controls) = (memory(2, 16), [ControlBuf::new(), ControlBuf::new()]);
         let mut msgs = recv_msgs_with(&mut memory, &mut controls);
         MmsgBuf::new().recv_with(socket, &mut msgs, RecvFlags::PEEK).expect("it is there");
-        assert_no_numbers(msgs[0].control_messages());
+        assert_no_numbers(msgs[0].message().control_messages());
     }),
     ("peeks before the receive", |socket| {
         let (mut arena, mut memory) = (MmsgBuf::new(), memory(4, 16));

@@ -123,7 +123,7 @@ fn a_double_may_give_coalesced_messages() {
     let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
     assert_eq!(double.recv_batch(&mut msgs).expect("two are there"), 1);
-    let split = msgs[0].datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
+    let split = msgs[0].message().datagrams().map(|d| d.slices().collect::<Vec<_>>().concat());
     assert!(split.eq([&b"aa"[..], b"bb", b"c"]));
 
     double.inbox.borrow_mut().push_front(b"xxyyz".to_vec());

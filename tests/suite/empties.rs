@@ -31,7 +31,7 @@ fn r8_empty_datagrams_come_in_their_place() {
     fill(&to, &mut msgs[..6]);
     assert_eq!(data_of(&msgs[..6]), sent);
     assert!(msgs[..6].iter().all(|msg| msg.addr() == Some(addr(&from))));
-    assert!(msgs[..6].iter().all(|msg| msg.datagrams().count() == 1));
+    assert!(msgs[..6].iter().all(|msg| msg.message().datagrams().count() == 1));
 
     let mut batch = RecvBatch::new(8, 16);
     for sent in sent.chunks(in_one_receive(6)) {

@@ -61,9 +61,11 @@ fn a_coalesced_message_is_split_into_its_datagrams() {
             let msg = &msgs[0];
             assert!(msg.data() == data, "{len} bytes in segments of {segment}");
             assert_eq!(msg.meta().segment_size, Some(segment));
-            let datagrams: Vec<_> = msg.datagrams().map(|d| d.data().to_vec()).collect();
+            let datagrams: Vec<_> = msg.message().datagrams().map(|d| d.data().to_vec()).collect();
             assert!(datagrams == chunks(&data, segment));
-            assert!(msg.datagrams().all(|d| d.addr() == Some(addr(&from)) && !d.truncated()));
+            assert!(
+                msg.message().datagrams().all(|d| d.addr() == Some(addr(&from)) && !d.truncated())
+            );
         }
     }
 }
@@ -80,7 +82,8 @@ fn a_coalesced_message_scattered_over_buffers_is_split() {
             let mut buffers = memory.each_mut().map(|part| IoSliceMut::new(part));
             let mut msgs = [RecvMsg::scatter(&mut buffers)];
             assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-            let datagrams: Vec<_> = msgs[0].datagrams().map(|d| Got::from(d).data).collect();
+            let datagrams: Vec<_> =
+                msgs[0].message().datagrams().map(|d| Got::from(d).data).collect();
             assert!(datagrams == chunks(&data, segment));
         }
     }
@@ -154,7 +157,7 @@ fn check_truncated(to: &UdpSocket, data: &[u8], slot: usize, (whole, rest): (usi
     let mut msgs = [RecvMsg::scatter(&mut buffers)];
     let seen = MmsgBuf::new().recv_with(to, &mut msgs, RecvFlags::PEEK).expect("it is there");
     assert_eq!((seen, msgs[0].truncated()), (1, true));
-    let datagrams = msgs[0].datagrams();
+    let datagrams = msgs[0].message().datagrams();
     assert_eq!(datagrams.len(), expected.len());
     assert_eq!(datagrams.map(Got::from).map(plain).collect::<Vec<_>>(), expected);
 

@@ -103,11 +103,11 @@ fn a_message_in_borrowed_memory_is_changed_in_place() {
     fill(&to, &mut msgs);
     for msg in &mut msgs {
         msg.data_mut().fill(b'x');
-        assert!(msg.datagrams().map(|datagram| datagram.addr()).eq([Some(addr(&from))]));
+        assert!(msg.message().datagrams().map(|datagram| datagram.addr()).eq([Some(addr(&from))]));
     }
     assert_eq!(msgs[0].data(), b"xxxxxxxxxx");
     // Of a scattered message, the bytes in the first buffer that holds any.
-    assert_eq!(msgs[1].slices().collect::<Vec<_>>(), [&b"xxxx"[..], b"456", b"789"]);
+    assert_eq!(msgs[1].message().slices().collect::<Vec<_>>(), [&b"xxxx"[..], b"456", b"789"]);
     assert_eq!(parts[4][3..], [0xEE; 17], "what was not received is not lent");
 }
 

@@ -15,11 +15,11 @@ fn reply(source: Option<SocketAddr>, meta: RecvMeta) -> Option<(Option<SocketAdd
     let mut buffer = [0; 8];
     let mut msg = RecvMsg::new(&mut buffer);
     msg.fill(b"question", source, meta);
-    let reply_parts = msg.reply(b"answer").map(|reply| {
+    let reply_parts = msg.message().reply(b"answer").map(|reply| {
         assert_eq!(reply.slices().collect::<Vec<_>>(), [b"answer"]);
         (reply.dest(), reply.meta())
     });
-    let of_datagram = msg.datagrams().next().expect("it is one").reply(b"answer");
+    let of_datagram = msg.message().datagrams().next().expect("it is one").reply(b"answer");
     assert_eq!(of_datagram.map(|reply| (reply.dest(), reply.meta())), reply_parts);
     reply_parts
 }

@@ -25,7 +25,10 @@ fn each_size_is_received(from: &UdpSocket, to: &UdpSocket, sizes: &[usize]) {
         let mut msgs = [RecvMsg::new(&mut buffer)];
         assert_eq!(to.recv_batch(&mut msgs).expect("it arrives"), 1);
         let msg = &msgs[0];
-        assert_eq!((msg.len(), msg.is_empty(), msg.full_len()), (size, size == 0, Some(size)));
+        assert_eq!(
+            (msg.len(), msg.is_empty(), msg.message().full_len()),
+            (size, size == 0, Some(size))
+        );
         assert!(msg.data() == data && msg.addr() == Some(addr(from)) && !msg.truncated());
 
         send(from, to, &data);
@@ -65,7 +68,7 @@ fn a_buffer_of_no_bytes_truncates_every_datagram() {
     for msg in &mut msgs {
         assert_eq!((msg.len(), msg.truncated(), msg.addr()), (0, true, Some(addr(&from))));
         assert!(msg.data().is_empty() && msg.data_mut().is_empty());
-        assert_eq!((msg.slices().count(), msg.datagrams().count()), (0, 1));
+        assert_eq!((msg.message().slices().count(), msg.message().datagrams().count()), (0, 1));
     }
     assert_eq!(payloads(&to, 1), [b"four"]);
 }

@@ -118,7 +118,7 @@ fn receive(socket: &impl BatchSocket, timed: bool, windows: usize) {
             } else {
                 let mut msgs = recv_msgs(&mut memory);
                 let count = again(timed, || socket.recv_batch(&mut msgs));
-                for datagram in msgs[..count].iter().flat_map(|msg| msg.datagrams()) {
+                for datagram in msgs[..count].iter().flat_map(|msg| msg.message().datagrams()) {
                     note(datagram.data());
                     left -= 1;
                 }

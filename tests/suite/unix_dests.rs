@@ -124,7 +124,7 @@ fn a_message_in_borrowed_memory_is_answered() {
     let mut memory = [[0; 16]; 6];
     let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     assert_eq!(net.server.recv_batch(&mut msgs).expect("six are there"), 6);
-    let replies: Vec<_> = msgs.iter().filter_map(|msg| msg.reply(msg.data())).collect();
+    let replies: Vec<_> = msgs.iter().filter_map(|msg| msg.message().reply(msg.data())).collect();
     assert_eq!(net.server.send_batch(&replies).expect("they are taken"), 6);
     net.check("RecvMsg");
 }

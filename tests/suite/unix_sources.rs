@@ -82,8 +82,8 @@ fn check(server: &UnixDatagram, expected: &[Source], send: impl Fn()) {
     let mut msgs: Vec<_> = memory.iter_mut().map(|buffer| RecvMsg::new(buffer)).collect();
     assert_eq!(server.recv_batch(&mut msgs).expect("they are there"), expected.len());
     for (msg, expected) in msgs.iter().zip(expected) {
-        assert_eq!(&Source::from(msg.unix_addr()), expected);
-        let mut datagrams = msg.datagrams();
+        assert_eq!(&Source::from(msg.message().unix_addr()), expected);
+        let mut datagrams = msg.message().datagrams();
         let datagram = datagrams.next().expect("one");
         assert_eq!(&Source::from(datagram.unix_addr()), expected);
     }
@@ -179,8 +179,8 @@ fn an_internet_socket_has_no_unix_address() {
     let mut buffer = [0; 8];
     let mut msgs = [RecvMsg::new(&mut buffer)];
     assert_eq!(to.recv_batch(&mut msgs).expect("it is there"), 1);
-    assert_eq!((msgs[0].addr(), msgs[0].unix_addr()), (Some(addr(&from)), None));
-    assert!(msgs[0].reply(b"back").is_some());
+    assert_eq!((msgs[0].addr(), msgs[0].message().unix_addr()), (Some(addr(&from)), None));
+    assert!(msgs[0].message().reply(b"back").is_some());
     let mut batch = RecvBatch::new(1, 8);
     assert_eq!(to.recv_into(&mut batch).expect("it is there"), 1);
     assert!(batch.iter().all(|d| d.addr() == Some(addr(&from)) && d.unix_addr().is_none()));

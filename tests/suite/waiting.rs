@@ -153,7 +153,7 @@ fn a_peek_without_space_gives_the_length() {
     assert_eq!(MmsgBuf::new().recv_with(&socket, &mut msgs, flags).expect("one can be seen"), 1);
     assert_eq!((msgs[0].len(), msgs[0].truncated()), (0, true));
     if cfg!(any(target_os = "linux", target_os = "android")) {
-        assert_eq!(msgs[0].full_len(), Some(1_234));
+        assert_eq!(msgs[0].message().full_len(), Some(1_234));
     }
     assert_eq!(payloads(&socket, 1), [vec![7; 1_234]]);
 }

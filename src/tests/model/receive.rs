@@ -191,5 +191,5 @@ fn receive_lent(
     let count = socket.recv_batch(&mut msgs);
     let untouched = &msgs[*count.as_ref().unwrap_or(&0)..];
     assert!(untouched.iter().all(|msg| msg.is_empty() && msg.addr().is_none()), "{count:?}");
-    Ok(msgs[..count?].iter().map(|msg| msg.datagrams().map(got).collect()).collect())
+    Ok(msgs[..count?].iter().map(|msg| msg.message().datagrams().map(got).collect()).collect())
 }

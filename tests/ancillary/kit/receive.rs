@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
 use mmsg::control::{ControlBuf, ControlMessages};
-use mmsg::{Backend, BatchSocket, MmsgBuf, RecvBatch, RecvMeta, RecvMsg};
+use mmsg::{Backend, BatchSocket, Message, MmsgBuf, RecvBatch, RecvMeta, RecvMsg};
 
 /// A received message with its metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,21 +61,18 @@ impl Way {
     }
 }
 
-/// A copy of a message: a `RecvMsg` or a `Message`, whose methods have the same names.
-macro_rules! got {
-    ($msg:expr) => {{
-        let msg = $msg;
-        assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
-        Got {
-            data: msg.data().to_vec(),
-            addr: msg.addr(),
-            meta: *msg.meta(),
-            truncated: msg.truncated(),
-            control_truncated: msg.control_truncated(),
-            datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
-            raw: copy_raw(msg.control_messages()),
-        }
-    }};
+/// A copy of a message.
+fn got(msg: &Message<'_>) -> Got {
+    assert!(msg.datagrams().all(|datagram| datagram.meta() == msg.meta()));
+    Got {
+        data: msg.data().to_vec(),
+        addr: msg.addr(),
+        meta: *msg.meta(),
+        truncated: msg.truncated(),
+        control_truncated: msg.control_truncated(),
+        datagrams: msg.datagrams().map(|datagram| datagram.data().to_vec()).collect(),
+        raw: copy_raw(msg.control_messages()),
+    }
 }
 
 fn recv_msgs(
@@ -95,7 +92,7 @@ fn recv_msgs(
         })
         .collect();
     let n = MmsgBuf::with_backend(backend).recv(socket, &mut msgs).expect("a message comes");
-    msgs[..n].iter().map(|msg| got!(msg)).collect()
+    msgs[..n].iter().map(|msg| got(&msg.message())).collect()
 }
 
 fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got> {
@@ -105,7 +102,7 @@ fn recv_batch(backend: Backend, socket: &UdpSocket, capacity: usize) -> Vec<Got>
     backend.make_process_default().expect("Linux has both");
     let mut batch = RecvBatch::new(capacity, 65_535);
     socket.recv_into(&mut batch).expect("a message comes");
-    batch.messages().map(|msg| got!(msg)).collect()
+    batch.messages().map(|msg| got(&msg)).collect()
 }
 
 fn copy_raw(messages: ControlMessages<'_>) -> Vec<(i32, i32, Vec<u8>)> {
