@@ -17,7 +17,7 @@ use super::numbers::CmsgType;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[doc(alias("cmsghdr", "cmsg"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlMessage<'a> {
     /// The originating protocol (`cmsg_level`), such as `IPPROTO_IP` or `SOL_SOCKET`.
@@ -33,6 +33,13 @@ impl ControlMessage<'_> {
     #[must_use]
     pub fn int(&self) -> Option<i32> {
         self.data.try_into().ok().map(i32::from_ne_bytes)
+    }
+}
+
+impl fmt::Debug for ControlMessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { level, ty, data } = self;
+        write!(f, "ControlMessage {{ level: {level}, ty: {ty}, {} bytes }}", data.len())
     }
 }
 

@@ -293,7 +293,17 @@ fn e11_the_provided_methods_need_little_stack() {
         data.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
         assert_eq!(double().flush(&mut queue).expect("there is space"), 300);
     };
-    let methods: [&(dyn Fn() + Sync); 4] = [&receive_into, &receive_slices, &send_each, &flush];
+    let through_dyn = || {
+        let (double, mut queue) = (double(), SendQueue::new(1 << 20));
+        let socket: &dyn BatchSocket = &double;
+        assert_eq!(socket.send_each(messages(&data), no_failure).expect("there is space"), 300);
+        data.iter().for_each(|data| queue.push(&SendMsg::new(data)).expect("there is space"));
+        double.capacity.set(300);
+        let failed = |_: &SendMsg<'_>, error| panic!("{error}");
+        assert_eq!(socket.flush_each(&mut queue, failed).expect("there is space"), 300);
+    };
+    let methods: [&(dyn Fn() + Sync); 5] =
+        [&receive_into, &receive_slices, &send_each, &flush, &through_dyn];
     for method in methods {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(64 << 10);

@@ -32,6 +32,8 @@ mod control;
 #[cfg(target_os = "linux")]
 mod control_reuse;
 #[cfg(target_os = "linux")]
+mod debug;
+#[cfg(target_os = "linux")]
 mod descriptors;
 #[cfg(target_os = "linux")]
 mod gro;
