@@ -100,7 +100,6 @@ pub(super) fn require_progress(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// Sleeps by tokio's timer; outside of a runtime lets the other tasks go first.
 /// What `wait` ends with, unless `time` is over before. Outside of a runtime there is no timer, and no end.
 async fn at_most<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
     match Handle::try_current() {
@@ -109,6 +108,7 @@ async fn at_most<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> 
     }
 }
 
+/// Sleeps by tokio's timer; outside of a runtime lets the other tasks go first.
 async fn pause(time: Duration) {
     if Handle::try_current().is_ok() {
         return time::sleep(time).await;

@@ -15,7 +15,7 @@ use crate::common::is_refused;
 use crate::common::sockets::{addr, refusing};
 
 /// A socket with `ERRORS` on whose peer answers ECONNREFUSED, and that peer.
-async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
+pub(super) async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
     let ((socket, _), peer) = (udp(), refusing());
     assert!(Ancillary::ERRORS.enable(&socket).expect("a UDP socket").contains(Ancillary::ERRORS));
     socket.connect(addr(&peer)).await.expect("connecting does nothing but remember");
@@ -23,11 +23,11 @@ async fn reporting() -> (UdpSocket, std::net::UdpSocket) {
 }
 
 /// Sends a datagram that meets ECONNREFUSED, past tokio.
-fn provoke(socket: &UdpSocket) {
+pub(super) fn provoke(socket: &UdpSocket) {
     SockRef::from(socket).send(b"lost").expect("the error was taken before");
 }
 
-fn reports(socket: &UdpSocket) -> usize {
+pub(super) fn reports(socket: &UdpSocket) -> usize {
     drain_errors(socket, &mut [Report::EMPTY; 16]).expect("Linux has an error queue")
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::future::{Future, poll_fn};
+use std::io::IoSliceMut;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -11,14 +12,17 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+use std::time::Duration;
 
 use mmsg::error_queue::{Report, drain_errors};
-use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, SendMsg, SendQueue};
+use mmsg::{Ancillary, AsyncBatchSocket, RecvBatch, RecvMsg, SendMsg, SendQueue};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
 
-use super::cpu::{RUNTIMES, WATCHED, run};
+use super::cpu::{Clocks, RUNTIMES, WATCHED, run};
+use super::reports::{provoke, reporting, reports};
 use super::{adopted, once};
 use crate::common::NET;
 use crate::veth::{DEVICE, FAR, NEAR, ip, with_far_end};
@@ -75,7 +79,7 @@ fn drain(far: &UnixDatagram, count: usize) {
 }
 
 /// Kinds of futures that send.
-const KINDS: usize = 3;
+const KINDS: usize = 4;
 
 /// Sends by one kind of future; the socket has space when it ends.
 async fn send(near: &UdpSocket, kind: usize) {
@@ -84,6 +88,7 @@ async fn send(near: &UdpSocket, kind: usize) {
     let result = match kind {
         0 => near.send_batch(&MSGS).await,
         1 => near.flush(&mut queue).await,
+        2 => near.flush_each(&mut queue, |_, error| panic!("{error}")).await,
         _ => near.send_each(MSGS, |index, error| panic!("message {index}: {error}")).await,
     };
     result.expect("there is space again");
@@ -101,24 +106,36 @@ enum Place {
 const PLACES: [Place; 4] =
     [Place::BlockOn, Place::Spawned, Place::OtherThread, Place::DifferingWakers];
 
-type Sending = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Place {
     fn workers(self) -> usize {
         if self == Self::OtherThread { 2 } else { 0 }
     }
 
-    fn put(self, mut sending: Sending) -> Sending {
+    /// What is dropped runs no longer.
+    fn put(self, mut wait: Wait) -> Wait {
         match self {
-            Self::BlockOn => sending,
+            Self::BlockOn => wait,
             Self::Spawned | Self::OtherThread => {
-                let task = tokio::spawn(sending);
-                Box::pin(async { task.await.expect("it does not panic") })
+                let mut task = JoinSet::new();
+                task.spawn(wait);
+                Box::pin(async move { task.join_next().await.expect("one").expect("no panic") })
             }
             Self::DifferingWakers => Box::pin(poll_fn(move |cx| {
                 let waker = differing(cx.waker().clone());
-                sending.as_mut().poll(&mut Context::from_waker(&waker))
+                wait.as_mut().poll(&mut Context::from_waker(&waker))
             })),
+        }
+    }
+
+    /// The CPU time of a wait by tokio's timer alone.
+    async fn alone(self, clocks: &Clocks) -> Duration {
+        let mut asleep = self.put(Box::pin(tokio::time::sleep(NET)));
+        tokio::select! {
+            biased;
+            () = asleep.as_mut() => panic!("it is longer"),
+            (used, _) = clocks.sleep(WATCHED) => used,
         }
     }
 }
@@ -143,18 +160,56 @@ fn differing(waker: Waker) -> Waker {
 
 #[test]
 fn d7_e3_a_full_socket_that_met_an_error_sleeps_until_it_is_writable() {
-    for (place, kind) in PLACES.into_iter().flat_map(|p| (0..KINDS).map(move |kind| (p, kind))) {
+    for place in PLACES {
         run(place.workers(), async |clocks| {
-            let (near, far) = stuck().await;
-            let full = fill(&near);
-            let mut send = place.put(Box::pin(async move { send(&near, kind).await }));
-            tokio::select! {
-                biased;
-                () = send.as_mut() => panic!("it is full, {place:?}"),
-                () = clocks.assert_asleep_for(WATCHED) => {}
+            let alone = place.alone(clocks).await;
+            for kind in 0..KINDS {
+                let (near, far) = stuck().await;
+                let full = fill(&near);
+                let mut send = place.put(Box::pin(async move { send(&near, kind).await }));
+                tokio::select! {
+                    biased;
+                    () = send.as_mut() => panic!("it is full, {place:?}"),
+                    () = clocks.assert_asleep(1, WATCHED, alone) => {}
+                }
+                drain(&far, full);
+                send.await;
             }
-            drain(&far, full);
-            send.await;
+        });
+    }
+}
+
+/// Receives, and a drain of what is no longer there.
+async fn receive(socket: &UdpSocket, kind: usize) {
+    let (mut data, mut batch) = ([0; 8], RecvBatch::new(4, 32));
+    let result = match kind {
+        0 => socket.recv_into(&mut batch).await,
+        1 => socket.recv_batch(&mut [RecvMsg::new(&mut data)]).await,
+        2 => socket.recv_slices(&mut [IoSliceMut::new(&mut data)], |_, _| ()).await,
+        _ => {
+            assert_eq!(reports(socket), 1);
+            socket.drain_errors(&mut [Report::EMPTY; 2]).await
+        }
+    };
+    panic!("nothing came: {result:?}");
+}
+
+#[test]
+fn e3_a_receive_beside_a_report_sleeps() {
+    for place in PLACES {
+        run(place.workers(), async |clocks| {
+            let alone = place.alone(clocks).await;
+            for kind in 0..4 {
+                let (socket, _peer) = reporting().await;
+                provoke(&socket);
+                socket.recv(&mut [0; 8]).await.expect_err("it was refused");
+                let mut wait = place.put(Box::pin(async move { receive(&socket, kind).await }));
+                tokio::select! {
+                    biased;
+                    () = wait.as_mut() => panic!("nothing came, {place:?}"),
+                    () = clocks.assert_asleep(1, WATCHED, alone) => {}
+                }
+            }
         });
     }
 }
@@ -237,7 +292,7 @@ fn d7_tasks_that_wait_in_both_directions_are_all_woken() {
                     })
                 })
                 .collect();
-            clocks.assert_each_asleep_for(TASKS as u32, WATCHED).await;
+            clocks.assert_asleep(TASKS as u32, WATCHED, Duration::ZERO).await;
 
             let far_end = move || {
                 drain(&far, full);
