@@ -3,8 +3,6 @@
 //! Only this folder fills them: [`send`] those of a send, [`recv`] those of a receive into memory that the
 //! caller lends, and [`slots`] those of a batch, once and for all.
 
-#![allow(unsafe_code)]
-
 mod recv;
 mod send;
 mod slots;
@@ -29,10 +27,15 @@ pub(super) struct WiredSends<'h> {
     headers: &'h mut [Header],
 }
 
+#[allow(unsafe_code)]
 impl<'h> WiredSends<'h> {
-    /// The caller vouches for the invariant.
+    /// Headers that are ready to be sent.
+    ///
+    /// # Safety
+    ///
+    /// The invariant.
     #[inline]
-    fn new(headers: &'h mut [Header]) -> Self {
+    unsafe fn new(headers: &'h mut [Header]) -> Self {
         debug_assert!(headers.iter().all(|header| {
             let (first, count) = header.buffers();
             header.name_len() <= NAME_LEN && (count == 0 || !first.is_null())
@@ -74,10 +77,15 @@ pub(super) struct WiredRecvs<'h> {
     headers: &'h mut [Header],
 }
 
+#[allow(unsafe_code)]
 impl<'h> WiredRecvs<'h> {
-    /// The caller vouches for the invariant, and has set anew what the last call has changed (R2).
+    /// Headers in which is set anew what the last call has changed (R2).
+    ///
+    /// # Safety
+    ///
+    /// The invariant.
     #[inline]
-    fn new(headers: &'h mut [Header]) -> Self {
+    unsafe fn new(headers: &'h mut [Header]) -> Self {
         debug_assert!(headers.iter().all(|header| {
             let ((first, count), (control, len)) = (header.buffers(), header.control());
             header.name_len() == NAME_LEN

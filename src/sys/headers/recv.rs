@@ -137,14 +137,16 @@ impl<'a> RecvHeaders<'a> {
     ///
     /// That of the first message.
     #[inline]
+    #[allow(unsafe_code)]
     pub(crate) fn recv(
         self,
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        let headers = self.storage.headers.range(0..self.len);
-        sys::call::recv(backend, socket, &mut WiredRecvs::new(headers), flags)
+        // SAFETY: the invariant, which `push` keeps; `self` lives on until the call has returned.
+        let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..self.len)) };
+        sys::call::recv(backend, socket, &mut wired, flags)
     }
 }
 

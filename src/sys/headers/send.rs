@@ -223,13 +223,15 @@ impl<'a> SendHeaders<'a> {
     ///
     /// That of the first message.
     #[inline]
+    #[allow(unsafe_code)]
     pub(crate) fn send(
         self,
         backend: Backend,
         socket: BorrowedSocket<'_>,
         flags: SendFlags,
     ) -> io::Result<usize> {
-        let headers = self.storage.headers.range(0..self.len);
-        sys::call::send(backend, socket, &mut WiredSends::new(headers), flags)
+        // SAFETY: invariant 1; `self` lives on until the call has returned.
+        let mut wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
+        sys::call::send(backend, socket, &mut wired, flags)
     }
 }

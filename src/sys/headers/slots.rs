@@ -82,6 +82,7 @@ impl Slots {
     ///
     /// That of the first message.
     #[inline]
+    #[allow(unsafe_code)]
     pub(crate) fn recv(
         &mut self,
         backend: Backend,
@@ -90,7 +91,8 @@ impl Slots {
     ) -> io::Result<usize> {
         let offered = flags.max_messages(self.len());
         self.reset();
-        let mut wired = WiredRecvs::new(self.rows.headers.range(0..offered));
+        // SAFETY: invariant 3, and `self` is borrowed exclusively for as long.
+        let mut wired = unsafe { WiredRecvs::new(self.rows.headers.range(0..offered)) };
         let result = sys::call::recv(backend, socket, &mut wired, flags);
         let count = *result.as_ref().unwrap_or(&0);
         // A socket that was shut down fills slots with messages from nowhere, which do not count.

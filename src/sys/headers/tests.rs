@@ -7,10 +7,12 @@ use super::*;
 use crate::sys::addr::{NAME_LEN, RawAddr};
 use crate::sys::{CONTROL_SPACE, RecvResult};
 
+#[allow(unsafe_code)]
 impl SendHeaders<'_> {
     /// The payloads of the complete headers, as the kernel would read them.
     pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
-        let wired = WiredSends::new(self.storage.headers.range(0..self.len));
+        // SAFETY: invariant 1.
+        let wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
         // SAFETY: invariant 1.
         let read = |b: &super::super::native::header::Buffer| unsafe {
             slice::from_raw_parts(b.start(), b.len())
