@@ -29,7 +29,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds some 250 reports. When it is full, the
 ///   kernel drops further reports, and the call that meets such an error returns it, although it is about another
-///   datagram; a send has then not sent its first message: send it again. To reach more destinations at once, raise the
+///   datagram; a send has then not sent its first message: send it again. While the queue is nearly full, one error may
+///   come both ways. To reach more destinations at once, raise the
 ///   buffer by [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain some hundred at a time.
 /// - The kernel may hide an error behind the first message of a `sendmmsg`: then the report alone tells.
 /// - [`Event::TooBig`] from this host itself may be reported several times for one datagram, which is tried more than once:
