@@ -1,4 +1,5 @@
-//! All ways in turn: each moves datagrams for a few milliseconds a round, and another one begins each round.
+//! All ways in turn: each moves datagrams for a few milliseconds a round, and another one begins each round. All
+//! loads in turn, too, so that a slow phase of the machine meets some rounds of many loads and not all rounds of one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,31 +27,38 @@ struct Contender {
 
 /// Measures and prints every load; false if a way of this crate allocated.
 pub fn run(loads: &[Load], extent: Extent, tables: &mut Tables) -> io::Result<bool> {
-    let rounds = match extent {
-        Extent::Test => 1,
-        Extent::Quick => 15,
-        Extent::Full => 101,
+    let (passes, rounds) = match extent {
+        Extent::Test => (1, 1),
+        Extent::Quick => (3, 5),
+        Extent::Full => (5, 20),
     };
     let mut frugal = true;
-    for load in loads {
+    let mut cpu_times = vec![Vec::new(); loads.len()];
+    let in_turn = (0..passes).flat_map(|pass| loads.iter().enumerate().map(move |l| (pass, l)));
+    for (pass, (number, load)) in in_turn {
         let mut contenders: Vec<_> =
             peers::names(load).iter().filter_map(|way| Contender::new(way, load, extent)).collect();
         for contender in &mut contenders {
             let (way, allocations) = (contender.way, contender.allocations());
-            tables.allocated(load, way, allocations)?;
+            if pass == 0 {
+                tables.allocated(load, way, allocations)?;
+            }
             if way.starts_with("mmsg") && allocations > 0 {
                 eprintln!("{way} allocates {allocations} times in {COUNTED} turns of {load:?}");
                 frugal = false;
             }
         }
         let times = measure(&mut contenders, rounds);
-        for (contender, times) in contenders.iter().zip(&times) {
+        let cpu_times = &mut cpu_times[number];
+        cpu_times.resize(contenders.len(), Vec::new());
+        for ((contender, times), cpu_times) in contenders.iter().zip(&times).zip(&mut *cpu_times) {
             for (round, ns) in times.iter().enumerate() {
-                tables.time(load, contender.way, round, *ns)?;
+                tables.time(load, contender.way, pass * rounds + round, *ns)?;
+                cpu_times.push(ns[0]);
             }
         }
-        if extent != Extent::Test {
-            tell(load, &contenders, &times);
+        if extent != Extent::Test && pass + 1 == passes {
+            tell(load, &contenders, cpu_times);
         }
     }
     if extent == Extent::Test {
@@ -137,12 +145,11 @@ pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
 }
 
 /// Prints the medians of the processor's time.
-fn tell(load: &Load, contenders: &[Contender], times: &[Vec<[f64; 2]>]) {
-    let Load { workload, payload, dests, each, slots, metadata } = load;
+fn tell(load: &Load, contenders: &[Contender], cpu_times: &mut [Vec<f64>]) {
+    let Load { workload, payload, dests, each, slots, metadata, .. } = load;
     let meta = if *metadata { ", ECN and destination" } else { "" };
     println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{meta} (ns a datagram)");
-    for (contender, times) in contenders.iter().zip(times) {
-        let mut cpu: Vec<f64> = times.iter().map(|[cpu, _]| *cpu).collect();
+    for (contender, cpu) in contenders.iter().zip(cpu_times) {
         cpu.sort_by(f64::total_cmp);
         println!("    {:16} {:9.1}", contender.way, cpu[cpu.len() / 2]);
     }

@@ -13,6 +13,20 @@ const MOST_COALESCED: usize = 32;
 /// The ECN bits sent, and expected where metadata is received: ECT(0).
 pub const ECN: u8 = 0b10;
 
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// Where memory lies, in bytes from the start of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The first buffer to receive into, which others follow at once.
+    pub buffer: usize,
+    /// Bytes of each such buffer.
+    pub buffer_len: usize,
+    /// Each payload, or the first of those that are contiguous.
+    pub payload: usize,
+}
+
 /// Datagrams that a turn moves: `each` to each destination, all from one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
@@ -26,12 +40,14 @@ pub struct Load {
     pub each: usize,
     /// Places for messages that are offered to a receive.
     pub slots: usize,
+    /// Where lent buffers and payloads lie; `None`: where the allocator puts them.
+    pub place: Option<Place>,
 }
 
 impl Load {
     /// `each` datagrams for one destination, all in one call.
     pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
-        Self { workload, payload, dests: 1, each, slots: each, metadata: false }
+        Self { workload, payload, dests: 1, each, slots: each, metadata: false, place: None }
     }
 
     pub fn datagrams(&self) -> usize {
@@ -55,7 +71,25 @@ impl Load {
             slab.extend((i as u32).to_le_bytes());
             slab.extend((4..self.payload).map(|at| (i + at) as u8));
         }
-        slab.leak()
+        self.placed(&slab)
+    }
+
+    /// A copy of a payload, where payloads lie.
+    fn placed(&self, payload: &[u8]) -> &'static [u8] {
+        let Some(Place { payload: at, .. }) = self.place else { return payload.to_vec().leak() };
+        let memory = page_offset(at, payload.len());
+        memory.copy_from_slice(payload);
+        memory
+    }
+
+    /// Memory for the buffers that are lent for a receive, and the length of each.
+    pub fn lent(&self) -> (&'static mut [u8], usize) {
+        match self.place {
+            Some(Place { buffer, buffer_len, .. }) => {
+                (page_offset(buffer, self.slots * buffer_len), buffer_len)
+            }
+            None => (vec![0; self.slots * COALESCED_LEN].leak(), COALESCED_LEN),
+        }
     }
 
     /// The payloads in groups of `datagrams`, back to back, with their destinations.
@@ -84,7 +118,7 @@ impl Load {
 
     /// All payloads with their destinations, each in memory of its own.
     pub fn apart(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8])> {
-        let apart = |(to, payload): (_, &[u8])| (to, &*payload.to_vec().leak());
+        let apart = |(to, payload)| (to, self.placed(payload));
         let payloads: Vec<_> = self.batches(to, 1).map(apart).collect();
         if self.workload != "interleaved" {
             return payloads;
@@ -95,14 +129,26 @@ impl Load {
     }
 }
 
+/// Memory that begins `at` bytes behind the start of a page.
+fn page_offset(at: usize, len: usize) -> &'static mut [u8] {
+    let memory = vec![0; len + 2 * PAGE].leak();
+    let start = memory.as_ptr().align_offset(PAGE) + at;
+    &mut memory[start..][..len]
+}
+
+/// Buffers for received messages as a program has them: each is an allocation.
+pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u8]> {
+    (0..count).map(move |_| vec![0; len].leak())
+}
+
 /// The most buffers that are lent for a receive: quinn-udp's `BATCH_SIZE`.
 pub const MOST_LENT: usize = 32;
 
-/// Lends memory for a receive, and says in how many buffers.
+/// Lends memory for a receive in buffers of `len` bytes, and says in how many.
 #[inline(always)]
-pub fn lend(memory: &mut [u8]) -> ([IoSliceMut<'_>; MOST_LENT], usize) {
-    let count = memory.len() / COALESCED_LEN;
-    let mut chunks = memory.chunks_exact_mut(COALESCED_LEN);
+pub fn lend(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MOST_LENT], usize) {
+    let count = memory.len() / len;
+    let mut chunks = memory.chunks_exact_mut(len);
     let buffers = std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
     (buffers, count)
 }

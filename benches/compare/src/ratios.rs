@@ -15,7 +15,7 @@ use std::time::Duration;
 use mmsg::{BatchSocket, RecvMsg, SendMsg, SendQueue};
 
 use crate::clock::Clock;
-use crate::load::{self, Load};
+use crate::load::{self, Load, Place};
 use crate::{peers, wire};
 
 /// Datagrams a turn: about two milliseconds.
@@ -49,7 +49,7 @@ pub fn run(filters: &[String], test: bool) -> io::Result<()> {
         return Ok(());
     }
     let [promised, ratio] = ["promised", "ratio"];
-    println!("{:56} {promised:>9} {ratio:>7}  {:15} {:>15}", "", "quartiles", "ns a datagram");
+    println!("{:72} {promised:>9} {ratio:>7}  {:15} {:>15}", "", "quartiles", "ns a datagram");
     rows.into_iter().for_each(measure);
     Ok(())
 }
@@ -58,6 +58,7 @@ fn all(capacity: usize) -> Vec<Row> {
     let load = |each, payload| Load::new("batch", payload, each);
     let mut rows = ready();
     rows.extend(lent());
+    rows.extend(placement());
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
             rows.push(of(["mmsg RecvBatch", "raw"], load(batch, payload), Some(1.03)));
@@ -135,20 +136,56 @@ fn lent() -> Vec<Row> {
     rows
 }
 
+/// Few datagrams, whose bytes the kernel copies from and to good and bad places: slow is a buffer that begins shortly
+/// behind a payload, both modulo a page.
+fn placement() -> Vec<Row> {
+    let sizes = [1, 2, 4, 8, 16, 54].map(|each| (each, 1200));
+    let sizes = sizes.into_iter().chain([200, 600, 1472].map(|payload| (8, payload)));
+    let load = |workload, (each, payload)| Load { slots: 16, ..Load::new(workload, payload, each) };
+    let ways = ["mmsg list", "quinn-udp copied"];
+    let mut rows: Vec<_> = sizes.map(|s| of(ways, load("few", s), Some(1.03))).collect();
+    let placed = |buffer, buffer_len, payload, load| {
+        let place = Some(Place { buffer, buffer_len, payload });
+        Load { place, ..load }
+    };
+    let beside_page = |way, load, promise| {
+        let name = format!("{way}{} / of whole pages", described(&load));
+        between(name, promise, [(way, load), (way, placed(0, 65_536, 0, load))])
+    };
+    let coalesced = Load { slots: 1, metadata: true, ..load("lent", (8, 1200)) };
+    // No promise: the caller places these buffers.
+    for at in [1, 16, 32, 48, 64, 80, 128] {
+        rows.push(beside_page("mmsg lent", placed(at, 65_536, 0, coalesced), None));
+    }
+    let single = Load { slots: 8, ..coalesced };
+    rows.push(beside_page("mmsg lent", placed(0, 65_535, 0, single), None));
+    for at in [1, 16, 64] {
+        let odd = placed(0, 65_536, at, load("few", (8, 1200)));
+        let ways = ["mmsg list", "mmsg segments"];
+        rows.extend(ways.map(|way| beside_page(way, odd, Some(1.1))));
+    }
+    rows
+}
+
 /// A load with ECN bits beside the same without.
 fn with_ecn(way: &'static str, load: Load, promise: Option<f64>) -> Row {
-    let times = SEGMENTED_TURN.div_ceil(load.datagrams());
-    let sides = move || [true, false].map(|metadata| side(way, Load { metadata, ..load }, times));
-    row(format!("{way}{} / without", described(&load)), promise, times * load.datagrams(), sides)
+    let name = format!("{way}{} / without", described(&load));
+    between(name, promise, [true, false].map(|metadata| (way, Load { metadata, ..load })))
 }
 
 /// Sends and receives by two ways.
 fn of(ways: [&'static str; 2], load: Load, promise: Option<f64>) -> Row {
+    let name = format!("{}{}", ways.join(" / "), described(&load));
+    between(name, promise, ways.map(|way| (way, load)))
+}
+
+/// Sends and receives as many datagrams by two ways.
+fn between(name: String, promise: Option<f64>, sides: [(&'static str, Load); 2]) -> Row {
+    let (_, load) = sides[0];
     let segmented = ["ready", "interleaved"].contains(&load.workload);
     let turn = if segmented { SEGMENTED_TURN } else { TURN };
     let times = turn.div_ceil(load.datagrams());
-    let sides = move || ways.map(|way| side(way, load, times));
-    let name = format!("{}{}", ways.join(" / "), described(&load));
+    let sides = move || sides.map(|(way, load)| side(way, load, times));
     row(name, promise, times * load.datagrams(), sides)
 }
 
@@ -186,11 +223,16 @@ fn row(
 }
 
 fn described(load: &Load) -> String {
-    let Load { workload, payload, dests, each, slots, metadata } = load;
+    let Load { workload, payload, dests, each, slots, metadata, place } = load;
     let ecn = if *metadata { ", ECN" } else { "" };
+    let place = place.map_or(String::new(), |Place { buffer, buffer_len, payload }| {
+        format!(", {buffer_len} B at {buffer} from {payload}")
+    });
     match *workload {
-        "ready" | "interleaved" => format!(", {workload} {dests} x {each} x {payload} B{ecn}"),
-        _ => format!(", {dests} x {each} x {payload} B, {slots} slots{ecn}"),
+        "ready" | "interleaved" => {
+            format!(", {workload} {dests} x {each} x {payload} B{ecn}{place}")
+        }
+        _ => format!(", {dests} x {each} x {payload} B, {slots} slots{ecn}{place}"),
     }
 }
 
@@ -264,7 +306,7 @@ fn measure(row: Row) {
     let promised = row.promise.map_or("-".into(), |most| format!("<= {most:.3}"));
     let mark = if row.promise.is_some_and(|most| ratio > most) { "  OVER" } else { "" };
     println!(
-        "{:56} {promised:>9} {ratio:7.3}  {low:.3} .. {high:.3} {ours:7.0} /{theirs:6.0}{mark}",
+        "{:72} {promised:>9} {ratio:7.3}  {low:.3} .. {high:.3} {ours:7.0} /{theirs:6.0}{mark}",
         row.name
     );
 }

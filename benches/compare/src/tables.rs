@@ -84,7 +84,7 @@ impl Tables {
 }
 
 fn fields(load: &Load) -> String {
-    let Load { workload, payload, dests, each, slots, metadata } = load;
+    let Load { workload, payload, dests, each, slots, metadata, .. } = load;
     let meta = if *metadata { "meta" } else { "none" };
     format!("{workload},{payload},{dests},{each},{slots},{meta}")
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use mmsg::{Ancillary, BatchSocket, Ecn, RecvBatch, RecvMeta, RecvMsg, SendMsg};
 
 use super::Peer;
-use crate::load::{Datagram, Load, SLOT_LEN};
+use crate::load::{self, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 /// Memory of the caller's. `DYN`: through `&dyn BatchSocket`.
@@ -52,10 +52,9 @@ impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {
         if load.metadata {
             expect_metadata(wire)?;
         }
-        let memory = vec![0; load.slots * SLOT_LEN].leak();
         Ok(Self {
             msgs: messages(load, &load.contiguous(&wire.to)),
-            recv_msgs: memory.chunks_exact_mut(SLOT_LEN).map(RecvMsg::new).collect(),
+            recv_msgs: load::buffers(load.slots, SLOT_LEN).map(RecvMsg::new).collect(),
             batch: RecvBatch::new(load.slots, SLOT_LEN),
             metadata: load.metadata,
         })

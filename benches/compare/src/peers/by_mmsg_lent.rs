@@ -9,7 +9,7 @@ use mmsg::{BatchSocket, Ecn, SendMeta, SendMsg};
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, metadata_of};
-use crate::load::{COALESCED_LEN, Datagram, Load, lend};
+use crate::load::{Datagram, Load, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
@@ -17,7 +17,7 @@ pub struct Lent {
     far: Vec<OffloadState>,
     /// Destination, contents, and segment size where there is more than one datagram in it.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
-    memory: Vec<u8>,
+    memory: (&'static mut [u8], usize),
 }
 
 impl Peer for Lent {
@@ -27,7 +27,7 @@ impl Peer for Lent {
             near: OffloadState::new(&wire.near)?,
             far: wire.far.iter().map(OffloadState::new).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
-            memory: vec![0; load.slots * COALESCED_LEN],
+            memory: load.lent(),
         })
     }
 
@@ -45,7 +45,7 @@ impl Peer for Lent {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = lend(&mut self.memory);
+        let (mut buffers, len) = lend(self.memory.0, self.memory.1);
         let socket = self.far[dest].on(&wire.far[dest]);
         let received = socket.recv_slices(&mut buffers[..len], &mut |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");

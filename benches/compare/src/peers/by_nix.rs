@@ -16,7 +16,7 @@ use nix::sys::socket::{
 };
 
 use super::Peer;
-use crate::load::{Datagram, ECN, Load, SLOT_LEN};
+use crate::load::{self, Datagram, ECN, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 pub struct Nix {
@@ -26,7 +26,7 @@ pub struct Nix {
     send: MultiHeaders<SockaddrIn>,
     recv: MultiHeaders<SockaddrIn>,
     slots: usize,
-    memory: Vec<u8>,
+    buffers: Vec<&'static mut [u8]>,
 }
 
 impl Peer for Nix {
@@ -46,7 +46,7 @@ impl Peer for Nix {
             send: MultiHeaders::preallocate(load.datagrams(), to_send),
             recv: MultiHeaders::preallocate(load.slots, to_receive),
             slots: load.slots,
-            memory: vec![0; load.slots * SLOT_LEN],
+            buffers: load::buffers(load.slots, SLOT_LEN).collect(),
         })
     }
 
@@ -79,7 +79,7 @@ impl Peer for Nix {
 impl Nix {
     #[inline(always)]
     fn take<const SLOTS: usize>(&mut self, socket: &UdpSocket, mut see: impl FnMut(Datagram<'_>)) {
-        let mut buffers = self.memory.chunks_exact_mut(SLOT_LEN);
+        let mut buffers = self.buffers.iter_mut();
         let mut slices: [[IoSliceMut<'_>; 1]; SLOTS] =
             std::array::from_fn(|_| [IoSliceMut::new(buffers.next().expect("one for each slot"))]);
         let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{COALESCED_LEN, Datagram, Load, SLOT_LEN};
+use crate::load::{self, COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
 /// One datagram a transmit.
@@ -58,8 +58,7 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
         };
         let transmits = load.batches(&wire.to, segments).map(transmit).collect();
         let slots = slots.min(BATCH_SIZE);
-        let memory = vec![0; slots * slot_len].leak();
-        let buffers = memory.chunks_exact_mut(slot_len).map(IoSliceMut::new).collect();
+        let buffers = load::buffers(slots, slot_len).map(IoSliceMut::new).collect();
         let metas = vec![RecvMeta::default(); slots];
         Ok(Self { near, far, transmits, buffers, metas, metadata: load.metadata })
     }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{COALESCED_LEN, Datagram, Load, MOST_LENT, lend};
+use crate::load::{Datagram, Load, MOST_LENT, lend};
 use crate::wire::Wire;
 
 pub struct Lent {
@@ -15,7 +15,7 @@ pub struct Lent {
     far: Vec<UdpSocketState>,
     /// Destination, contents, and segment size where there is more than one datagram in it.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
-    memory: Vec<u8>,
+    memory: (&'static mut [u8], usize),
 }
 
 impl Peer for Lent {
@@ -25,7 +25,7 @@ impl Peer for Lent {
             near: state(&wire.near)?,
             far: wire.far.iter().map(state).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
-            memory: vec![0; load.slots * COALESCED_LEN],
+            memory: load.lent(),
         })
     }
 
@@ -46,7 +46,7 @@ impl Peer for Lent {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = lend(&mut self.memory);
+        let (mut buffers, len) = lend(self.memory.0, self.memory.1);
         let mut metas = [RecvMeta::default(); MOST_LENT];
         let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut buffers[..len], &mut metas);

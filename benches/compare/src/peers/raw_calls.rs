@@ -10,7 +10,7 @@ use std::slice;
 
 use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_in, socklen_t};
 
-use crate::load::ECN;
+use crate::load::{self, ECN};
 
 /// Space for control messages: eight-byte words, so that it is aligned.
 type Control = [u64; 12];
@@ -80,8 +80,7 @@ impl Sender {
 /// Headers with a buffer, space for an address and maybe for control messages each.
 pub struct Receiver {
     headers: Vec<mmsghdr>,
-    payload: Vec<u8>,
-    slot_len: usize,
+    slots: Vec<&'static mut [u8]>,
     names: Vec<sockaddr_in>,
     /// Empty if none are expected.
     controls: Vec<Control>,
@@ -99,11 +98,11 @@ pub struct Received {
 
 impl Receiver {
     pub fn new(slots: usize, slot_len: usize, control: bool) -> Self {
-        let mut payload = vec![0; slots * slot_len];
+        let mut buffers: Vec<_> = load::buffers(slots, slot_len).collect();
         let mut names = vec![name(SocketAddr::from(([0, 0, 0, 0], 0))); slots];
         let vec_of =
-            |slot: &mut [u8]| iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len };
-        let mut iovecs: Vec<_> = payload.chunks_exact_mut(slot_len).map(vec_of).collect();
+            |slot: &mut &mut [u8]| iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len };
+        let mut iovecs: Vec<_> = buffers.iter_mut().map(vec_of).collect();
         let mut controls: Vec<Control> = vec![[0; 12]; if control { slots } else { 0 }];
         let rows = names.iter_mut().zip(&mut iovecs);
         let mut headers: Vec<_> =
@@ -112,7 +111,7 @@ impl Receiver {
             header.msg_hdr.msg_control = control.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = size_of::<Control>();
         }
-        Self { headers, payload, slot_len, names, controls, _iovecs: iovecs }
+        Self { headers, slots: buffers, names, controls, _iovecs: iovecs }
     }
 
     /// Waits for one message and takes those that wait with it.
@@ -127,7 +126,7 @@ impl Receiver {
 
     #[inline(always)]
     pub fn message(&self, i: usize) -> &[u8] {
-        &self.payload[i * self.slot_len..][..self.headers[i].msg_len as usize]
+        &self.slots[i][..self.headers[i].msg_len as usize]
     }
 
     #[inline(always)]

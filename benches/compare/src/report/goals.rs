@@ -86,7 +86,7 @@ fn beside_xnet(measured: &Measured, missed: &mut Missed) {
 
 /// The workload in words.
 pub fn title(cell: &Load) -> String {
-    let Load { metadata, workload, payload, dests, each, slots } = cell;
+    let Load { metadata, workload, payload, dests, each, slots, .. } = cell;
     let meta = if *metadata { ", ECN and destination" } else { "" };
     match *workload {
         "batch" => format!("batch of {each}, {payload} B{meta}"),

@@ -72,6 +72,7 @@ fn load(row: &[String]) -> io::Result<Load> {
         dests,
         each,
         slots,
+        place: None,
     })
 }
 
