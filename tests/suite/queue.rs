@@ -93,6 +93,10 @@ fn one_payload_goes_to_many_and_is_stored_once() {
     let mut queue = SendQueue::new(cost + 2 * SendQueue::OVERHEAD + 20);
     queue.push(&SendMsg::to(addr(&to[0]), b"first")).expect("it fits");
     let rest = queue.remaining();
+    // Four fit: the fifth undoes them.
+    let five = dests().chain(dests()).take(5);
+    assert_eq!(queue.push_to_all(&msg, five), Err(PushError::Full));
+    assert_eq!((queue.len(), queue.remaining()), (1, rest));
     queue.push_to_all(&msg, dests()).expect("they fit");
     queue.push(&SendMsg::to(addr(&to[2]), b"last")).expect("it fits");
     assert_eq!((queue.len(), rest - cost), (5, queue.remaining() + 4 + SendQueue::OVERHEAD));

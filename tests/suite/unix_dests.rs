@@ -183,6 +183,9 @@ fn a_queue_keeps_options_and_unix_destinations() {
     let dest = UnixAddr::Path(path.as_pathname().expect("a path"));
     let mut queue = SendQueue::new(1 << 16);
     let msg = SendMsg::to_unix(dest, b"question").with_meta(&meta);
+    // Two bytes, the longest path and a zero.
+    let without_dest = SendMsg::new(b"question").with_meta(&meta);
+    assert_eq!(SendQueue::cost(&msg), SendQueue::cost(&without_dest) + 110);
     queue.push(&msg).expect("there is space");
     queue.push(&SendMsg::new(b"no destination")).expect("there is space");
     let kept: Vec<_> = queue.iter().map(|msg| (msg.unix_dest(), msg.len(), msg.meta())).collect();
