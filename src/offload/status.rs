@@ -169,7 +169,9 @@ mod tests {
 
     #[test]
     fn n2_a_socket_that_rejected_is_tried_again_after_a_minute() {
-        let status = Status::new(false);
+        let mut status = Status::new(false);
+        // The minute begins with the rejection, not with the socket.
+        status.began = status.began.checked_sub(OFF_FOR).unwrap_or(status.began);
         status.status.store(GsoStatus::On as u8, Ordering::Relaxed);
         status.reject();
         assert_eq!((status.permits(), status.get()), (false, GsoStatus::Rejected));

@@ -4,6 +4,7 @@
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use crate::common::linux::{cpus, run_on};
 use crate::common::{NET, numbered, skip};
@@ -11,7 +12,7 @@ use crate::veth::{DEVICE, FAR, FAR_ROUTED, Far, NEAR, ip, with_far_end, without_
 use mmsg::offload::GsoStatus;
 use mmsg::options::Fragmentation;
 use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 fn bound(addr: Ipv4Addr) -> UdpSocket {
     let socket = UdpSocket::bind((addr, 0)).expect("an address of this namespace");
@@ -84,6 +85,23 @@ fn s1_a_device_without_checksum_offload_carries_everything_one_way_or_the_other(
                 if rejected == 0 { (96, GsoStatus::On) } else { (0, GsoStatus::Rejected) };
             assert_eq!((counted.sent_segments, near.gso_status()), (segments, status));
         }
+    });
+}
+
+/// A socket whose first batch waits three seconds for an address that nobody has, and leaves space then.
+#[test]
+fn d9_the_rest_of_a_call_does_not_wait_for_another_timeout() {
+    let name = "d9_the_rest_of_a_call_does_not_wait_for_another_timeout";
+    with_far_end(name, |far| {
+        let Some((near, _receiver)) = pair(name, &far, false) else { return };
+        SockRef::from(near.get_ref()).set_send_buffer_size(1).expect("the least there is");
+        near.get_ref().set_write_timeout(Some(Duration::from_secs(2))).expect("a timeout");
+        let nobody = SocketAddr::from(([10, 77, 0, 3], 9));
+        let (short, long) = (numbered(10, 900), numbered(10, 1_000));
+        let two = [msgs(nobody, &short), msgs(nobody, &long)].concat();
+        // A machine that is a second late finds space.
+        let sent = || near.send_batch(&two).expect("the first batch is taken");
+        assert!((0..5).any(|_| sent() == 10));
     });
 }
 

@@ -10,7 +10,7 @@ use crate::common::sockets::{addr, udp4};
 use crate::common::{numbered, skip};
 use crate::seccomp::{SENDMMSG_IS_A_LOOP, SENDMSG, deny};
 use mmsg::offload::GsoStatus;
-use mmsg::{Backend, BatchSocket, Offload, SendMsg};
+use mmsg::{Ancillary, Backend, BatchSocket, Offload, SendMsg};
 
 /// Runs a test on a thread whose GSO batches are rejected; the filter ends with the thread.
 fn where_batches_fail(name: &str, errno: i32, test: impl FnOnce(&Offload<UdpSocket>) + Send) {
@@ -62,6 +62,19 @@ fn n2_a_rejected_batch_goes_as_its_datagrams_in_the_call_that_meets_it() {
             }
         });
     }
+}
+
+/// With the error queue on, it may be an ICMP error ("protocol unreachable").
+#[test]
+fn n2_an_error_that_may_be_about_another_datagram_leaves_gso_on() {
+    let name = "n2_an_error_that_may_be_about_another_datagram_leaves_gso_on";
+    where_batches_fail(name, libc::EOPNOTSUPP, |near| {
+        Ancillary::ERRORS.require(near).expect("Linux has it");
+        let far = udp4();
+        let msgs = [SendMsg::to(addr(&far), b"data"); 3];
+        assert_eq!(near.send_batch(&msgs).expect("its datagrams pass"), 3);
+        assert_eq!((near.gso_status(), near.counters().rejected_unsupported), (GsoStatus::On, 0));
+    });
 }
 
 /// Without the datagrams getting through, the error says nothing about GSO.

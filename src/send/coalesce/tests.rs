@@ -231,6 +231,7 @@ mod of_the_rules {
         let types = [numbers::SEGMENT, numbers::TIMESTAMPING, numbers::STAMP_NUMBER];
         for (level, ty) in types.into_iter().flatten() {
             let mut control = ControlBuf::new();
+            control.push(1, 2, b"before it").expect("there is space");
             control.push(level, ty, &75u32.to_ne_bytes()).expect("there is space");
             assert_eq!(all(&[SendMsg::new(&[0; 100]).with_control(&control); 3]), [1, 1, 1]);
         }
