@@ -153,4 +153,15 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
         assert_eq!(errno(drained), errno::ENOMEM, "{backend:?} {len}");
         fault::finish();
     }
+    // Reports that were read before it are kept.
+    if crate::Ancillary::SEND_TIMESTAMP.require(&socket).is_err() {
+        return;
+    }
+    (0..8).for_each(|_| assert_eq!(socket.send_to(b"sent", addr(&socket)).unwrap(), 4));
+    Backend::Mmsg.make_process_default().unwrap();
+    let fates = [Fate::Kernel, Fate::Fail(errno::ENOMEM)];
+    fault::script(fates.map(|fate| (Call::RecvMmsg, fate)));
+    let mut reports = [crate::error_queue::Report::EMPTY; 16];
+    assert_eq!(crate::error_queue::drain_errors(&socket, &mut reports).unwrap(), 8);
+    fault::finish();
 }

@@ -234,7 +234,7 @@ fn drain(socket: &UdpSocket) {
 }
 
 #[test]
-fn d34_a_receive_returns_a_connected_peers_error_once() {
+fn d34_a_call_returns_a_connected_peers_error_once() {
     for setting in settings() {
         let Setting { from, to_closed, .. } = &setting;
         from.connect(to_closed).expect("connecting does nothing but remember");
@@ -242,6 +242,12 @@ fn d34_a_receive_returns_a_connected_peers_error_once() {
             from.send(b"bad").expect("no answer yet");
             assert!(in_error(from, NET));
             let error = receive(from).expect_err("the peer is gone");
+            assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+            setting.check_reports(1);
+            // So does a send.
+            from.send(b"bad").expect("no answer yet");
+            assert!(in_error(from, NET));
+            let error = from.send_batch(&[SendMsg::new(b"bad")]).expect_err("the peer is gone");
             assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
             setting.check_reports(1);
             from.set_nonblocking(true).expect("it can");
