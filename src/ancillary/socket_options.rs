@@ -255,4 +255,16 @@ mod tests {
             assert!(is_there, "{name} has no option, or no number on Linux");
         }
     }
+
+    /// Metadata for one family alone would be missing from some messages.
+    #[cfg(linux_like)]
+    #[test]
+    fn an_option_before_a_rejected_one_is_as_before() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
+        let option = |name| switch(Ancillary::TOS, Family::V4, name);
+        let options = [option(numbers::RECV_TOS), option(Some((0, 9_999)))];
+        let set = set_all(sys::borrow(&socket), &mut options.iter(), &|option, _| option.on);
+        assert!(!set.expect("no option has the number"));
+        assert_eq!(sys::option(sys::borrow(&socket), numbers::RECV_TOS).ok(), Some(0));
+    }
 }

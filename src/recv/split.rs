@@ -251,5 +251,10 @@ mod tests {
         assert_eq!(full_len(received(4, None, truncation(true))), None);
         assert_eq!(full_len(received(9, None, truncation(true))), Some(9));
         assert_eq!(full_len(received(4, None, Truncation::NONE)), Some(4));
+        // The last datagram lacks no more than the rest of its segment.
+        for (reported, last) in [(5, 2), (9, 3)] {
+            let cut = message(b"four", received(reported, Some(3), truncation(true)));
+            assert_eq!(cut.datagrams().last().and_then(|d| d.full_len()), Some(last));
+        }
     }
 }

@@ -149,3 +149,22 @@ fn recv_flags(flags: RecvFlags) -> c_int {
     }
     native
 }
+
+#[cfg(all(test, linux_like))]
+mod tests {
+    use super::*;
+
+    /// What most of them do shows on no loopback socket.
+    #[test]
+    fn each_flag_is_the_systems() {
+        assert_eq!(send_flags(SendFlags::NONE), libc::MSG_NOSIGNAL);
+        assert_eq!(recv_flags(RecvFlags::NONE), libc::MSG_CMSG_CLOEXEC);
+        for (flag, native) in [
+            (SendFlags::DONT_WAIT, libc::MSG_DONTWAIT),
+            (SendFlags::DONT_ROUTE, libc::MSG_DONTROUTE),
+            (SendFlags::CONFIRM, libc::MSG_CONFIRM),
+        ] {
+            assert_eq!(send_flags(flag), libc::MSG_NOSIGNAL | native);
+        }
+    }
+}
