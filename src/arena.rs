@@ -107,7 +107,6 @@ impl MmsgBuf {
     pub fn shrink_to(&mut self, messages: usize) {
         self.send.shrink_to(messages);
         self.recv.shrink_to(messages);
-        (self.batches, self.gathered) = (Vec::new(), Vec::new());
     }
 
     /// Receives at least one message, and further waiting ones up to the length of `msgs`, like

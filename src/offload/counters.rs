@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::recv::received::Received;
+use crate::recv::split::Split;
 use crate::send::coalesce::GsoBatch;
 
 /// Makes [`Counters`], and its running form, out of the fields.
@@ -154,12 +155,11 @@ impl Totals {
     pub(super) fn add(&mut self, received: &Received, len: usize) {
         self.bytes += len;
         self.truncated += usize::from(received.truncated());
-        match received.segment_size {
-            None => self.datagrams += 1,
-            Some(size) => {
-                self.coalesced += 1;
-                self.segments += len.div_ceil(size.get()).max(1);
-            }
+        if received.segment_size.is_none() {
+            self.datagrams += 1;
+        } else {
+            self.coalesced += 1;
+            self.segments += Split::new(received, len).0.count(len);
         }
     }
 }

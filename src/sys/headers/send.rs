@@ -75,7 +75,6 @@ impl SendStorage {
         if n < self.capacity() {
             let _ = self.resize(n);
         }
-        self.copies = Zeroed::empty();
     }
 
     /// Begins to fill headers.
