@@ -15,7 +15,7 @@ use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle};
-use crate::common::{NET, no_failure};
+use crate::common::no_failure;
 
 /// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
@@ -228,7 +228,7 @@ fn mio_socket<S: BatchSocket + mio::event::Source>(
         assert_eq!(a.send_batch(&msgs).expect("they are taken"), 20);
         let mut got = Vec::new();
         while got.len() < 20 {
-            poll.poll(&mut events, Some(NET)).expect("it can wait");
+            poll.poll(&mut events, Some(crate::common::NET)).expect("it can wait");
             assert!(!events.is_empty(), "no event with {} of 20 received", got.len());
             // Edge by edge: until nothing is there.
             while b.recv_into(&mut batch).is_ok() {
