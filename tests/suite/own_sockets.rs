@@ -11,11 +11,11 @@ use mmsg::{
     BatchSocket, BatchSocketExt, MmsgBuf, Offload, RecvBatch, RecvFlags, SendMsg, SendQueue,
 };
 
+use crate::common::no_failure;
 use crate::common::recv::{data_of, fill, in_one_receive, memory, recv_msgs};
 #[cfg(unix)]
 use crate::common::sockets::unix_pair;
 use crate::common::sockets::{OwnedHandle, addr, borrow, connected, settle};
-use crate::common::no_failure;
 
 /// Two connected blocking sockets, used through the trait alone: every method works.
 fn every_method(a: &dyn BatchSocket, b: &dyn BatchSocket) {
