@@ -18,32 +18,31 @@
 //!
 //! # What it does
 //!
-//! quinn sends ten datagrams at a time. Here they wait for a task of the socket's own, and those of one connection are
-//! joined into a GSO batch of up to 64 datagrams. The task sends the datagrams of all connections. It runs after the
-//! tasks that were ready before it. While less than a batch waits and the connections add datagrams, the task waits
-//! another turn; on an idle runtime no datagram waits.
+//! A send is one system call, made at once, with up to ten datagrams of one connection as a GSO batch. Nothing waits
+//! outside of the kernel, so quinn learns at once that the socket's buffer is full, as on its own sockets.
+//! Connections on several threads send at the same time.
 //!
-//! - While the system's socket buffer is full, up to 1 MiB waits; then quinn's connections wait.
+//! - If the system rejects a GSO batch, its datagrams go one by one in the same call. If the device cannot segment
+//!   at all, quinn makes no batches for a minute, and then tries again.
+//! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
 //! - A datagram that the system does not accept is lost to QUIC, which sends its contents again, or learns
-//!   that the path does not carry a datagram of this size. [`Socket::failed`] counts such datagrams.
+//!   that the path does not carry a datagram of this size. [`Socket::failed`] counts such datagrams, and the
+//!   error is logged by `tracing`, at most once a minute.
 //! - Received datagrams have their ECN bits and destination address, if the system has the options. Sent
 //!   datagrams have the ECN bits and source address that quinn asks for.
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds
 //!   the path's MTU.
 //!
-//! Networks with short queues drop the end of a long burst:
-//! [`max_segments`](mmsg::offload::OffloadBuilder::max_segments) limits it.
+//! The builder of mmsg's offloads turns GSO or GRO off, or makes batches shorter than quinn's ten datagrams:
 //!
 //! ```
 //! use mmsg::Offload;
-//! let runtime = mmsg_quinn::TokioRuntime::new(Offload::builder().max_segments(10));
+//! let runtime = mmsg_quinn::TokioRuntime::new(Offload::builder().max_segments(4));
 //! ```
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod batches;
-mod outbox;
 mod socket;
 
 use std::future::Future;

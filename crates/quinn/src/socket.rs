@@ -5,26 +5,30 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 
+use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadBuilder;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message, Offload, SendMeta};
+use mmsg::{Ancillary, BatchSocket, Message, Offload, SendMeta, SendMsg};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
-use crate::batches::MAX_SEGMENTS;
-use crate::outbox::Outbox;
-
+/// The most datagrams that a coalesced message has on Linux.
+const MAX_SEGMENTS: usize = 64;
 /// The longest UDP payload, and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
 /// As many errors of receives, one after another, are passed over. quinn ends an endpoint at the first error that it
 /// gets.
 const MAX_ERRORS: usize = 16;
+/// Errors of sends are logged no more often, as by quinn.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The socket of quinn's [`Endpoint`](quinn::Endpoint), which [`TokioRuntime`](crate::TokioRuntime) makes.
 ///
@@ -47,15 +51,16 @@ const MAX_ERRORS: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    outbox: Arc<Outbox>,
+    socket: Offload<UdpSocket>,
     may_fragment: bool,
+    failed: AtomicU64,
+    last_logged: Mutex<Option<Instant>>,
 }
 
 impl Socket {
     /// Makes a bound socket one for quinn, with these offloads.
     ///
-    /// Turns on ECN bits, destination addresses and don't-fragment, as far as the system has them. A task of the
-    /// runtime sends for the socket until the socket is dropped.
+    /// Turns on ECN bits, destination addresses and don't-fragment, as far as the system has them.
     ///
     /// # Errors
     ///
@@ -65,12 +70,13 @@ impl Socket {
     ///
     /// If the runtime has no I/O driver, like [`UdpSocket::from_std`].
     pub fn new(socket: std::net::UdpSocket, offload: OffloadBuilder) -> io::Result<Self> {
-        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        Handle::try_current().map_err(io::Error::other)?;
         let may_fragment = Fragmentation::Probe.set(&socket).is_err();
         let _ = (Ancillary::TOS | Ancillary::DEST).enable(&socket)?;
         socket.set_nonblocking(true)?;
         let socket = offload.build(UdpSocket::from_std(socket)?)?;
-        Ok(Self { outbox: Outbox::new(socket, &runtime), may_fragment })
+        let (failed, last_logged) = (AtomicU64::new(0), Mutex::new(None));
+        Ok(Self { socket, may_fragment, failed, last_logged })
     }
 
     /// The socket underneath, with its counters and its [`GsoStatus`](mmsg::offload::GsoStatus).
@@ -86,11 +92,10 @@ impl Socket {
     /// ```
     #[must_use]
     pub fn offload(&self) -> &Offload<UdpSocket> {
-        self.outbox.socket()
+        &self.socket
     }
 
-    /// How many datagrams were in messages that the system did not accept, probes for the path's MTU included.
-    /// QUIC takes them for lost.
+    /// How many datagrams the system did not accept, probes for the path's MTU included. QUIC takes them for lost.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -103,33 +108,45 @@ impl Socket {
     /// ```
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.outbox.failed()
+        // Of a rejected GSO batch, some datagrams may go and others not.
+        self.failed.load(Ordering::Relaxed) + self.socket.counters().dropped
+    }
+
+    /// Counts the datagrams of a transmit that failed, and logs the error as quinn does.
+    #[cold]
+    fn note_failure(&self, error: &io::Error, transmit: &Transmit<'_>) {
+        let len = transmit.contents.len();
+        let datagrams = transmit.segment_size.map_or(1, |size| len.div_ceil(size.max(1)).max(1));
+        self.failed.fetch_add(datagrams as u64, Ordering::Relaxed);
+        // Probes for the path's MTU end so.
+        if is_too_big(error) {
+            return;
+        }
+        let mut last = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
+            *last = Some(Instant::now());
+            let Transmit { destination, src_ip, ecn, .. } = transmit;
+            tracing::warn!(%error, %destination, ?src_ip, ?ecn, datagrams, "a send failed");
+        }
     }
 
     /// Turns GRO off if coalesced messages do not fit the buffers. An endpoint makes its buffers for its first
     /// socket: if that socket had no GRO, each buffer holds one datagram. Messages that are coalesced already are
     /// lost, and QUIC sends their contents again.
     fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
-        let offload = self.offload();
-        if offload.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
+        if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
             // The option itself first: `set_gro` leaves it on while a message is queued. What fails here is
             // reported by the receive.
-            let _ = Ancillary::GRO.disable(offload.get_ref());
-            let _ = offload.set_gro(false);
+            let _ = Ancillary::GRO.disable(self.socket.get_ref());
+            let _ = self.socket.set_gro(false);
         }
     }
 
     /// Whether the socket was shut down: tokio then takes it for readable for ever.
     fn is_shut_down(&self) -> bool {
-        let ready = pin!(self.offload().get_ref().ready(Interest::READABLE));
+        let ready = pin!(self.socket.get_ref().ready(Interest::READABLE));
         let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.outbox.close();
     }
 }
 
@@ -138,8 +155,17 @@ impl AsyncUdpSocket for Socket {
         Box::pin(Poller { socket: self, wait: None })
     }
 
+    /// Sends at once, by one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.outbox.push(transmit.destination, send_meta(transmit), transmit.contents)
+        let meta = send_meta(transmit);
+        let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
+        let send = || self.socket.on(self.socket.get_ref()).send_batch(&[msg]);
+        match self.socket.get_ref().try_io(Interest::WRITABLE, send) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            Err(error) => self.note_failure(&error, transmit),
+            Ok(_) => {}
+        }
+        Ok(())
     }
 
     fn poll_recv(
@@ -151,8 +177,7 @@ impl AsyncUdpSocket for Socket {
         let count = bufs.len().min(metas.len());
         let bufs = &mut bufs[..count];
         self.fit_gro(bufs);
-        let (socket, lent) =
-            (self.offload().get_ref(), self.offload().on(self.offload().get_ref()));
+        let (socket, lent) = (self.socket.get_ref(), self.socket.on(self.socket.get_ref()));
         let mut errors = 0;
         loop {
             ready!(socket.poll_recv_ready(cx))?;
@@ -174,15 +199,15 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.offload().get_ref().local_addr()
+        self.socket.get_ref().local_addr()
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.offload().max_segments()
+        self.socket.max_segments()
     }
 
     fn max_receive_segments(&self) -> usize {
-        if self.offload().gro() { MAX_SEGMENTS } else { 1 }
+        if self.socket.gro() { MAX_SEGMENTS } else { 1 }
     }
 
     fn may_fragment(&self) -> bool {
@@ -215,9 +240,9 @@ fn recv_meta(message: Message<'_>) -> RecvMeta {
     }
 }
 
-type Wait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 
-/// Waits for space, for one connection. quinn asks before every send; usually there is space.
+/// Waits until the socket is writable, for one connection. quinn asks before every send; usually it is.
 struct Poller {
     socket: Arc<Socket>,
     wait: Option<Wait>,
@@ -226,16 +251,18 @@ struct Poller {
 impl UdpPoller for Poller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { socket, wait } = self.get_mut();
-        if wait.is_none() && !socket.outbox.is_full() {
+        let udp = socket.socket.get_ref();
+        // Without a call: tokio remembers that the socket is writable.
+        if wait.is_none() && udp.try_io(Interest::WRITABLE, || Ok(())).is_ok() {
             return Poll::Ready(Ok(()));
         }
         let waiting = wait.get_or_insert_with(|| {
-            let outbox = Arc::clone(&socket.outbox);
-            Box::pin(async move { outbox.wait_for_space().await })
+            let socket = Arc::clone(socket);
+            Box::pin(async move { socket.socket.get_ref().writable().await })
         });
-        ready!(waiting.as_mut().poll(cx));
+        let result = ready!(waiting.as_mut().poll(cx));
         *wait = None;
-        Poll::Ready(Ok(()))
+        Poll::Ready(result)
     }
 }
 

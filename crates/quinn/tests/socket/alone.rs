@@ -1,17 +1,18 @@
 //! The socket without quinn: its methods are called as quinn calls them.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mmsg::{Ancillary, BatchSocket, Ecn, Offload, RecvBatch, SendMeta, SendMsg};
 use mmsg_quinn::Socket;
 use quinn::AsyncUdpSocket;
-use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use quinn::udp::{EcnCodepoint, RecvMeta};
 
-use crate::kit::{bind, run, socket};
+use crate::kit::{bind, run, run_threaded, send, socket, transmit};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -24,17 +25,6 @@ fn plain() -> UdpSocket {
     socket
 }
 
-fn transmit(destination: SocketAddr, contents: &[u8]) -> Transmit<'_> {
-    Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }
-}
-
-/// Lets the socket's task send all that it was handed.
-async fn sent(socket: &Socket, datagrams: u64) {
-    while socket.offload().counters().sent + socket.failed() < datagrams {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[test]
 fn a_transmit_has_its_ecn_bits_and_its_source() {
     run(async {
@@ -45,11 +35,10 @@ fn a_transmit_has_its_ecn_bits_and_its_source() {
             (EcnCodepoint::Ect1, Ecn::Ect1),
             (EcnCodepoint::Ce, Ecn::Ce),
         ];
-        for (count, (ecn, expected)) in (1..).zip(marks) {
+        for (ecn, expected) in marks {
             let mut transmit = transmit(to, b"hello");
             (transmit.ecn, transmit.src_ip) = (Some(ecn), Some(LOCALHOST));
-            socket.try_send(&transmit).expect("space");
-            sent(&socket, count).await;
+            send(&socket, &transmit).await;
             let mut batch = RecvBatch::new(4, 1500);
             receiver.recv_into(&mut batch).expect("a datagram");
             let datagram = batch.iter().next().expect("a datagram");
@@ -69,8 +58,7 @@ fn a_segmented_transmit_is_its_datagrams_in_order() {
         let data = crate::kit::content(10 * 1200 - 700, 1);
         let mut transmit = transmit(receiver.local_addr().unwrap(), &data);
         transmit.segment_size = Some(1200);
-        socket.try_send(&transmit).expect("space");
-        sent(&socket, 10).await;
+        send(&socket, &transmit).await;
         let mut buffer = [0; 2000];
         let received: Vec<_> = (0..10)
             .map(|_| {
@@ -143,68 +131,80 @@ fn buffers_for_one_datagram_each_receive_without_gro() {
 }
 
 #[test]
-fn a_datagram_that_is_too_long_is_counted_and_the_next_is_sent() {
+fn a_send_that_fails_is_counted_and_the_next_is_sent() {
     run(async {
         let (socket, receiver) = (socket(), plain());
         let to = receiver.local_addr().unwrap();
-        socket.try_send(&transmit(to, &[0; 70_000])).expect("space");
-        socket.try_send(&transmit(to, b"next")).expect("space");
-        sent(&socket, 2).await;
+        send(&socket, &transmit(to, &[0; 70_000])).await;
+        send(&socket, &transmit(to, b"next")).await;
         assert_eq!((socket.failed(), socket.offload().counters().sent), (1, 1));
         let mut buffer = [0; 100];
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 4);
+        // A socket must ask for broadcast. Three datagrams.
+        let mut forbidden = transmit(([255; 4], 9).into(), &[0; 2500]);
+        forbidden.segment_size = Some(1000);
+        send(&socket, &forbidden).await;
+        assert_eq!((socket.failed(), socket.offload().counters().sent), (4, 1));
+    });
+}
+
+/// Counts what is logged.
+struct Log(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "mmsg_quinn::socket"
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn errors_are_logged_once_a_minute_and_probes_of_the_mtu_never() {
+    let logged = Arc::new(AtomicUsize::new(0));
+    let _log = tracing::subscriber::set_default(Log(Arc::clone(&logged)));
+    run(async {
+        let (socket, receiver) = (socket(), plain());
+        send(&socket, &transmit(receiver.local_addr().unwrap(), &[0; 70_000])).await;
+        assert_eq!(logged.load(Ordering::Relaxed), 0);
+        for _ in 0..2 {
+            send(&socket, &transmit(([255; 4], 9).into(), b"forbidden")).await;
+        }
+        assert_eq!((logged.load(Ordering::Relaxed), socket.failed()), (1, 3));
     });
 }
 
 #[test]
-fn a_full_socket_says_so_and_wakes_every_poller() {
-    run(async {
+fn several_threads_send_at_once() {
+    run_threaded(async {
         let (socket, receiver) = (socket(), plain());
         let to = receiver.local_addr().unwrap();
-        let data = [0; 60_000];
-        // The task has no turn in between, so this fills up.
-        let mut pushed = 0;
-        let error = loop {
-            match socket.try_send(&transmit(to, &data)) {
-                Ok(()) => pushed += 1,
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert!(pushed > 8, "{pushed} pushed");
-        let mut pollers: Vec<_> = (0..3).map(|_| Arc::clone(&socket).create_io_poller()).collect();
-        let woken = pollers.iter_mut().map(|poller| {
-            let mut waited = false;
-            poll_fn(move |cx| match poller.as_mut().poll_writable(cx) {
-                Poll::Ready(result) => Poll::Ready(result.map(|()| waited)),
-                Poll::Pending => {
-                    waited = true;
-                    Poll::Pending
+        let tasks = (0..4u8).map(|task| {
+            let socket = Arc::clone(&socket);
+            tokio::spawn(async move {
+                for count in 0..25 {
+                    send(&socket, &transmit(to, &[task, count])).await;
                 }
             })
         });
-        let mut woken = woken.collect::<Vec<_>>().into_iter();
-        let (a, b, c) = (woken.next().unwrap(), woken.next().unwrap(), woken.next().unwrap());
-        let (a, b, c) = tokio::join!(a, b, c);
-        assert!(a.unwrap() && b.unwrap() && c.unwrap(), "each of them waited");
-        socket.try_send(&transmit(to, &data)).expect("space again");
-        sent(&socket, pushed + 1).await;
-        assert_eq!(socket.failed(), 0);
-    });
-}
-
-#[test]
-fn what_was_pushed_before_the_end_is_sent() {
-    run(async {
-        let (socket, receiver) = (socket(), plain());
-        socket.try_send(&transmit(receiver.local_addr().unwrap(), b"last")).expect("space");
-        drop(socket);
-        let receiver = tokio::net::UdpSocket::from_std({
-            receiver.set_nonblocking(true).unwrap();
-            receiver
-        });
-        let mut buffer = [0; 100];
-        assert_eq!(receiver.unwrap().recv(&mut buffer).await.unwrap(), 4);
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.expect("it does not panic");
+        }
+        let mut received = BTreeSet::new();
+        while received.len() < 100 {
+            let mut buffer = [0; 2];
+            receiver.recv(&mut buffer).expect("a datagram");
+            assert!(received.insert(buffer), "twice: {buffer:?}");
+        }
+        assert_eq!((socket.failed(), socket.offload().counters().sent), (0, 100));
     });
 }
 

@@ -1,6 +1,6 @@
 //! Endpoints on this crate's sockets, which trust each other, and transfers between them.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +10,11 @@ use mmsg::Offload;
 use mmsg_quinn::{Socket, TokioRuntime};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+use quinn::udp::Transmit;
+use quinn::{
+    AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig,
+    TransportConfig,
+};
 
 /// The longest wait, so that a test that hangs fails. No test measures it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,6 +43,22 @@ pub fn bind() -> UdpSocket {
 /// A socket for quinn with all offloads.
 pub fn socket() -> Arc<Socket> {
     Arc::new(Socket::new(bind(), Offload::builder()).expect("a socket for quinn"))
+}
+
+pub fn transmit(destination: SocketAddr, contents: &[u8]) -> Transmit<'_> {
+    Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }
+}
+
+/// Sends as quinn's connections do.
+pub async fn send(socket: &Arc<Socket>, transmit: &Transmit<'_>) {
+    let mut poller = Arc::clone(socket).create_io_poller();
+    loop {
+        poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.expect("an open socket");
+        match socket.try_send(transmit) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result.expect("no other error"),
+        }
+    }
 }
 
 /// A server and a client, and the socket of each.

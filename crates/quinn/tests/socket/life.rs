@@ -35,7 +35,7 @@ fn an_idle_connection_without_it_ends() {
     });
 }
 
-/// Waits until a socket is gone, its task and its descriptor included: then its address is free.
+/// Waits until a socket is gone: then its address is free.
 async fn assert_freed<T>(socket: &Weak<T>, addr: std::net::SocketAddr) {
     while socket.strong_count() > 0 {
         tokio::task::yield_now().await;

@@ -1,7 +1,19 @@
 //! The socket alone, and under quinn's endpoints.
 
 mod alone;
+#[cfg(target_os = "linux")]
+#[path = "../../../../tests/common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
+mod full;
 mod kit;
 mod life;
 mod relay;
 mod transfers;
+#[cfg(target_os = "linux")]
+#[path = "../../../../tests/common/veth.rs"]
+mod veth;
+
+/// No test depends on it.
+#[cfg(target_os = "linux")]
+const BACKEND: Option<mmsg::Backend> = None;
