@@ -1,16 +1,22 @@
-//! The clients: one that gets a file, and many at once that keep nothing.
+//! The clients: one that gets a file, many at once that keep nothing, and one that waits for its echo beside these.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use quinn::Connection;
 
 use crate::peer::Peer;
 use crate::{Failure, From, protocol, say};
+
+/// Connections under load find their pace meanwhile.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Between echoes: otherwise most of them would be in the moments when the link is idle.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Gets a file.
 pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<(), Failure> {
@@ -102,4 +108,69 @@ async fn again_and_again(connection: &Connection, path: &str, times: u32) -> Res
         all += len;
     }
     Ok(all)
+}
+
+/// Measures how long one byte takes to the server and back, for so many seconds, while other connections get a file again
+/// and again.
+pub async fn echo(from: From, connections: u16, seconds: u16) -> Result<(), Failure> {
+    let (addr, path) = (from.addr, Arc::<str>::from(from.path));
+    let client = Arc::new(Peer::client(addr, from.common)?);
+    let received = Arc::new(AtomicU64::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..connections {
+        let (connection, path) = (client.connect(addr).await?, Arc::clone(&path));
+        let received = Arc::clone(&received);
+        tasks.push(tokio::spawn(async move {
+            let add = |data: &[u8], _| {
+                received.fetch_add(data.len() as u64, Relaxed);
+                Ok(())
+            };
+            loop {
+                let (len, recv) = protocol::request(&connection, &path).await?;
+                protocol::receive(recv, len, add).await?;
+            }
+        }));
+    }
+    let connection = client.connect(addr).await?;
+    let (mut send, mut recv) = protocol::request_echo(&connection).await?;
+    let (begin, time) = (Instant::now() + WARM_UP, Duration::from_secs(seconds.into()));
+    let mut times = Vec::new();
+    loop {
+        if connections > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let start = Instant::now();
+        if start > begin + time {
+            break;
+        }
+        send.write_all(b"?").await?;
+        recv.read_exact(&mut [0]).await?;
+        match start > begin {
+            true => times.push(start.elapsed()),
+            false => received.store(0, Relaxed),
+        }
+    }
+    let rate = received.load(Relaxed) as f64 / begin.elapsed().as_secs_f64();
+    for task in &tasks {
+        task.abort();
+    }
+    client.endpoint.close(0u32.into(), b"done");
+    client.endpoint.wait_idle().await;
+    times.sort_unstable();
+    let nth = |percent| times.get(times.len() * percent / 100).map_or(0, Duration::as_micros);
+    say(format_args!(
+        "echoes {}, us p50 {} p90 {} p99 {}, {rate:.0} bytes/s",
+        times.len(),
+        nth(50),
+        nth(90),
+        nth(99)
+    ));
+    client.say_stats();
+    // A download never ends by itself.
+    for task in tasks {
+        if let Ok(result) = task.await {
+            return result;
+        }
+    }
+    Ok(())
 }

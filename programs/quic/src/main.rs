@@ -69,6 +69,17 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
         times: u32,
     },
+    /// Measure how long one byte takes to the server and back while other connections get a file.
+    Echo {
+        #[command(flatten)]
+        from: From,
+        /// Connections that get the file, again and again.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(..=1000))]
+        connections: u16,
+        /// How long to measure, after a second that does not count.
+        #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u16).range(1..))]
+        seconds: u16,
+    },
 }
 
 #[derive(Args)]
@@ -115,6 +126,9 @@ fn main() -> ExitCode {
                 Command::Get { from, output, rebind } => get::one(from, output, rebind).await,
                 Command::Load { from, connections, times } => {
                     get::many(from, connections, times).await
+                }
+                Command::Echo { from, connections, seconds } => {
+                    get::echo(from, connections, seconds).await
                 }
             }
         })

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mmsg::{Offload, options};
 use mmsg_quinn::Socket;
@@ -50,6 +51,8 @@ impl Peer {
             .max_concurrent_bidi_streams(STREAMS.into())
             .max_concurrent_uni_streams(0u8.into());
         config.transport_config(Arc::new(transport));
+        // As long as a client tries: a first packet that is lost comes again with the same token.
+        config.retry_token_lifetime(Duration::from_secs(30));
         Self::new(socket, Some(config), common)
     }
 

@@ -1,7 +1,8 @@
 //! A request and its answer, on a stream of their own.
 //!
 //! The client sends a path and ends its side. The server answers with a byte: 0, then the file's
-//! length in 8 bytes, highest first, and the file; or 1 and why not. Then it ends its side.
+//! length in 8 bytes, highest first, and the file; or 1 and why not. Then it ends its side. After a zero byte, which no
+//! path has, the server sends back what comes.
 
 use quinn::{Connection, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
@@ -12,6 +13,7 @@ use crate::Failure;
 const LONGEST: usize = 4096;
 const FILE: u8 = 0;
 const REFUSAL: u8 = 1;
+const ECHO: u8 = 0;
 
 /// Asks for a file. Returns its length, and the stream with its bytes.
 pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvStream), Failure> {
@@ -50,9 +52,30 @@ pub async fn receive(
     Ok(())
 }
 
-/// Reads the requested path.
-pub async fn requested(recv: &mut RecvStream) -> Result<String, Failure> {
-    Ok(String::from_utf8(recv.read_to_end(LONGEST).await?)?)
+/// Asks for an echo.
+pub async fn request_echo(connection: &Connection) -> Result<(SendStream, RecvStream), Failure> {
+    let (mut send, recv) = connection.open_bi().await?;
+    send.write_all(&[ECHO]).await?;
+    Ok((send, recv))
+}
+
+/// Reads the requested path, or nothing if an echo is asked for.
+pub async fn requested(recv: &mut RecvStream) -> Result<Option<String>, Failure> {
+    let mut path = vec![0];
+    match recv.read(&mut path).await? {
+        Some(_) if path == [ECHO] => return Ok(None),
+        Some(_) => path.append(&mut recv.read_to_end(LONGEST).await?),
+        None => path.clear(),
+    }
+    Ok(Some(String::from_utf8(path)?))
+}
+
+/// Sends back what comes.
+pub async fn echo(mut send: SendStream, mut recv: RecvStream) -> Result<(), Failure> {
+    while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
+        send.write_chunk(chunk.bytes).await?;
+    }
+    Ok(send.finish()?)
 }
 
 /// Begins the answer with a file of this length.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quinn::{Connecting, ConnectionError, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::peer::Peer;
 use crate::{Common, Failure, protocol, say};
@@ -50,12 +50,20 @@ pub async fn run(
     say(format_args!("listening on {}", server.endpoint.local_addr()?));
 
     let figures = Arc::new(Figures::default());
+    // Handshakes of clients whose address may be forged. A forged one takes its place until a timeout.
+    let unproven = Arc::new(Semaphore::new(most / 4));
     loop {
         let incoming = tokio::select! {
             incoming = server.endpoint.accept() => incoming,
             () = stop.notified() => break,
         };
         let Some(incoming) = incoming else { break };
+        let place = Arc::clone(&unproven).try_acquire_owned().ok();
+        if place.is_none() && !incoming.remote_address_validated() {
+            // The client comes again with a token, which only the owner of the address has got. That takes no memory.
+            let _ = incoming.retry();
+            continue;
+        }
         figures.connections.fetch_add(1, Relaxed);
         if server.endpoint.open_connections() >= most {
             figures.broken.fetch_add(1, Relaxed);
@@ -65,7 +73,8 @@ pub async fn run(
         // Here and not in the task: from now on it is among the open ones.
         match incoming.accept() {
             Ok(connecting) => {
-                tokio::spawn(serve(connecting, Arc::clone(&folder), Arc::clone(&figures)));
+                let (folder, figures) = (Arc::clone(&folder), Arc::clone(&figures));
+                tokio::spawn(serve(connecting, place, folder, figures));
             }
             Err(_) => drop(figures.broken.fetch_add(1, Relaxed)),
         }
@@ -85,8 +94,15 @@ pub async fn run(
 }
 
 /// Answers the requests of a connection, all at once, until the client ends it.
-async fn serve(connecting: Connecting, folder: Arc<Path>, figures: Arc<Figures>) {
-    let end = match connecting.await {
+async fn serve(
+    connecting: Connecting,
+    place: Option<OwnedSemaphorePermit>,
+    folder: Arc<Path>,
+    figures: Arc<Figures>,
+) {
+    let connected = connecting.await;
+    drop(place);
+    let end = match connected {
         Err(error) => error,
         Ok(connection) => loop {
             let (send, recv) = match connection.accept_bi().await {
@@ -112,7 +128,9 @@ async fn answer(
     folder: Arc<Path>,
     figures: &Figures,
 ) -> Result<(), Failure> {
-    let path = protocol::requested(&mut recv).await?;
+    let Some(path) = protocol::requested(&mut recv).await? else {
+        return protocol::echo(send, recv).await;
+    };
     // A disk may take its time: not on the thread that the connections are served by.
     let found = tokio::task::spawn_blocking(move || open(&folder, &path)).await?;
     let Some((file, len)) = found else {

@@ -1,5 +1,6 @@
 //! Quinn itself at the other end, as it comes.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -122,6 +123,40 @@ fn connections_beyond_the_limit_are_refused() {
     let figures = stop(server);
     let reported = (figures.get("connections ", "connections "), figures.get("", "broken "));
     assert_eq!(reported, (3 + refused, refused), "{figures:?}");
+}
+
+#[test]
+fn forged_first_packets_do_not_lock_a_server_out() {
+    let folder = Folder::new();
+    let server = serve_with(&folder, "127.0.0.1:0", "mmsg", &["--connections", "20"]);
+    run(async {
+        let (endpoint, first) = connect(&folder, server.addr).await;
+        // It takes first packets and answers nothing, like the owner of an address that was forged.
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
+        let addr = silent.local_addr().expect("it is bound");
+        let mut forged = HashMap::new();
+        let mut attempts = Vec::new();
+        while forged.len() < 25 {
+            attempts.push(endpoint.connect(addr, "localhost").expect("it can be tried"));
+            let mut packet = [0; 1500];
+            let len = silent.recv(&mut packet).await.expect("a first packet");
+            // By the connection's identifier (RFC 9000, section 17.2): a packet may come again.
+            let id = packet[6..6 + usize::from(packet[5])].to_vec();
+            forged.insert(id, packet[..len].to_vec());
+        }
+        for packet in forged.values() {
+            silent.send_to(packet, server.addr).await.expect("it is sent");
+        }
+        // Behind them in the server's buffer, and only this client can answer a Retry.
+        let again = endpoint.connect(server.addr, "localhost").expect("it can be tried");
+        let second = again.await.expect("the server is not full");
+        for connection in [first, second] {
+            connection.close(0u32.into(), b"done");
+        }
+    });
+    // A quarter of the places is all that forged packets get.
+    let connections = stop(server).get("", "connections ");
+    assert!((3..=7).contains(&connections), "{connections}");
 }
 
 /// Quinn's server, which answers every request with these bytes, and then ends the stream.
