@@ -29,8 +29,8 @@ use crate::sys::{self, AsSocket};
 /// destinations and single datagrams.
 ///
 /// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`,
-/// Linux 5.0). [`RecvBatch`](crate::RecvBatch)'s iterator and [`RecvMsg::datagrams`](crate::RecvMsg::datagrams) yield
-/// its segments.
+/// Linux 5.0). [`RecvBatch::iter`](crate::RecvBatch::iter) and [`Message::datagrams`](crate::Message::datagrams)
+/// (of a `RecvMsg` `msg.message().datagrams()`) yield its segments.
 ///
 /// Counts are in messages, and order is kept. If the kernel rejects a GSO batch, its datagrams are sent one by one within
 /// the call, each with its own result. Without offload an `Offload` works like the plain socket.

@@ -115,8 +115,8 @@ macro_rules! accessors {
         /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
         ///
         /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and
-        /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). To a coalesced message this is one answer, however many
-        /// datagrams it has.
+        /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). A coalesced message as a whole gets one answer, each of
+        /// its [datagrams](crate::Message::datagrams) one of its own.
         ///
         /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) and
         /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add to its options.
@@ -179,8 +179,9 @@ macro_rules! accessors_of_bytes {
             self.parts.slices()
         }
 
-        /// The length in bytes before truncation; `None` if it was truncated and the system did not report it, as in a
-        /// [`RecvBatch`](crate::RecvBatch): [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN) asks for it.
+        /// The length in bytes before truncation, always known if nothing was truncated. Of a truncated message it is
+        /// known on Linux and Android after [`MmsgBuf::recv_with`](crate::MmsgBuf::recv_with) with
+        /// [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN), and otherwise `None`: the other receives do not ask for it.
         #[must_use]
         pub fn full_len(&self) -> Option<usize> {
             self.missing().full_len(self.len())

@@ -153,7 +153,7 @@ impl<'a> RecvMsg<'a> {
     /// let (mut buffer, mut control) = ([0; 1500], ControlBuf::new());
     /// let mut msg = RecvMsg::new(&mut buffer).with_control(&mut control);
     /// socket.recv_batch(std::slice::from_mut(&mut msg))?;
-    /// for control in msg.control_messages() {
+    /// for control in msg.message().control_messages() {
     ///     println!("level {}, type {}", control.level, control.ty);
     /// }
     /// # Ok::<(), std::io::Error>(())
@@ -179,7 +179,9 @@ impl RecvMsg<'_> {
     /// let mut memory = [[0; 1500]; 8];
     /// let mut msgs = memory.each_mut().map(|buffer| RecvMsg::new(buffer));
     /// let n = socket.recv_batch(&mut msgs)?;
-    /// let replies = msgs[..n].iter().filter_map(|msg| msg.message().reply(msg.data()));
+    /// // Through an `Offload` a message may be several datagrams: each gets its answer.
+    /// let datagrams = msgs[..n].iter().flat_map(|msg| msg.message().datagrams());
+    /// let replies = datagrams.filter_map(|datagram| datagram.reply(datagram.data()));
     /// socket.send_each(replies, |_, error| eprintln!("reply: {error}"))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -81,7 +81,7 @@ impl RecvFlags {
     pub const DONT_WAIT: Self = Self(1 << 1);
 
     /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
-    /// [`RecvMsg::full_len`](crate::RecvMsg::full_len).
+    /// [`Message::full_len`](crate::Message::full_len).
     ///
     /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
     #[doc(alias = "MSG_TRUNC")]

@@ -33,7 +33,9 @@
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds
 //!   the path's MTU.
 //!
-//! The builder of mmsg's offloads turns GSO or GRO off, or makes batches shorter than quinn's ten datagrams:
+//! The builder of mmsg's offloads turns GSO or GRO off, or makes batches shorter than quinn's ten datagrams. quinn's own
+//! `TransportConfig::enable_segmentation_offload(false)` turns GSO off for its connections; the socket's
+//! [`gso_status`](mmsg::offload::OffloadState::gso_status) then still says `On`.
 //!
 //! ```
 //! use mmsg::Offload;

@@ -45,6 +45,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let socket = std::sync::Arc::new(Socket::new(socket, Offload::builder())?);
 /// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
+/// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // Whose builder applies to a rebind.
+/// let (config, for_quinn) = (Default::default(), socket.clone());
+/// let client = quinn::Endpoint::new_with_abstract_socket(config, None, for_quinn, runtime)?;
 /// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
 /// # Ok(())
 /// # }
