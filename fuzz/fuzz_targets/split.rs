@@ -78,9 +78,9 @@ impl Expected<'_> {
 
     fn check(&self, msg: &RecvMsg<'_>) {
         assert_eq!((msg.len(), msg.truncated()), (self.received().len(), self.truncated()));
-        assert_eq!(msg.datagrams().len(), self.count());
+        assert_eq!(msg.message().datagrams().len(), self.count());
         let mut count = 0;
-        for datagram in msg.datagrams() {
+        for datagram in msg.message().datagrams() {
             self.check_datagram(count, &datagram);
             count += 1;
         }
