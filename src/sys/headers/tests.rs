@@ -1,5 +1,8 @@
 //! What the kernel leaves in a header, written by hand: what no kernel at hand would write; and where slots lie.
 
+// The fuzz targets use `payloads` alone.
+#![cfg_attr(not(test), allow(unused_imports))]
+
 use std::io::IoSliceMut;
 use std::slice;
 
