@@ -321,8 +321,10 @@ impl RecvBatch {
         recv(&mut buffers[..slots], &mut |_, message| {
             if count < slots {
                 known[count] = message.known();
-                if !message.is_empty() && message.data().as_ptr() != starts[count] {
-                    (known[count].0.len, known[count].0.truncated) = (0, true);
+                let (data, result) = (message.data(), &mut known[count].0);
+                let kept = if data.as_ptr() == starts[count] { data.len() } else { 0 };
+                if kept < message.len().max(slot_len.min(result.len)) {
+                    (result.len, result.truncated) = (kept, true);
                 }
                 count += 1;
             }

@@ -233,7 +233,7 @@ fn d16_a_message_that_a_double_moves_out_of_its_slot_is_truncated() {
     assert_eq!(got, [(&b"one"[..], false, from), (b"", true, from), (b"", true, from)]);
 }
 
-/// Puts memory of its own in the place of the memory that it was given.
+/// Puts memory of its own, or none, in the place of the memory that it was given.
 struct Changeling;
 
 impl BatchSocket for Changeling {
@@ -246,6 +246,8 @@ impl BatchSocket for Changeling {
             *msg = RecvMsg::new(memory);
             msg.fill(b"from elsewhere", None, RecvMeta::default());
         }
+        msgs[1] = RecvMsg::new(&mut []);
+        msgs[1].fill(b"nowhere", None, RecvMeta::default());
         Ok(msgs.len())
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mmsg::errors::is_too_big;
 use mmsg::offload::OffloadBuilder;
 use mmsg::options::Fragmentation;
-use mmsg::{Ancillary, BatchSocket, Message, Offload, SendMeta, SendMsg};
+use mmsg::{Ancillary, BatchSocket, Message, MmsgBuf, Offload, RecvMsg, SendMeta, SendMsg};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -27,6 +27,8 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// As many errors of receives, one after another, are passed over. quinn ends an endpoint at the first error that it
 /// gets.
 const MAX_ERRORS: usize = 16;
+/// As many messages are lost at a time where GRO is turned off.
+const MAX_LOST: usize = 1_000;
 /// Errors of sends are logged no more often, as by quinn.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -119,7 +121,8 @@ impl Socket {
     #[cold]
     fn note_failure(&self, error: &io::Error, transmit: &Transmit<'_>) {
         let len = transmit.contents.len();
-        let datagrams = transmit.segment_size.map_or(1, |size| len.div_ceil(size.max(1)).max(1));
+        let size = transmit.segment_size.filter(|size| *size > 0);
+        let datagrams = size.map_or(1, |size| len.div_ceil(size).max(1));
         self.failed.fetch_add(datagrams as u64, Ordering::Relaxed);
         // Probes for the path's MTU end so.
         if is_too_big(error) {
@@ -141,7 +144,14 @@ impl Socket {
             // The option itself first: `set_gro` leaves it on while a message is queued. What fails here is
             // reported by the receive.
             let _ = Ancillary::GRO.disable(self.socket.get_ref());
-            let _ = self.socket.set_gro(false);
+            let mut lost = MmsgBuf::new();
+            // Before 5.12 Linux does not tell that the option is off, so what waits is taken for coalesced.
+            for _ in 0..MAX_LOST {
+                if !matches!(self.socket.set_gro(false), Ok(true)) {
+                    break;
+                }
+                let _ = lost.recv(self.socket.get_ref(), &mut [RecvMsg::new(&mut [])]);
+            }
         }
     }
 
