@@ -193,7 +193,7 @@ impl MmsgBuf {
         }
         let count = headers.recv(self.backend.unwrap_or_else(Backend::current), socket, flags)?;
         for (i, msg) in msgs[..count].iter_mut().enumerate() {
-            msg.read_back(self.recv.row(i));
+            msg.read_back(self.recv.entry(i));
         }
         Ok(count)
     }
@@ -215,12 +215,12 @@ impl MmsgBuf {
         let backend = self.backend.unwrap_or_else(Backend::current);
         let count = headers.recv(backend, socket, RecvFlags::NONE)?;
         for (i, buffer) in buffers[..count].iter().enumerate() {
-            let row = self.recv.row(i);
+            let row = self.recv.entry(i);
             let mut meta = RecvMeta::NONE;
             if row.result.control_len > 0 {
                 meta.set(row.control());
             }
-            let received = Received::of_row(&row, &meta);
+            let received = Received::of_entry(&row, &meta);
             let parts = Parts::one(&buffer[..buffer.len().min(received.reported)]);
             let envelope = Envelope::new(row.source(), &meta);
             each(i, Message::new(parts, received, envelope, row.control()));
@@ -246,15 +246,15 @@ impl MmsgBuf {
     ///
     /// # Errors
     ///
-    /// Why there are no headers to send. The error of the call is in [`Offered`].
+    /// Why there are no headers to send. The error of the call is in [`GsoSend`].
     #[inline]
-    pub(crate) fn offer(
+    pub(crate) fn send_gso(
         &mut self,
         socket: BorrowedSocket<'_>,
         msgs: &[SendMsg<'_>],
         wiring: Wiring,
         flags: SendFlags,
-    ) -> io::Result<Offered<'_>> {
+    ) -> io::Result<GsoSend<'_>> {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         let joins = matches!(wiring, Wiring::Gso { .. }) && msgs.len() > 1;
         let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
@@ -271,17 +271,17 @@ impl MmsgBuf {
             Err(error) => (0, Some(error)),
         };
         let (sent, rest) = self.batches.split_at(sent);
-        Ok(Offered { sent, next: rest.first().copied(), error })
+        Ok(GsoSend { sent, next: rest.first().copied(), error })
     }
 
-    /// What the first header of the last [`offer`](Self::offer) carries.
+    /// What the first header of the last [`send_gso`](Self::send_gso) carries.
     pub(crate) fn first_batch(&self) -> Option<GsoBatch> {
         self.batches.first().copied()
     }
 }
 
 /// What became of a send with GSO.
-pub(crate) struct Offered<'a> {
+pub(crate) struct GsoSend<'a> {
     /// What the headers carry that the kernel took.
     pub(crate) sent: &'a [GsoBatch],
     /// The next one, if there is any.

@@ -14,7 +14,7 @@ use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
-pub(crate) use ext::Offer;
+pub(crate) use ext::OfferSize;
 pub(crate) use implementations::forward;
 
 /// A datagram socket that moves messages in batches.

@@ -262,7 +262,7 @@ impl RecvMeta {
             numbers::MARK => self.mark = exactly(data).map(u32::from_ne_bytes),
             numbers::ORIGINAL_DEST_V4 | numbers::ORIGINAL_DEST_V6 => {
                 let is_whole = [16, 28].contains(&data.len());
-                self.original_dest = sys::socket_addr(data).filter(|_| is_whole);
+                self.original_dest = sys::decode_addr(data).filter(|_| is_whole);
             }
             numbers::PATH_MTU => self.path_mtu = path_mtu(data),
             _ => {}

@@ -228,7 +228,7 @@ impl ExtendedError {
             origin::TIMESTAMPING => (Origin::Timestamping, 0),
             _ => (Origin::Other, self.errno),
         };
-        let reporter = sys::socket_addr(offender);
+        let reporter = sys::decode_addr(offender);
         Report { event: self.event(), origin, dest, reporter, errno }
     }
 

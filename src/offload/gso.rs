@@ -92,7 +92,7 @@ impl Call<'_> {
         if let (Wiring::Single { .. }, Some(size)) = (wiring, own_segment_size(&msgs[0])) {
             return self.send_segments(&msgs[0], size.into(), wiring, flags);
         }
-        let offered = self.arena.offer(self.socket, msgs, wiring, flags)?;
+        let offered = self.arena.send_gso(self.socket, msgs, wiring, flags)?;
         let messages = self.state.counters.sent(offered.sent);
         let stopped = match offered.next {
             None => Stopped::Nowhere,
@@ -144,7 +144,7 @@ impl Call<'_> {
         let counters = &self.state.counters;
         match sys::segmentation_rejected(error) {
             // An ICMP error may have this number as well.
-            Some(Rejection::Unsupported) if sys::may_be_of_another(self.socket, error) => {}
+            Some(Rejection::Unsupported) if sys::may_be_unrelated_icmp(self.socket, error) => {}
             Some(Rejection::Unsupported) => {
                 self.state.status.reject();
                 add(&counters.rejected_unsupported, 1);
@@ -204,7 +204,7 @@ impl Call<'_> {
                 *place = msg.segment(data);
                 count += 1;
             }
-            let offered = self.arena.offer(self.socket, &row[..count], wiring, flags)?;
+            let offered = self.arena.send_gso(self.socket, &row[..count], wiring, flags)?;
             let taken = self.state.counters.sent(offered.sent);
             if taken == 0 && sent == 0 {
                 return Ok(Sent { messages: 0, stopped: Stopped::AtMessage(offered.error) });

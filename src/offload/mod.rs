@@ -217,5 +217,5 @@ impl<S> Deref for Offload<S> {
     }
 }
 
-sys::lend_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
+sys::impl_as_socket!([S: AsSocket] Offload<S>, |offload| sys::borrow(&offload.socket));
 forward!([S: AsSocket + BatchSocket] Offload<S>, |offload| offload.state.on(&offload.socket));

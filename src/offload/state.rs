@@ -246,7 +246,7 @@ struct Lent<'a> {
     socket: BorrowedSocket<'a>,
 }
 
-sys::lend_socket!(['a] Lent<'a>, |lent| lent.socket);
+sys::impl_as_socket!(['a] Lent<'a>, |lent| lent.socket);
 
 impl BatchSocket for Lent<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {

@@ -11,7 +11,7 @@ use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
 use crate::recv::split::DatagramsMut;
 use crate::sys::{
-    Backend, BorrowedSocket, RawAddr, RecvFlags, RecvResult, RecvStorage, Row, Slots,
+    Backend, BorrowedSocket, RawAddr, RecvEntry, RecvFlags, RecvResult, RecvStorage, Slots,
 };
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
@@ -218,7 +218,7 @@ impl RecvBatch {
     #[inline]
     pub(super) fn get(&self, i: usize) -> Message<'_> {
         let (row, meta) = self.rows().get(i);
-        let received = Received::of_row(&row, meta);
+        let received = Received::of_entry(&row, meta);
         let payload = self.slots.payload(i);
         let parts = Parts::one(&payload[..payload.len().min(received.reported)]);
         Message::new(parts, received, Envelope::new(row.source(), meta), row.control())
@@ -251,7 +251,7 @@ impl RecvBatch {
         let rows = Rows { rows, metas: &self.metas, pushed };
         let messages = slots.take(len).enumerate().map(move |(i, slot)| {
             let (row, meta) = rows.get(i);
-            let received = Received::of_row(&row, meta);
+            let received = Received::of_entry(&row, meta);
             let data = &mut slot[..slot_len.min(received.reported)];
             DatagramsMut::new(data, &received, Envelope::new(row.source(), meta))
         });
@@ -294,7 +294,7 @@ impl RecvBatch {
 
     /// Adds a message whose payload is in the next slot.
     fn add(&mut self, result: RecvResult, source: &RawAddr, meta: RecvMeta) {
-        self.slots.fill(self.len, result, source);
+        self.slots.set_received(self.len, result, source);
         self.metas[self.len] = meta.for_reply();
         (self.len, self.pushed) = (self.len + 1, true);
     }
@@ -349,7 +349,7 @@ impl RecvBatch {
         self.clear();
         self.len = self.slots.recv(Backend::current(), socket, flags)?;
         for i in 0..self.len {
-            let row = self.slots.rows().row(i);
+            let row = self.slots.storage().entry(i);
             if row.result.control_len > 0 {
                 self.metas[i].set(row.control());
             }
@@ -359,7 +359,7 @@ impl RecvBatch {
 
     #[inline]
     fn rows(&self) -> Rows<'_> {
-        Rows { rows: self.slots.rows(), metas: &self.metas, pushed: self.pushed }
+        Rows { rows: self.slots.storage(), metas: &self.metas, pushed: self.pushed }
     }
 }
 
@@ -374,8 +374,8 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// That of message `i`, and its metadata.
     #[inline]
-    fn get(&self, i: usize) -> (Row<'a>, &'a RecvMeta) {
-        let row = self.rows.row(i);
+    fn get(&self, i: usize) -> (RecvEntry<'a>, &'a RecvMeta) {
+        let row = self.rows.entry(i);
         // Sockets without metadata pay for one comparison.
         let has_meta = self.pushed || row.result.control_len > 0;
         (row, if has_meta { &self.metas[i] } else { &RecvMeta::NONE })

@@ -10,7 +10,7 @@ use crate::recv::datagram::Message;
 use crate::recv::envelope::Envelope;
 use crate::recv::received::Received;
 use crate::recv::scattered::{self, Parts};
-use crate::sys::{RawAddr, RecvHeaders, RecvResult, Row};
+use crate::sys::{RawAddr, RecvEntry, RecvHeaders, RecvResult};
 
 /// A buffer for one message, and after a receive the message in it.
 ///
@@ -290,12 +290,12 @@ impl RecvMsg<'_> {
 
     /// Reads what a receive has left.
     #[inline]
-    pub(crate) fn read_back(&mut self, row: Row<'_>) {
-        let result = row.result;
+    pub(crate) fn read_back(&mut self, entry: RecvEntry<'_>) {
+        let result = entry.result;
         self.source.set_len(result.source_len);
         let control = match &mut self.control {
             Some(control) => control.filled(result.control_len),
-            None => row.control(),
+            None => entry.control(),
         };
         self.has_meta = !control.is_empty();
         if self.has_meta {

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
-use crate::sys::{RawAddrRef, RecvResult, Row, numbers};
+use crate::sys::{RawAddrRef, RecvEntry, RecvResult, numbers};
 
 /// What a receive call reports about one message, besides its payload and its source.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +63,8 @@ impl Received {
 
     /// What a receive left in a header, and what its control data means.
     #[inline]
-    pub(crate) fn of_row(row: &Row<'_>, meta: &RecvMeta) -> Self {
-        Self::new(&row.result, meta, || row.source())
+    pub(crate) fn of_entry(entry: &RecvEntry<'_>, meta: &RecvMeta) -> Self {
+        Self::new(&entry.result, meta, || entry.source())
     }
 
     /// The message's full length, of which `len` bytes are in the buffers.

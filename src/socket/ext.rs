@@ -81,7 +81,7 @@ pub trait BatchSocketExt: BatchSocket {
         M: Borrow<SendMsg<'m>>,
     {
         let mut msgs = msgs.into_iter().map(|msg| *msg.borrow()).fuse();
-        let (mut handled, mut offer) = (0, Offer::new());
+        let (mut handled, mut offer) = (0, OfferSize::new());
         let mut row = row::row();
         loop {
             let mut left = row::fill(&mut row, ROW, &mut msgs);
@@ -137,7 +137,7 @@ pub trait BatchSocketExt: BatchSocket {
         queue: &mut SendQueue,
         mut on_error: impl FnMut(&SendMsg<'_>, io::Error),
     ) -> io::Result<usize> {
-        let (mut handled, mut offer) = (0, Offer::new());
+        let (mut handled, mut offer) = (0, OfferSize::new());
         while !queue.is_empty() {
             let mut row = row::row();
             let row = queue.fill(&mut row, offer.count);
@@ -160,11 +160,11 @@ impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
 
 /// How many messages to offer next. After an error it is one: the next message often fails, too, and one message
 /// costs no more than `send_to`. Each success doubles the number.
-pub(crate) struct Offer {
+pub(crate) struct OfferSize {
     pub(crate) count: usize,
 }
 
-impl Offer {
+impl OfferSize {
     pub(crate) const fn new() -> Self {
         Self { count: ROW }
     }

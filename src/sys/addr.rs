@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use crate::sys::UnixAddr;
 pub(super) use codec::{NAME_LEN, Name, encode as encode_addr, encode_unix};
 use codec::{decode, encode};
-pub(crate) use codec::{socket_addr, unix_addr};
+pub(crate) use codec::{decode_addr, decode_unix};
 
 /// An address in the system's form, or none; decoded on request.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ impl<'a> RawAddrRef<'a> {
 
     /// The Unix address, if it is one. No address at all is that of an unnamed socket: Linux reports none for it.
     pub(crate) fn unix(self) -> Option<UnixAddr<'a>> {
-        unix_addr(self.name.get(..self.len as usize)?)
+        decode_unix(self.name.get(..self.len as usize)?)
     }
 }
 

@@ -173,10 +173,10 @@ pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
         };
         match fate {
             Fate::Kernel => Ok(len),
-            Fate::AtMost(most) => {
+            Fate::AtMost(max) => {
                 let many = matches!(call, Call::RecvMmsg | Call::SendMmsg);
                 assert!(many, "{call:?} moves one message or none");
-                Ok(len.min(most))
+                Ok(len.min(max))
             }
             Fate::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
         }

@@ -3,14 +3,14 @@
 //! # What a target must provide
 //!
 //! - `AsSocket`, `BorrowedSocket`, `borrow`: the standard library's trait and type of a borrowed socket; on Unix those
-//!   of any descriptor. The macros `for_datagram_sockets`, over the types of sockets that there are, and `lend_socket`,
+//!   of any descriptor. The macros `for_datagram_sockets`, over the types of sockets that there are, and `impl_as_socket`,
 //!   which implements `AsSocket`.
 //! - `header::Header` and `header::Buffer`: the C structs of a message behind methods of one name everywhere.
 //! - `calls::recv` and `calls::send`, the backends: headers and flags in, a result out. They take messages in order and
 //!   return how many moved, or the error of the first. A receive waits for its first message only, and for none with
 //!   `RecvFlags::DONT_WAIT`; descriptors that came are closed before it returns. What else a call owes its callers
-//!   stands in [`call`], once for all of them.
-//! - `icmp::is_of_another` and `icmp::is_queued`: errors about other datagrams. `waits`, `is_inet`,
+//!   stands in [`backend`], once for all of them.
+//! - `icmp::is_unrelated` and `icmp::may_be_unrelated`: errors about other datagrams. `waits`, `is_inet`,
 //!   `peer_is_v4`, `families`: what a socket is.
 //! - `has_segmentation`, `segmentation_rejected`, `conflicting_option`, `reports_send_times` and `kernel_release`, for
 //!   sends with GSO; `has_queued_messages`, for receives with GRO; `may_be_about_tos`, for kernels that reject a TOS.
@@ -21,7 +21,7 @@
 //! All targets share `headers` (memory for headers), `zeroed`, and `addr` (addresses as bytes).
 
 mod addr;
-mod call;
+mod backend;
 pub(crate) mod control_message;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fault;
@@ -35,7 +35,7 @@ mod zeroed;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-pub use call::Backend;
+pub use backend::Backend;
 pub use control_message::{ControlMessage, ControlMessages};
 pub(crate) use flags::flag_set;
 pub use flags::{RecvFlags, SendFlags};
@@ -56,17 +56,19 @@ use self::windows as native;
 #[cfg(not(any(unix, windows)))]
 compile_error!("mmsg is for Unix and Windows: this target has no sockets that it knows");
 
-pub(crate) use self::addr::{RawAddr, RawAddrRef, socket_addr, unix_addr};
-pub(crate) use self::headers::{RecvHeaders, RecvStorage, Row, SendHeaders, SendStorage, Slots};
+pub(crate) use self::addr::{RawAddr, RawAddrRef, decode_addr, decode_unix};
+pub(crate) use self::headers::{
+    RecvEntry, RecvHeaders, RecvStorage, SendHeaders, SendStorage, Slots,
+};
 pub use self::native::AsSocket;
 #[cfg(feature = "tokio")]
 pub(crate) use self::native::has_error;
-pub(crate) use self::native::icmp::is_queued as may_be_of_another;
+pub(crate) use self::native::icmp::may_be_unrelated as may_be_unrelated_icmp;
 pub(crate) use self::native::{
     BorrowedSocket, CONTROL_LAYOUT, MICROSECONDS_LEN, borrow, clock_time, conflicting_option,
     families, for_datagram_sockets, has_error_queue, has_queued_messages, has_segmentation,
-    has_transmit_times, is_about_the_option, kernel_release, lend_socket, may_be_about_tos, option,
-    peer_is_v4, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
+    has_transmit_times, impl_as_socket, is_about_the_option, kernel_release, may_be_about_tos,
+    option, peer_is_v4, reports_send_times, segmentation_rejected, set_option, set_option_bytes,
     set_transmit_clock,
 };
 

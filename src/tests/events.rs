@@ -82,11 +82,11 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
 
 #[test]
 fn missing_calls_are_said_once() {
-    let wire = Wire::new();
+    let net = Loopback::new();
     Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..2);
-    let msgs = wire.msgs(&data);
-    let send = || assert_eq!(wire.near.send_batch(&msgs).unwrap(), 2);
+    let msgs = net.msgs(&data);
+    let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
     fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
     assert_events(send, &[("WARN", &["one message a call", "os error 38"])]);
     fault::finish();

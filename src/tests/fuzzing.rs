@@ -5,10 +5,10 @@ use crate::send::coalesce::tests::{KINDS, Place, Spec, check};
 use crate::sys::MAX_SEGMENTS;
 
 /// Operations of a case at most, so that a case takes milliseconds.
-const MOST: usize = 40;
+const MAX_OPS: usize = 40;
 
 fn records(data: &[u8]) -> impl Iterator<Item = [u8; 8]> {
-    data.as_chunks().0.iter().copied().take(MOST)
+    data.as_chunks().0.iter().copied().take(MAX_OPS)
 }
 
 /// Any calls on a socket, under a kernel that says anything.

@@ -13,7 +13,7 @@
 mod offload;
 mod offload_kit;
 #[cfg(test)]
-mod offload_own;
+mod own_segment_size;
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
@@ -54,7 +54,7 @@ const BACKENDS: [Backend; 2] = [Backend::Mmsg, Backend::Msg];
 const BACKENDS: [Backend; 1] = [Backend::Msg];
 
 /// Errors that mean nothing special to the library.
-const PLAIN: [i32; 9] = [
+const ORDINARY_ERRORS: [i32; 9] = [
     errno::EMSGSIZE,
     errno::ENOBUFS,
     errno::ENOMEM,
@@ -67,7 +67,7 @@ const PLAIN: [i32; 9] = [
 ];
 
 /// A blocking call that waits this long fails the test. No test measures it.
-const NET: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of a message is its payload.
 type Number = [u8; 4];
@@ -82,13 +82,13 @@ fn number(payload: &[u8]) -> u32 {
 
 /// Three sockets on loopback: `near` sends, `far` receives, and `marker` shows that all that was
 /// sent before was received, since loopback keeps the order.
-struct Wire {
+struct Loopback {
     near: UdpSocket,
     far: UdpSocket,
     marker: UdpSocket,
 }
 
-impl Wire {
+impl Loopback {
     fn new() -> Self {
         Self { near: socket(), far: socket(), marker: socket() }
     }
@@ -126,7 +126,7 @@ impl Wire {
 /// A blocking socket on loopback.
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    socket.set_read_timeout(Some(NET)).expect("a timeout");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     socket
 }
 

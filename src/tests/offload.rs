@@ -72,10 +72,10 @@ fn stopped(
 #[test]
 fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
     let Some(net) = Net::new() else { return };
-    let batch = Batch::new(&ROWS);
+    let batch = Batch::new(&RUNS);
     let halves = batch.halves();
     let kinds = [batch.msgs(&net), batch.gathered(&net, &halves)];
-    let headers = headers(&ROWS);
+    let headers = headers(&RUNS);
     for ((backend, way), msgs) in ways().flat_map(|way| kinds.iter().map(move |msgs| (way, msgs))) {
         backend.make_process_default().unwrap();
         for (at, (code, cause)) in (0..headers.len()).flat_map(|at| errors().map(move |e| (at, e)))
@@ -126,9 +126,9 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
 #[test]
 fn s8_any_count_of_headers_leaves_the_rest_in_order() {
     let Some(net) = Net::new() else { return };
-    let batch = Batch::new(&ROWS);
+    let batch = Batch::new(&RUNS);
     let msgs = batch.msgs(&net);
-    let headers = headers(&ROWS);
+    let headers = headers(&RUNS);
     Backend::Mmsg.make_process_default().unwrap();
     for k in 0..=headers.len() {
         fault::script([(Call::SendMmsg, Fate::AtMost(k))]);
@@ -167,9 +167,9 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
 #[test]
 fn s1_s4_n2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
     let Some(net) = Net::new() else { return };
-    let batch = Batch::new(&ROWS);
+    let batch = Batch::new(&RUNS);
     let msgs = batch.msgs(&net);
-    let [batches, singles] = [ROWS.len(), msgs.len()].map(|count| (Call::SendMmsg, count));
+    let [batches, singles] = [RUNS.len(), msgs.len()].map(|count| (Call::SendMmsg, count));
     Backend::Mmsg.make_process_default().unwrap();
     for (code, cause) in REJECTIONS {
         let is_off = cause == Cause::Unsupported;
@@ -195,9 +195,9 @@ fn s1_s4_n2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
 #[test]
 fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     let Some(net) = Net::new() else { return };
-    let batch = Batch::new(&ROWS);
+    let batch = Batch::new(&RUNS);
     let msgs = batch.msgs(&net);
-    let headers = headers(&ROWS);
+    let headers = headers(&RUNS);
     for (backend, way) in ways() {
         backend.make_process_default().unwrap();
         for (at, (code, _)) in (0..headers.len()).flat_map(|at| REJECTIONS.map(|e| (at, e))) {
@@ -287,11 +287,11 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
     if Net::new().is_none() {
         return;
     }
-    for (most, batches) in [(0, 0), (1, 0), (10, 3), (64, 1), (1_000, 1)] {
+    for (max, batches) in [(0, 0), (1, 0), (10, 3), (64, 1), (1_000, 1)] {
         let mut net = Net::new().expect("as before");
-        let builder = Offload::builder().gro(false).max_segments(most);
+        let builder = Offload::builder().gro(false).max_segments(max);
         net.near = builder.build(socket()).expect("a UDP socket");
-        let batch = Batch::new(&[row(0, 40, 30)]);
+        let batch = Batch::new(&[run_of(0, 40, 30)]);
         for backend in BACKENDS {
             backend.make_process_default().unwrap();
             let before = net.near.counters();
@@ -308,8 +308,8 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
 #[test]
 fn s5_a_long_run_is_several_batches() {
     let Some(net) = Net::new() else { return };
-    for (rows, batches) in [([row(0, 4, MAX_SEGMENTS + 2)], 2), ([row(1, 1_472, 50)], 2)] {
-        let batch = Batch::new(&rows);
+    for (runs, batches) in [([run_of(0, 4, MAX_SEGMENTS + 2)], 2), ([run_of(1, 1_472, 50)], 2)] {
+        let batch = Batch::new(&runs);
         for backend in BACKENDS {
             backend.make_process_default().unwrap();
             let before = net.near.counters();

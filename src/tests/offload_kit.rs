@@ -59,28 +59,28 @@ impl Net {
     }
 }
 
-/// Messages of one kind in a row.
+/// Messages of one kind in a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct Run {
     pub(super) far: usize,
     pub(super) len: usize,
     pub(super) count: usize,
 }
 
-pub(super) const fn row(far: usize, len: usize, count: usize) -> Row {
-    Row { far, len, count }
+pub(super) const fn run_of(far: usize, len: usize, count: usize) -> Run {
+    Run { far, len, count }
 }
 
 /// Five headers, the one before the last a single message.
-pub(super) const ROWS: [Row; 5] =
-    [row(0, 40, 3), row(1, 40, 2), row(0, 60, 4), row(1, 30, 1), row(0, 20, 2)];
+pub(super) const RUNS: [Run; 5] =
+    [run_of(0, 40, 3), run_of(1, 40, 2), run_of(0, 60, 4), run_of(1, 30, 1), run_of(0, 20, 2)];
 
 /// The message that each header begins with, and how many it has.
-pub(super) fn headers(rows: &[Row]) -> Vec<(usize, usize)> {
-    let starts = rows.iter().scan(0, |next, row| {
+pub(super) fn headers(runs: &[Run]) -> Vec<(usize, usize)> {
+    let starts = runs.iter().scan(0, |next, run| {
         let start = *next;
-        *next += row.count;
-        Some((start, row.count))
+        *next += run.count;
+        Some((start, run.count))
     });
     starts.collect()
 }
@@ -92,9 +92,9 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new(rows: &[Row]) -> Self {
-        let each = rows.iter().flat_map(|row| std::iter::repeat_n(row, row.count));
-        let (far, data) = each.enumerate().map(|(i, row)| (row.far, bytes(i, row.len))).unzip();
+    pub(super) fn new(runs: &[Run]) -> Self {
+        let each = runs.iter().flat_map(|run| std::iter::repeat_n(run, run.count));
+        let (far, data) = each.enumerate().map(|(i, run)| (run.far, bytes(i, run.len))).unzip();
         Self { far, data }
     }
 

@@ -10,19 +10,19 @@ use super::*;
 #[cfg(has_descriptors)]
 #[test]
 fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
-    let wire = Wire::new();
+    let net = Loopback::new();
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
             let call = recv_call(backend, 3);
-            wire.fill(0..3);
-            wire.far.set_read_timeout(Some(NET)).unwrap();
+            net.fill(0..3);
+            net.far.set_read_timeout(Some(TIMEOUT)).unwrap();
             fault::script([(call, Fate::Fail(errno::EINTR))]);
-            let error = way.recv(&wire.far, 3).unwrap_err();
+            let error = way.recv(&net.far, 3).unwrap_err();
             assert_eq!((error.kind(), calls().len()), (io::ErrorKind::Interrupted, 1));
 
-            wire.far.set_read_timeout(None).unwrap();
+            net.far.set_read_timeout(None).unwrap();
             fault::script([(call, Fate::Fail(errno::EINTR)); 3]);
-            assert_eq!(way.recv(&wire.far, 3).unwrap(), [0, 1, 2]);
+            assert_eq!(way.recv(&net.far, 3).unwrap(), [0, 1, 2]);
             let made = calls();
             assert!(made[..4].iter().all(|(made, _)| *made == call), "{made:?}");
         }
@@ -32,17 +32,17 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 #[cfg(has_descriptors)]
 #[test]
 fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
-    let wire = Wire::new();
+    let net = Loopback::new();
     // Windows has no other error for any datagram's ICMP error, and a receive passes over it.
     let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
-    let codes = PLAIN.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
+    let codes = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
         for way in Receiving::each(backend) {
-            wire.fill(0..3);
+            net.fill(0..3);
             fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
-            assert_eq!(errno(way.recv(&wire.far, 4)), code, "{backend:?} {way:?}");
+            assert_eq!(errno(way.recv(&net.far, 4)), code, "{backend:?} {way:?}");
             fault::finish();
-            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
+            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
         }
     }
 }
@@ -50,7 +50,7 @@ fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
 #[cfg(has_descriptors)]
 #[test]
 fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
-    const MOST: u32 = 1024;
+    const MAX_MESSAGES: u32 = 1024;
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Receiving::all(b).map(|way| (b, way))) {
         way.choose(backend);
         // A stream gives as many messages as are asked for, without as much kernel memory.
@@ -58,11 +58,11 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
         near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
         fault::script([]);
         let received = way.recv(&far, 1200).unwrap();
-        assert_eq!(received, (0..MOST).collect::<Vec<_>>(), "{backend:?} {way:?}");
+        assert_eq!(received, (0..MAX_MESSAGES).collect::<Vec<_>>(), "{backend:?} {way:?}");
         if backend == Backend::Mmsg {
-            assert_eq!(calls(), [(Call::RecvMmsg, MOST as usize)]);
+            assert_eq!(calls(), [(Call::RecvMmsg, MAX_MESSAGES as usize)]);
         }
-        assert_eq!(way.recv(&far, 1200).unwrap(), (MOST..1100).collect::<Vec<_>>());
+        assert_eq!(way.recv(&far, 1200).unwrap(), (MAX_MESSAGES..1100).collect::<Vec<_>>());
     }
 }
 
@@ -72,12 +72,12 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
 fn d24_no_system_call_is_made_for_no_messages() {
     for backend in BACKENDS {
         for way in Receiving::each(backend).filter(|way| *way != Receiving::Into) {
-            let wire = Wire::new();
-            wire.fill(0..2);
+            let net = Loopback::new();
+            net.fill(0..2);
             fault::script([]);
-            assert!(way.recv(&wire.far, 0).unwrap().is_empty());
+            assert!(way.recv(&net.far, 0).unwrap().is_empty());
             assert!(calls().is_empty());
-            assert_eq!(way.recv(&wire.far, 2).unwrap(), [0, 1]);
+            assert_eq!(way.recv(&net.far, 2).unwrap(), [0, 1]);
         }
         fault::script([]);
         assert_eq!(socket().send_batch(&[]).unwrap(), 0);
@@ -92,24 +92,24 @@ fn d24_no_system_call_is_made_for_no_messages() {
 fn d34_a_call_that_meets_only_unrelated_errors_ends() {
     for (backend, blocking) in BACKENDS.into_iter().flat_map(|b| [(b, true), (b, false)]) {
         for way in Receiving::each(backend) {
-            let wire = Wire::new();
-            wire.far.set_read_timeout(None).unwrap();
-            wire.far.set_nonblocking(!blocking).unwrap();
+            let net = Loopback::new();
+            net.far.set_read_timeout(None).unwrap();
+            net.far.set_nonblocking(!blocking).unwrap();
             let errors = crate::Ancillary::ERRORS;
-            if errors.enable(&wire.far).unwrap() != errors {
+            if errors.enable(&net.far).unwrap() != errors {
                 return;
             }
-            wire.fill(0..3);
+            net.fill(0..3);
             let refused = (recv_call(backend, 4), Fate::Fail(errno::ECONNREFUSED));
             fault::script([refused; 20]);
-            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
+            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
             fault::finish();
             fault::script(std::iter::repeat_n(refused, 5_000));
             if blocking {
-                wire.fill(0..3);
-                assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
+                net.fill(0..3);
+                assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
             } else {
-                let error = way.recv(&wire.far, 4).unwrap_err();
+                let error = way.recv(&net.far, 4).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::Interrupted);
                 let made = fault::log().len();
                 assert!(made < 2_000, "{made} calls");
@@ -125,17 +125,17 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
 fn e1_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
-            let wire = Wire::new();
-            if crate::Ancillary::ERRORS.require(&wire.far).is_err() {
+            let net = Loopback::new();
+            if crate::Ancillary::ERRORS.require(&net.far).is_err() {
                 return;
             }
             let refused = (recv_call(backend, 4), Fate::Fail(errno::ECONNREFUSED));
             fault::script([refused]);
-            let error = way.recv(&wire.far, 4).unwrap_err();
+            let error = way.recv(&net.far, 4).unwrap_err();
             assert_eq!((error.kind(), fault::finish().len()), (io::ErrorKind::Interrupted, 2));
-            wire.fill(0..2);
+            net.fill(0..2);
             fault::script([refused]);
-            assert_eq!(way.recv(&wire.far, 4).unwrap(), [0, 1]);
+            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1]);
             fault::finish();
         }
     }

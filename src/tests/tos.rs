@@ -103,8 +103,8 @@ fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
         backend.make_process_default().unwrap();
         let Some(pair) = Pair::new(gso) else { return };
         let mut msgs = pair.msgs(&numbers);
-        const PLAIN: SendMeta = SendMeta::new().with_source(IpAddr::V4(SOURCE));
-        msgs[..3].iter_mut().for_each(|msg| *msg = msg.with_meta(&PLAIN));
+        const NO_TOS: SendMeta = SendMeta::new().with_source(IpAddr::V4(SOURCE));
+        msgs[..3].iter_mut().for_each(|msg| *msg = msg.with_meta(&NO_TOS));
         let (headers, at) = if gso { (2, 1) } else { (6, 3) };
         fault::script(stopped_send(backend, headers, at, error));
         let mut sent = pair.near.send_batch(&msgs).unwrap();

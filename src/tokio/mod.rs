@@ -1,8 +1,8 @@
 //! Batches as futures, on the sockets of tokio.
 
+mod implementations;
 mod readiness;
 mod socket;
-mod sockets;
 #[cfg(all(test, mmsg_calls))]
 mod tests;
 mod wait;

@@ -46,7 +46,7 @@ pub trait Readiness: AsSocket + Sync + Sized {
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
 
     /// tokio's present state of the socket, without waiting.
-    fn remembered(&self, interest: Interest) -> Ready {
+    fn current(&self, interest: Interest) -> Ready {
         match pin!(self.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) => ready,
             _ => Ready::EMPTY,
@@ -54,7 +54,7 @@ pub trait Readiness: AsSocket + Sync + Sized {
     }
 }
 
-macro_rules! by_its_methods {
+macro_rules! impl_readiness {
     ($socket:ty) => {
         impl Readiness for $socket {
             fn async_io(
@@ -72,9 +72,9 @@ macro_rules! by_its_methods {
     };
 }
 
-by_its_methods!(UdpSocket);
+impl_readiness!(UdpSocket);
 #[cfg(has_descriptors)]
-by_its_methods!(::tokio::net::UnixDatagram);
+impl_readiness!(::tokio::net::UnixDatagram);
 
 #[cfg(has_descriptors)]
 impl<T: std::os::fd::AsRawFd + Send + Sync> Readiness for ::tokio::io::unix::AsyncFd<T> {

@@ -11,10 +11,10 @@ use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
-use crate::socket::{BatchSocket, BatchSocketExt, Offer};
+use crate::socket::{BatchSocket, BatchSocketExt, OfferSize};
 
 /// Messages that [`send_each`](AsyncBatchSocket::send_each) keeps in its future while it waits.
-const ROW: usize = 64;
+const FUTURE_ROW: usize = 64;
 
 /// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
 ///
@@ -266,9 +266,9 @@ pub trait AsyncBatchSocket: Sync {
     {
         let mut msgs = msgs.into_iter().fuse();
         async move {
-            let (mut handled, mut offer) = (0, Offer::new());
+            let (mut handled, mut offer) = (0, OfferSize::new());
             loop {
-                let mut row = [SendMsg::new(&[]); ROW];
+                let mut row = [SendMsg::new(&[]); FUTURE_ROW];
                 let mut count = 0;
                 for (place, msg) in row.iter_mut().zip(&mut msgs) {
                     *place = msg;

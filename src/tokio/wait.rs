@@ -51,7 +51,7 @@ pub(super) async fn receive(
             Err(error) if is_would_block(&error) && is_shut_down(socket) => Ok(Some(0)),
             result => result.map(Some),
         });
-        if let Some(result) = at_most(sleep, result).await {
+        if let Some(result) = with_timeout(sleep, result).await {
             return Ok(result?.unwrap_or(0).min(max));
         }
         sleep = longest.min(2 * sleep);
@@ -101,7 +101,7 @@ pub(super) fn require_progress(sent: usize) -> io::Result<()> {
 }
 
 /// What `wait` ends with, unless `time` is over before. Outside of a runtime there is no timer, and no end.
-async fn at_most<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
+async fn with_timeout<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
     match Handle::try_current() {
         Ok(_) => time::timeout(time, wait).await.ok(),
         Err(_) => Some(wait.await),
@@ -127,9 +127,9 @@ fn is_would_block(error: &io::Error) -> bool {
 
 /// Whether tokio knows that the socket was shut down for receiving.
 fn is_shut_down(socket: &impl Readiness) -> bool {
-    socket.remembered(Interest::READABLE).is_read_closed()
+    socket.current(Interest::READABLE).is_read_closed()
 }
 
 fn is_write_closed(socket: &impl Readiness) -> bool {
-    socket.remembered(Interest::WRITABLE).is_write_closed()
+    socket.current(Interest::WRITABLE).is_write_closed()
 }

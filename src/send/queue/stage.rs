@@ -170,7 +170,7 @@ impl Stage {
     #[cold]
     fn unix_dest(&self, entry: &Entry) -> Dest<'_> {
         let name = &self.payload[entry.start + entry.len as usize..][..entry.name_len.into()];
-        sys::unix_addr(name).map_or(Dest::None, Dest::Unix)
+        sys::decode_unix(name).map_or(Dest::None, Dest::Unix)
     }
 
     /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.

@@ -121,7 +121,7 @@ pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<
 }
 
 /// Reads the address of a Unix socket.
-pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
+pub(crate) fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
         return bytes.is_empty().then_some(UnixAddr::Unnamed);
     };
@@ -139,7 +139,7 @@ pub(crate) fn unix_addr(bytes: &[u8]) -> Option<UnixAddr<'_>> {
 }
 
 /// Reads an address out of a control message: `None` if it is none, or not whole.
-pub(crate) fn socket_addr(bytes: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
     let mut name = [0; NAME_LEN];
     let len = bytes.len().min(NAME_LEN);
     name[..len].copy_from_slice(&bytes[..len]);

@@ -11,7 +11,7 @@ mod tests;
 
 use std::io;
 
-pub(crate) use recv::{RecvHeaders, RecvStorage, Row};
+pub(crate) use recv::{RecvEntry, RecvHeaders, RecvStorage};
 pub(crate) use send::{SendHeaders, SendStorage};
 pub(crate) use slots::Slots;
 

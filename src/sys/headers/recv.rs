@@ -73,9 +73,9 @@ impl RecvStorage {
 
     /// What the last call left of message `i`.
     #[inline]
-    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+    pub(crate) fn entry(&self, i: usize) -> RecvEntry<'_> {
         let (name, control) = (&self.names[i], &self.controls[i]);
-        Row { result: self.headers[i].result(), name, control }
+        RecvEntry { result: self.headers[i].result(), name, control }
     }
 }
 
@@ -131,7 +131,7 @@ impl<'a> RecvHeaders<'a> {
         Ok(())
     }
 
-    /// Receives, if there is a header; see [`crate::sys::call::recv`].
+    /// Receives, if there is a header; see [`crate::sys::backend::recv`].
     ///
     /// # Errors
     ///
@@ -146,19 +146,19 @@ impl<'a> RecvHeaders<'a> {
     ) -> io::Result<usize> {
         // SAFETY: the invariant, which `push` keeps; `self` lives on until the call has returned.
         let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..self.len)) };
-        sys::call::recv(backend, socket, &mut wired, flags)
+        sys::backend::recv(backend, socket, &mut wired, flags)
     }
 }
 
 /// What a receive left in a header and in the storage's memory for it.
 #[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct RecvEntry<'a> {
     pub(crate) result: RecvResult,
     name: &'a Name,
     control: &'a Control,
 }
 
-impl<'a> Row<'a> {
+impl<'a> RecvEntry<'a> {
     /// The source, if it was received into the storage.
     #[inline]
     pub(crate) fn source(&self) -> RawAddrRef<'a> {

@@ -216,7 +216,7 @@ impl<'a> SendHeaders<'a> {
         self.len += 1;
     }
 
-    /// Sends the complete headers, of which there is at least one; see [`crate::sys::call::send`].
+    /// Sends the complete headers, of which there is at least one; see [`crate::sys::backend::send`].
     ///
     /// # Errors
     ///
@@ -231,6 +231,6 @@ impl<'a> SendHeaders<'a> {
     ) -> io::Result<usize> {
         // SAFETY: invariant 1; `self` lives on until the call has returned.
         let mut wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
-        sys::call::send(backend, socket, &mut wired, flags)
+        sys::backend::send(backend, socket, &mut wired, flags)
     }
 }

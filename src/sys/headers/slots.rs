@@ -32,7 +32,7 @@ const LINE: usize = 64;
 /// and nothing else points there. All of them are [`Zeroed`], so they stay where they are when this moves; `rows` is
 /// neither resized nor wired anew.
 pub(crate) struct Slots {
-    rows: RecvStorage,
+    storage: RecvStorage,
     /// Read by the kernel alone.
     buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
@@ -55,7 +55,7 @@ impl Slots {
         let payload = Zeroed::<u8>::try_new(slots * stride + PAGE)?;
         let offset = payload.pointer(0).cast_const().align_offset(PAGE).min(PAGE);
         let mut new = Self {
-            rows: RecvStorage::new(),
+            storage: RecvStorage::new(),
             buffers: Zeroed::try_new(slots)?,
             payload,
             offset,
@@ -63,12 +63,12 @@ impl Slots {
             slot_len,
             touched: slots,
         };
-        new.rows.resize(slots)?;
+        new.storage.resize(slots)?;
         for i in 0..slots {
             let slot = new.payload.pointer(offset + i * stride);
             *new.buffers.at(i) = Buffer::new(slot, slot_len);
-            let (name, control) = (new.rows.names.pointer(i), new.rows.controls.pointer(i));
-            let header = new.rows.headers.at(i);
+            let (name, control) = (new.storage.names.pointer(i), new.storage.controls.pointer(i));
+            let header = new.storage.headers.at(i);
             header.set_buffers(new.buffers.pointer(i), 1);
             header.set_name(name.cast(), NAME_LEN);
             header.set_control(control.cast(), CONTROL_SPACE);
@@ -76,7 +76,7 @@ impl Slots {
         Ok(new)
     }
 
-    /// Receives into the slots from the first on; see [`crate::sys::call::recv`].
+    /// Receives into the slots from the first on; see [`crate::sys::backend::recv`].
     ///
     /// # Errors
     ///
@@ -92,11 +92,11 @@ impl Slots {
         let offered = flags.max_messages(self.len());
         self.reset();
         // SAFETY: invariant 3, and `self` is borrowed exclusively for as long.
-        let mut wired = unsafe { WiredRecvs::new(self.rows.headers.range(0..offered)) };
-        let result = sys::call::recv(backend, socket, &mut wired, flags);
+        let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..offered)) };
+        let result = sys::backend::recv(backend, socket, &mut wired, flags);
         let count = *result.as_ref().unwrap_or(&0);
         // A socket that was shut down fills slots with messages from nowhere, which do not count.
-        let ended = count < offered && self.rows.headers[count].name_len() == 0;
+        let ended = count < offered && self.storage.headers[count].name_len() == 0;
         // The kernel may touch the slot in which it finds an error, too.
         self.touched = if ended { offered } else { offered.min(count + 1) };
         result
@@ -106,8 +106,8 @@ impl Slots {
     #[inline]
     fn reset(&mut self) {
         for i in 0..self.touched {
-            let (name, control) = (self.rows.names.pointer(i), self.rows.controls.pointer(i));
-            let header = self.rows.headers.at(i);
+            let (name, control) = (self.storage.names.pointer(i), self.storage.controls.pointer(i));
+            let header = self.storage.headers.at(i);
             debug_assert!(std::ptr::eq(header.buffers().0, self.buffers.pointer(i)));
             header.set_name(name.cast(), NAME_LEN);
             header.set_control(control.cast(), CONTROL_SPACE);
@@ -117,18 +117,18 @@ impl Slots {
     }
 
     /// Sets what slot `i` holds beside its payload, as if it had been received.
-    pub(crate) fn fill(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
+    pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
         let (name, len) = source.name();
-        *self.rows.names.at(i) = *name;
+        *self.storage.names.at(i) = *name;
         let result = RecvResult { source_len: len, control_len: 0, ..result };
-        self.rows.headers.at(i).set_result(result);
+        self.storage.headers.at(i).set_result(result);
         self.touched = self.touched.max(i + 1);
     }
 
     /// The number of slots.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.rows.capacity()
+        self.storage.capacity()
     }
 
     /// Payload bytes of a slot.
@@ -139,8 +139,8 @@ impl Slots {
 
     /// What the last receive left beside the payload of the slots.
     #[inline]
-    pub(crate) fn rows(&self) -> &RecvStorage {
-        &self.rows
+    pub(crate) fn storage(&self) -> &RecvStorage {
+        &self.storage
     }
 
     /// The payload memory of slot `i`.
@@ -160,7 +160,7 @@ impl Slots {
     pub(crate) fn iter_mut(&mut self) -> (ChunksExactMut<'_, u8>, &RecvStorage) {
         let end = self.offset + self.len() * self.stride;
         let slots = self.payload.range(self.offset..end).chunks_exact_mut(self.stride);
-        (slots, &self.rows)
+        (slots, &self.storage)
     }
 }
 

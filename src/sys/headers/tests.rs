@@ -58,7 +58,7 @@ fn r2_fields_that_a_call_overwrites_are_set_anew() {
 fn e14_the_first_slot_begins_a_page_and_the_others_cache_lines() {
     for (count, len) in [(1, 1), (3, 1_500), (8, 65_535), (2, 4_096)] {
         let mut slots = Slots::try_new(count, len).expect("there is memory");
-        slots.fill(count - 1, RecvResult::of(len, len), &RawAddr::NONE);
+        slots.set_received(count - 1, RecvResult::of(len, len), &RawAddr::NONE);
         assert_eq!((slots.len(), slots.slot_len()), (count, len));
         assert_eq!(slots.payload(0).as_ptr().addr() % 4_096, 0);
         for i in 0..count {

@@ -89,7 +89,8 @@ fn send_one(
     let needed = send_space::needed(control_len, || wired.buffers(i).iter().map(Buffer::len).sum());
     send_space::check(socket, needed)?;
     #[cfg(any(test, fuzzing))]
-    fault::next(Call::SendMsg, 1).map_err(|error| send_space::explain(socket, needed, error))?;
+    fault::next(Call::SendMsg, 1)
+        .map_err(|error| send_space::correct_error(socket, needed, error))?;
     let fd = socket.as_raw_fd();
     let hdr = &wired.as_mut()[i].0.msg_hdr;
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
@@ -106,7 +107,7 @@ fn send_one(
     if len >= 0 {
         return Ok(());
     }
-    Err(send_space::explain(socket, needed, io::Error::last_os_error()))
+    Err(send_space::correct_error(socket, needed, io::Error::last_os_error()))
 }
 
 #[inline]

@@ -14,13 +14,13 @@ use crate::sys::numbers;
 /// datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is lost. The
 /// error of a connected socket is about its one peer, and the caller's.
 #[cold]
-pub(crate) fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
-    is_queued(socket, error) && SockRef::from(&socket).peer_addr().is_err()
+pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+    may_be_unrelated(socket, error) && SockRef::from(&socket).peer_addr().is_err()
 }
 
 /// Whether the error may be an ICMP error whose report is in the socket's error queue.
 #[cold]
-pub(crate) fn is_queued(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
     error.raw_os_error().is_some_and(|errno| numbers::ICMP_ERRORS.contains(&errno))
         && [numbers::RECV_ERROR_V4, numbers::RECV_ERROR_V6].into_iter().any(is_on)
@@ -34,8 +34,8 @@ pub(crate) fn is_queued(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
 /// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
 fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
     /// What an ICMP message may count: a page, and the kernel's own structures.
-    const REPORT: u32 = 4096 + 256;
-    receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(REPORT) < size)
+    const MAX_REPORT_BYTES: u32 = 4096 + 256;
+    receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(MAX_REPORT_BYTES) < size)
 }
 
 /// Bytes of the socket's receive buffer that are in use, and its size, if the kernel reports them.

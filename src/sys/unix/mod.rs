@@ -24,7 +24,7 @@ pub(crate) use icmp::has_queued_messages;
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
-    has_segmentation, has_transmit_times, lend_socket, may_be_about_tos, peer_is_v4,
+    has_segmentation, has_transmit_times, impl_as_socket, may_be_about_tos, peer_is_v4,
     reports_send_times, segmentation_rejected,
 };
 pub(super) use socket::{is_inet, waits};

@@ -17,7 +17,7 @@ use crate::sys::numbers;
 const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
 /// A blocking send would wait, so the size of the buffer is read before the call, but only for messages of at
 /// least this length: reading it takes a tenth of a send, and hardly any buffer is so small.
-const ASKED_BEFORE: usize = 2_048;
+const MIN_CHECKED_LEN: usize = 2_048;
 
 /// Bytes of the send buffer that a message takes, if it has control data and the system counts these. `len` is asked
 /// for the length of its payload.
@@ -34,14 +34,14 @@ pub(super) fn needed(control_len: usize, len: impl FnOnce() -> usize) -> Option<
 #[inline(always)]
 pub(super) fn check(socket: BorrowedSocket<'_>, needed: Option<usize>) -> io::Result<()> {
     match needed {
-        Some(len) if len > ASKED_BEFORE && never_fits(socket, len) => Err(too_long()),
+        Some(len) if len > MIN_CHECKED_LEN && never_fits(socket, len) => Err(too_long()),
         _ => Ok(()),
     }
 }
 
 /// `EMSGSIZE` in place of the error of a send that would return `EWOULDBLOCK` for ever.
 #[inline(always)]
-pub(super) fn explain(
+pub(super) fn correct_error(
     socket: BorrowedSocket<'_>,
     needed: Option<usize>,
     error: io::Error,

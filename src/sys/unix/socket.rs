@@ -81,7 +81,7 @@ macro_rules! for_datagram_sockets {
 pub(crate) use for_datagram_sockets;
 
 /// Implements `AsSocket` for a type that has a socket.
-macro_rules! lend_socket {
+macro_rules! impl_as_socket {
     ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
         impl<$($generics)*> std::os::fd::AsFd for $type {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
@@ -91,7 +91,7 @@ macro_rules! lend_socket {
         }
     };
 }
-pub(crate) use lend_socket;
+pub(crate) use impl_as_socket;
 
 /// Whether the socket is an Internet socket, of either family.
 #[cold]

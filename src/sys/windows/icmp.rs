@@ -14,7 +14,7 @@ use crate::sys::numbers;
 /// does not say which datagram it was. The first one turns them off on the socket. The error of a connected socket is
 /// about its one peer, and the caller's.
 #[cold]
-pub(crate) fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let unrelated = error.raw_os_error().is_some_and(|code| numbers::ICMP_ERRORS.contains(&code))
         && SockRef::from(&socket).peer_addr().is_err();
     if unrelated {
@@ -25,6 +25,6 @@ pub(crate) fn is_of_another(socket: BorrowedSocket<'_>, error: &io::Error) -> bo
 
 /// The same for a send.
 #[cold]
-pub(crate) fn is_queued(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
-    is_of_another(socket, error)
+pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
+    is_unrelated(socket, error)
 }

@@ -16,7 +16,7 @@ pub(crate) use options::{
 pub use socket::AsSocket;
 pub(crate) use socket::{
     BorrowedSocket, borrow, conflicting_option, families, for_datagram_sockets, has_error_queue,
-    has_queued_messages, has_segmentation, has_transmit_times, lend_socket, peer_is_v4,
+    has_queued_messages, has_segmentation, has_transmit_times, impl_as_socket, peer_is_v4,
     reports_send_times, segmentation_rejected, set_transmit_clock,
 };
 pub(super) use socket::{is_inet, waits};

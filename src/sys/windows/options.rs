@@ -94,7 +94,7 @@ pub(super) fn turn_off_icmp_errors(socket: BorrowedSocket<'_>) {
     }
 }
 
-type RecvMsg = unsafe extern "system" fn(
+type WsaRecvMsg = unsafe extern "system" fn(
     SOCKET,
     *mut WSAMSG,
     *mut u32,
@@ -103,8 +103,8 @@ type RecvMsg = unsafe extern "system" fn(
 ) -> i32;
 
 /// `WSARecvMsg`, which the system's library does not export.
-pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<RecvMsg> {
-    static FUNCTION: OnceLock<RecvMsg> = OnceLock::new();
+pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<WsaRecvMsg> {
+    static FUNCTION: OnceLock<WsaRecvMsg> = OnceLock::new();
     if let Some(function) = FUNCTION.get() {
         return Ok(*function);
     }

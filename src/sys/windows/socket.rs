@@ -25,7 +25,7 @@ macro_rules! for_datagram_sockets {
 pub(crate) use for_datagram_sockets;
 
 /// Implements `AsSocket` for a type that has a socket.
-macro_rules! lend_socket {
+macro_rules! impl_as_socket {
     ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
         impl<$($generics)*> std::os::windows::io::AsSocket for $type {
             fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
@@ -35,7 +35,7 @@ macro_rules! lend_socket {
         }
     };
 }
-pub(crate) use lend_socket;
+pub(crate) use impl_as_socket;
 
 /// Borrows the socket.
 pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {

@@ -13,8 +13,8 @@ use super::kernel::{fail, stays};
 use super::*;
 
 /// Fewer answers, so that each of four headers can meet each of them; and both backends give the same results.
-const FEW: [Event; 6] = [
-    Event::Pass,
+const FEW: [HeaderFate; 6] = [
+    HeaderFate::Pass,
     fail(errno::EINTR),
     fail(errno::EAGAIN),
     fail(errno::ECONNREFUSED),
@@ -22,8 +22,8 @@ const FEW: [Event; 6] = [
     fail(errno::EIO),
 ];
 
-/// The messages of a call at most.
-const MOST: usize = 4;
+/// The maximum number of messages of a call.
+const MAX_MESSAGES: usize = 4;
 
 /// Whether the tests run under valgrind or for another platform than this machine's. The sampled model shows them
 /// what depends on either; which answers a call may meet does not, and the kernel is a script anyway.
@@ -37,26 +37,26 @@ fn skips() -> bool {
 }
 
 /// Runs a program by both backends, and returns how many of the answers the kernel has taken.
-fn run(world: &mut World, program: &[Op], events: &[Event], alike: bool) -> usize {
+fn run(world: &mut World, program: &[Op], fates: &[HeaderFate], alike: bool) -> usize {
     let both = catch_unwind(AssertUnwindSafe(|| {
         BACKENDS.map(|backend| {
             let numbered = world.next;
-            let used = world.run(backend, events, program);
+            let used = world.run(backend, fates, program);
             // Which messages are mixed follows from their numbers.
             world.next = numbered;
             (used, world.said.clone())
         })
     }));
     let [(one, said), (other, also_said)] = both.unwrap_or_else(|panic| {
-        eprintln!("{:?}\n{program:?}\n{events:?}", world.kind);
+        eprintln!("{:?}\n{program:?}\n{fates:?}", world.kind);
         resume_unwind(panic)
     });
-    assert!(!alike || said == also_said, "{program:?}\n{events:?}\n{said:?}\n{also_said:?}");
+    assert!(!alike || said == also_said, "{program:?}\n{fates:?}\n{said:?}\n{also_said:?}");
     one.max(other)
 }
 
 /// Runs the programs under every sequence of so many answers.
-fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[Event], depth: usize, alike: bool) {
+fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[HeaderFate], depth: usize, alike: bool) {
     let deeper = std::env::var("MODEL_DEEPER");
     let depth = depth + deeper.map_or(0, |text| text.parse().expect("a number of answers"));
     let sequences = |len: usize| (alphabet.len() as u64).pow(len as u32);
@@ -65,8 +65,8 @@ fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[Event], depth: usize, a
         for program in programs {
             let (mut digits, mut covered) = (vec![0; depth], 0);
             loop {
-                let events: Vec<_> = digits.iter().map(|digit| alphabet[*digit]).collect();
-                let used = run(&mut world, program, &events, alike);
+                let fates: Vec<_> = digits.iter().map(|digit| alphabet[*digit]).collect();
+                let used = run(&mut world, program, &fates, alike);
                 covered += sequences(depth - used);
                 // The answers after those taken made no difference.
                 let Some(last) = digits[..used].iter().rposition(|d| d + 1 < alphabet.len()) else {
@@ -83,15 +83,17 @@ fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[Event], depth: usize, a
 /// Each way to send each of the numbers of messages.
 fn sends(shape: Shape, counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
     let each = |way| counts.clone().map(move |count| vec![Op::Send { way, shape, count }]);
-    Sending::ALL.into_iter().flat_map(each).collect()
+    SendWay::ALL.into_iter().flat_map(each).collect()
 }
 
 /// Each number of waiting messages into each number of buffers, and then one more call.
 fn receives(counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
     let receive = |way, messages| Op::Receive { way, messages, bytes: 30 };
     let mut programs = Vec::new();
-    for way in Receiving::ALL {
-        for (waiting, messages) in counts.clone().flat_map(|w| (1..=MOST).map(move |m| (w, m))) {
+    for way in ReceiveWay::ALL {
+        for (waiting, messages) in
+            counts.clone().flat_map(|w| (1..=MAX_MESSAGES).map(move |m| (w, m)))
+        {
             let fill = Op::Fill { count: waiting, together: true };
             programs.push(vec![fill, receive(way, messages), receive(way, 1)]);
         }
@@ -110,8 +112,8 @@ fn every_sequence_of_answers_to_sends() {
         (GSO, Shape::Mixed),
         (Kind::Offload { gso: false, gro: false }, Shape::OwnSegments),
     ] {
-        explore(kind, &sends(shape, 1..=MOST), &Event::ALL, 2, false);
-        explore(kind, &sends(shape, MOST..=MOST), &FEW, MOST, true);
+        explore(kind, &sends(shape, 1..=MAX_MESSAGES), &HeaderFate::ALL, 2, false);
+        explore(kind, &sends(shape, MAX_MESSAGES..=MAX_MESSAGES), &FEW, MAX_MESSAGES, true);
     }
 }
 
@@ -121,10 +123,10 @@ fn every_sequence_of_answers_to_receives() {
         return;
     }
     for kind in [Kind::Plain, GRO] {
-        explore(kind, &receives(0..=MOST), &Event::ALL, 2, false);
-        explore(kind, &receives(MOST..=MOST), &FEW, MOST - 1, false);
-        let waits = [Event::Pass, fail(errno::EINTR), fail(errno::EAGAIN)];
-        explore(kind, &receives(MOST..=MOST), &waits, MOST, true);
+        explore(kind, &receives(0..=MAX_MESSAGES), &HeaderFate::ALL, 2, false);
+        explore(kind, &receives(MAX_MESSAGES..=MAX_MESSAGES), &FEW, MAX_MESSAGES - 1, false);
+        let waits = [HeaderFate::Pass, fail(errno::EINTR), fail(errno::EAGAIN)];
+        explore(kind, &receives(MAX_MESSAGES..=MAX_MESSAGES), &waits, MAX_MESSAGES, true);
     }
 }
 
@@ -143,19 +145,19 @@ fn every_error_at_first_middle_and_last_message() {
         (GSO, sends(Shape::Alike)),
         (GSO, sends(Shape::Mixed)),
         (Kind::Offload { gso: false, gro: false }, sends(Shape::OwnSegments)),
-        (Kind::Plain, Receiving::ALL.map(receive).to_vec()),
-        (GRO, Receiving::ALL.map(receive).to_vec()),
+        (Kind::Plain, ReceiveWay::ALL.map(receive).to_vec()),
+        (GRO, ReceiveWay::ALL.map(receive).to_vec()),
     ] {
         let Some(mut world) = World::new(kind, false) else { return };
         for (program, errno) in programs.iter().flat_map(|p| (1..=133).map(move |e| (p, e))) {
             // These are about the socket, or the call, and do not stay with a message.
             let of_all = [errno::EINTR, errno::EAGAIN, errno::ECONNREFUSED, errno::ENOSYS];
-            for event in [fail(errno), stays(errno)] {
+            for fate in [fail(errno), stays(errno)] {
                 for at in [0, COUNT / 2, COUNT - 1] {
-                    if event == fail(errno) || !of_all.contains(&errno) {
-                        let mut events = vec![Event::Pass; at];
-                        events.push(if errno == errno::ENOSYS { Event::Missing } else { event });
-                        assert!(run(&mut world, program, &events, false) > 0);
+                    if fate == fail(errno) || !of_all.contains(&errno) {
+                        let mut fates = vec![HeaderFate::Pass; at];
+                        fates.push(if errno == errno::ENOSYS { HeaderFate::Missing } else { fate });
+                        assert!(run(&mut world, program, &fates, false) > 0);
                     }
                 }
             }

@@ -9,7 +9,7 @@ use crate::sys::fault::{Call, Fate, errno};
 
 /// The answer to the next header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum HeaderFate {
     /// It goes through.
     Pass,
     /// It fails. An error that `stays` meets that message however often it is offered.
@@ -22,15 +22,15 @@ pub(super) enum Event {
     Forbidden,
 }
 
-pub(super) const fn fail(errno: i32) -> Event {
-    Event::Fail { errno, stays: false }
+pub(super) const fn fail(errno: i32) -> HeaderFate {
+    HeaderFate::Fail { errno, stays: false }
 }
 
-pub(super) const fn stays(errno: i32) -> Event {
-    Event::Fail { errno, stays: true }
+pub(super) const fn stays(errno: i32) -> HeaderFate {
+    HeaderFate::Fail { errno, stays: true }
 }
 
-impl Event {
+impl HeaderFate {
     /// One of each class that the library distinguishes. An error that stays is the message's own; one that does not is
     /// another datagram's, a GSO batch's, or temporary.
     pub(super) const ALL: [Self; 17] = [
@@ -53,7 +53,7 @@ impl Event {
         stays(errno::ENOBUFS),
     ];
 
-    /// The event that a byte means, if it means one.
+    /// The fate that a byte means, if it means one.
     pub(super) fn of(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
@@ -83,7 +83,7 @@ pub(super) fn ends_call(log: &[Answer]) -> bool {
 
 #[derive(Default)]
 pub(super) struct Kernel {
-    pub(super) events: VecDeque<Event>,
+    pub(super) fates: VecDeque<HeaderFate>,
     /// The error that stays with the message at the head of the line.
     head: Option<i32>,
     /// An error that a receive met after messages; the next receive returns it.
@@ -99,10 +99,10 @@ pub(super) struct Kernel {
 impl Kernel {
     /// Begins a call of the library that moves up to `datagrams`.
     pub(super) fn begin(&mut self, datagrams: usize) {
-        // An event costs a try for each report of an unrelated ICMP error, then the same for each datagram of a GSO
+        // An fate costs a try for each report of an unrelated ICMP error, then the same for each datagram of a GSO
         // batch, and the question whether the calls are permitted.
-        const PER_EVENT: usize = 12;
-        self.bound = 8 + 4 * datagrams + PER_EVENT * self.events.len();
+        const PER_FATE: usize = 12;
+        self.bound = 8 + 4 * datagrams + PER_FATE * self.fates.len();
         self.log.clear();
     }
 
@@ -134,10 +134,10 @@ impl Kernel {
         if let Some(errno) = self.deferred.take() {
             return failed(errno);
         }
-        // With nothing there, the first event may still be an error; else the real kernel says so.
+        // With nothing there, the first fate may still be an error; else the real kernel says so.
         let (count, stop) = self.headers(many, offered.min(self.waiting.max(1)));
         self.waiting = self.waiting.saturating_sub(count);
-        if let (Some(Event::Fail { errno, .. }), 1..) = (stop, count) {
+        if let (Some(HeaderFate::Fail { errno, .. }), 1..) = (stop, count) {
             let transient = [errno::EINTR, errno::EAGAIN].contains(&errno);
             self.deferred = Some(errno).filter(|_| !transient);
         }
@@ -149,43 +149,43 @@ impl Kernel {
             return failed(errno);
         }
         let (count, stop) = self.headers(many, offered);
-        if let Some(Event::Fail { errno, stays: true }) = stop {
+        if let Some(HeaderFate::Fail { errno, stays: true }) = stop {
             self.head = Some(errno);
         }
         self.answer(count, stop)
     }
 
-    /// How many of up to `most` headers go through, and what stops the one after them.
-    fn headers(&mut self, many: bool, most: usize) -> (usize, Option<Event>) {
+    /// How many of up to `max` headers go through, and what stops the one after them.
+    fn headers(&mut self, many: bool, max: usize) -> (usize, Option<HeaderFate>) {
         let mut count = 0;
-        while count < most {
-            match self.events.pop_front() {
-                None => return (most, None),
-                Some(Event::Pass) => count += 1,
+        while count < max {
+            match self.fates.pop_front() {
+                None => return (max, None),
+                Some(HeaderFate::Pass) => count += 1,
                 // These are about multi-message calls, and the last two about whole ones.
-                Some(Event::Short) if !many || count == 0 => {}
-                Some(Event::Missing | Event::Forbidden) if !many || count > 0 => {}
+                Some(HeaderFate::Short) if !many || count == 0 => {}
+                Some(HeaderFate::Missing | HeaderFate::Forbidden) if !many || count > 0 => {}
                 stop => return (count, stop),
             }
         }
-        (most, None)
+        (max, None)
     }
 
     /// The answer of a call of which so many headers go through.
-    fn answer(&mut self, count: usize, stop: Option<Event>) -> (Fate, Answer) {
+    fn answer(&mut self, count: usize, stop: Option<HeaderFate>) -> (Fate, Answer) {
         match stop {
             None => (Fate::Kernel, Answer::Passed),
             Some(_) if count > 0 => (Fate::AtMost(count), Answer::Short),
-            Some(Event::Fail { errno: errno::EINTR, .. }) => {
+            Some(HeaderFate::Fail { errno: errno::EINTR, .. }) => {
                 (Fate::Fail(errno::EINTR), Answer::Interrupted)
             }
-            Some(Event::Fail { errno, .. }) => failed(errno),
-            Some(Event::Missing) => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
-            Some(Event::Forbidden) => {
+            Some(HeaderFate::Fail { errno, .. }) => failed(errno),
+            Some(HeaderFate::Missing) => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
+            Some(HeaderFate::Forbidden) => {
                 self.forbidden = true;
                 (Fate::Fail(errno::EPERM), Answer::NotTheCall)
             }
-            Some(Event::Pass | Event::Short) => unreachable!("they stop no first header"),
+            Some(HeaderFate::Pass | HeaderFate::Short) => unreachable!("they stop no first header"),
         }
     }
 }

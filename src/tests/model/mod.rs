@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::offload_kit::Net;
 use super::*;
 use crate::{Ancillary, Offload};
-use kernel::{Answer, Event, Kernel};
-use receive::{Mailbox, Receiving};
-use send::{Sending, Shape};
+use kernel::{Answer, HeaderFate, Kernel};
+use receive::{Mailbox, ReceiveWay};
+use send::{SendWay, Shape};
 
 /// What the calls are made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ const GRO: Kind = Kind::Offload { gso: false, gro: true };
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     Send {
-        way: Sending,
+        way: SendWay,
         shape: Shape,
         count: usize,
     },
@@ -52,7 +52,7 @@ pub(super) enum Op {
         together: bool,
     },
     Receive {
-        way: Receiving,
+        way: ReceiveWay,
         messages: usize,
         bytes: usize,
     },
@@ -86,14 +86,14 @@ impl World {
 
     /// Runs a program, each call of which meets the next of the kernel's answers, and then none. Returns how many of
     /// them were taken.
-    fn run(&mut self, backend: Backend, events: &[Event], program: &[Op]) -> usize {
+    fn run(&mut self, backend: Backend, fates: &[HeaderFate], program: &[Op]) -> usize {
         self.backend = backend;
         self.said.clear();
         self.net.near.set_gso(matches!(self.kind, Kind::Offload { gso: true, .. }));
-        self.kernel().events = events.iter().copied().collect();
+        self.kernel().fates = fates.iter().copied().collect();
         program.iter().for_each(|op| self.step(*op));
-        let used = events.len() - self.kernel().events.len();
-        self.kernel().events.clear();
+        let used = fates.len() - self.kernel().fates.len();
+        self.kernel().fates.clear();
         self.receive_all();
         used
     }
@@ -142,20 +142,20 @@ pub(super) fn run(config: [u8; 8], records: &[[u8; 8]]) {
     let Some(mut world) = World::new(kind, errors % 4 == 3) else { return };
     world.backend = BACKENDS[usize::from(backend % 2)];
     world.net.near.set_gso(gso && kind != Kind::Plain);
-    for [op, a, b, c, events @ ..] in records.iter().copied() {
+    for [op, a, b, c, fates @ ..] in records.iter().copied() {
         let count = SIZES[usize::from(c % 8)];
-        world.kernel().events.extend(events.iter().filter_map(|byte| Event::of(*byte)));
+        world.kernel().fates.extend(fates.iter().filter_map(|byte| HeaderFate::of(*byte)));
         world.step(match op % 8 {
-            0..4 => Op::Send { way: Sending::of(a), shape: Shape::of(b), count },
+            0..4 => Op::Send { way: SendWay::of(a), shape: Shape::of(b), count },
             4 => Op::Fill { count: count.min(5), together: a % 2 > 0 },
             5 | 6 => {
                 let bytes = if b % 4 == 0 { 30 } else { 2_000 };
-                Op::Receive { way: Receiving::of(a), messages: count.min(8), bytes }
+                Op::Receive { way: ReceiveWay::of(a), messages: count.min(8), bytes }
             }
             _ => Op::SetGso(a % 4 > 0),
         });
     }
-    world.kernel().events.clear();
+    world.kernel().fates.clear();
     world.receive_all();
 }
 

@@ -7,14 +7,14 @@ use super::*;
 use crate::Datagram;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tests) enum Receiving {
+pub(in crate::tests) enum ReceiveWay {
     Batch,
     Scattered,
     Into,
     Slices,
 }
 
-impl Receiving {
+impl ReceiveWay {
     pub(super) const ALL: [Self; 4] = [Self::Batch, Self::Scattered, Self::Into, Self::Slices];
 
     pub(super) fn of(byte: u8) -> Self {
@@ -82,19 +82,19 @@ impl World {
         self.kernel().waiting = waiting;
     }
 
-    pub(super) fn receive(&mut self, way: Receiving, messages: usize, bytes: usize) {
+    pub(super) fn receive(&mut self, way: ReceiveWay, messages: usize, bytes: usize) {
         let (plain, gro) = (self.kind == Kind::Plain, self.mailbox.socket.gro());
         // D19: a receiver with GRO offers space for whole coalesced messages.
         let bytes = if gro { 65_535 } else { bytes };
-        let messages = if way == Receiving::Into { messages.max(1) } else { messages };
+        let messages = if way == ReceiveWay::Into { messages.max(1) } else { messages };
         let Mailbox { socket, batch, .. } = &mut self.mailbox;
-        if way == Receiving::Into && (batch.slots(), batch.slot_len()) != (messages, bytes) {
+        if way == ReceiveWay::Into && (batch.slots(), batch.slot_len()) != (messages, bytes) {
             *batch = RecvBatch::new(messages, bytes);
         }
         let before = socket.counters().received;
         let socket: &dyn BatchSocket = if plain { socket.get_ref() } else { socket };
         let (received, log) = under(&self.kernel, &mut self.backend, messages, || match way {
-            Receiving::Into => {
+            ReceiveWay::Into => {
                 let result = socket.recv_into(batch);
                 assert_eq!(batch.message_count(), *result.as_ref().unwrap_or(&0));
                 let split = || batch.messages().map(|msg| msg.datagrams().map(got).collect());
@@ -123,16 +123,16 @@ impl World {
         let said = received.as_ref().map(Vec::len);
         let what = format!("{said:?} of {} into {messages} of {bytes}, {log:?}", waiting.len());
         self.said.push(format!("{said:?}"));
-        let most = messages.min(waiting.len());
+        let max = messages.min(waiting.len());
         match said {
             Ok(count) => {
                 let whole = !kernel::ends_call(log);
-                assert!(count <= most, "invented: {what}");
-                assert!(count == most || !whole && count > 0, "it ends for no reason: {what}");
+                assert!(count <= max, "invented: {what}");
+                assert!(count == max || !whole && count > 0, "it ends for no reason: {what}");
             }
             Err(error) => {
                 let errno = error.raw_os_error().expect("the system's");
-                let none = errno == errno::EAGAIN && most == 0 && messages > 0;
+                let none = errno == errno::EAGAIN && max == 0 && messages > 0;
                 let last = log.iter().rev().find(|answer| matches!(answer, Answer::Failed(_)));
                 assert!(none || last == Some(&Answer::Failed(errno)), "nobody said so: {what}");
             }
@@ -156,19 +156,19 @@ impl World {
     /// Receives all that waits, and the kernel's own deferred error.
     pub(super) fn receive_all(&mut self) {
         while !self.mailbox.waiting.is_empty() || self.kernel().deferred.is_some() {
-            self.receive(Receiving::Batch, 7, 2_000);
+            self.receive(ReceiveWay::Batch, 7, 2_000);
         }
     }
 }
 
 fn receive_lent(
     socket: &dyn BatchSocket,
-    way: Receiving,
+    way: ReceiveWay,
     messages: usize,
     bytes: usize,
 ) -> io::Result<Vec<Vec<Got>>> {
     let mut memory = vec![vec![0xEE; bytes]; messages];
-    if way == Receiving::Slices {
+    if way == ReceiveWay::Slices {
         let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         let mut all: Vec<Vec<Got>> = Vec::new();
         let result = socket.recv_slices(&mut buffers, &mut |i, message| {
@@ -179,7 +179,7 @@ fn receive_lent(
         return result.map(|_| all);
     }
     let mut parts: Vec<[IoSliceMut<'_>; 2]> = Vec::new();
-    let mut msgs: Vec<RecvMsg<'_>> = if way == Receiving::Scattered {
+    let mut msgs: Vec<RecvMsg<'_>> = if way == ReceiveWay::Scattered {
         parts.extend(memory.iter_mut().map(|buffer| {
             let (one, other) = buffer.split_at_mut(bytes / 3);
             [IoSliceMut::new(one), IoSliceMut::new(other)]

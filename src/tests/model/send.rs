@@ -10,13 +10,13 @@ use crate::sys::MAX_SEGMENTS;
 use crate::tests::offload_kit::bytes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tests) enum Sending {
+pub(in crate::tests) enum SendWay {
     Batch,
     Each,
     Flush,
 }
 
-impl Sending {
+impl SendWay {
     pub(super) const ALL: [Self; 3] = [Self::Batch, Self::Each, Self::Flush];
 
     pub(super) fn of(byte: u8) -> Self {
@@ -102,7 +102,7 @@ struct Case<'a> {
 }
 
 impl World {
-    pub(super) fn send(&mut self, way: Sending, shape: Shape, count: usize) {
+    pub(super) fn send(&mut self, way: SendWay, shape: Shape, count: usize) {
         let numbers = self.next..self.next + count;
         self.next = numbers.end;
         let msgs: Vec<_> = numbers.map(|number| Msg::new(shape, number)).collect();
@@ -115,7 +115,7 @@ impl World {
     }
 
     /// Makes a call, and judges it. Returns how many messages have an outcome.
-    fn send_once(&mut self, way: Sending, msgs: &[Msg]) -> usize {
+    fn send_once(&mut self, way: SendWay, msgs: &[Msg]) -> usize {
         let before = self.net.near.counters();
         let gso = self.net.near.gso() && self.kind != Kind::Plain;
         let datagrams = msgs.iter().map(|msg| msg.pieces().len()).sum();
@@ -130,12 +130,12 @@ impl World {
                 let batch = first_batch(sends, MAX_SEGMENTS).messages > 1;
                 first_is_batch = gso && (batch || own_segment_size(&sends[0]).is_some());
                 match way {
-                    Sending::Batch => socket.send_batch(sends),
-                    Sending::Each => socket.send_each(sends, |i, error| {
+                    SendWay::Batch => socket.send_batch(sends),
+                    SendWay::Each => socket.send_each(sends, |i, error| {
                         lock(kernel).give_up();
                         failed.push((i, error.raw_os_error().expect("the system's")));
                     }),
-                    Sending::Flush => {
+                    SendWay::Flush => {
                         let mut queue = SendQueue::new(1 << 20);
                         sends.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
                         let result = socket.flush(&mut queue);

@@ -8,7 +8,7 @@ use std::os::windows::io::BorrowedSocket;
 
 use socket2::SockRef;
 
-use crate::sys::addr::socket_addr;
+use crate::sys::addr::decode_addr;
 use crate::sys::fault::{self, Call};
 use crate::sys::headers::WiredSends;
 use crate::sys::{ControlMessages, numbers};
@@ -29,7 +29,7 @@ pub(in super::super) fn send(
         .filter(|message| Some((message.level, message.ty)) == numbers::SEGMENT)
         .last()?;
     let size = u32::from_ne_bytes(size.data.try_into().ok()?) as usize;
-    let (socket, dest) = (SockRef::from(&socket), socket_addr(name));
+    let (socket, dest) = (SockRef::from(&socket), decode_addr(name));
     Some(fault::next(Call::SendMsg, 1).and_then(|_| {
         payload.chunks(size).try_for_each(|datagram| match dest {
             Some(dest) => socket.send_to(datagram, &dest.into()).map(drop),

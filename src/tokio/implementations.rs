@@ -34,19 +34,19 @@ macro_rules! implement {
 }
 
 /// tokio's own sockets.
-macro_rules! registered {
+macro_rules! impl_for_tokio_socket {
     ([$($generics:tt)*] $type:ty) => {
         implement!([$($generics)*] $type, Self, |socket, call| socket, call(&sys::borrow(socket)));
     };
 }
-registered!([] UdpSocket);
+impl_for_tokio_socket!([] UdpSocket);
 #[cfg(has_descriptors)]
-registered!([] ::tokio::net::UnixDatagram);
+impl_for_tokio_socket!([] ::tokio::net::UnixDatagram);
 #[cfg(has_descriptors)]
-registered!([T: AsRawFd + Send + Sync] ::tokio::io::unix::AsyncFd<T>);
+impl_for_tokio_socket!([T: AsRawFd + Send + Sync] ::tokio::io::unix::AsyncFd<T>);
 
 /// Pointers to others.
-macro_rules! pointer {
+macro_rules! impl_for_pointer {
     ([$($generics:tt)*] $type:ty) => {
         implement!(
             [$($generics)*] $type, T::Socket,
@@ -54,9 +54,9 @@ macro_rules! pointer {
         );
     };
 }
-pointer!([T: AsyncBatchSocket + ?Sized] &T);
-pointer!([T: AsyncBatchSocket + ?Sized] Box<T>);
-pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
+impl_for_pointer!([T: AsyncBatchSocket + ?Sized] &T);
+impl_for_pointer!([T: AsyncBatchSocket + ?Sized] Box<T>);
+impl_for_pointer!([T: AsyncBatchSocket + Send + ?Sized] Arc<T>);
 
 implement!(
     [S: AsyncBatchSocket + AsSocket] Offload<S>, S::Socket,

@@ -122,7 +122,7 @@ fn calls_are_missing(error: &io::Error) -> bool {
 
 /// The most tries of a call that meets ICMP errors about other datagrams and does not wait. Each takes one error off the
 /// socket.
-const TRIES: usize = 1_000;
+const MAX_RETRIES: usize = 1_000;
 
 /// Receives into headers, at least one. Waits for the first message alone, as the socket does.
 ///
@@ -141,21 +141,25 @@ pub(super) fn recv(
         return Ok(0);
     }
     let mut call =
-        |flags| or_single(backend, wired.len(), |b| calls::recv(b, socket, wired, flags));
+        |flags| with_fallback(backend, wired.len(), |b| calls::recv(b, socket, wired, flags));
     let count = match call(flags) {
         Ok(count) => count,
         Err(error) => {
-            let unrelated = |error: &io::Error| native::icmp::is_of_another(socket, error);
+            let unrelated = |error: &io::Error| native::icmp::is_unrelated(socket, error);
             let no_wait = flags | RecvFlags::DONT_WAIT;
             let may_wait = !flags.contains(RecvFlags::DONT_WAIT);
-            again(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
+            retry(socket, Direction::Receive, may_wait, error, unrelated, |waits| {
                 call(if waits { flags } else { no_wait })
             })?
         }
     };
     // Messages in the error queue may have neither payload nor source.
     let may_end = !flags.contains(RecvFlags::ERROR_QUEUE);
-    Ok(if may_end { end(socket, &wired.as_mut()[..count]).unwrap_or(count) } else { count })
+    Ok(if may_end {
+        before_shutdown(socket, &wired.as_mut()[..count]).unwrap_or(count)
+    } else {
+        count
+    })
 }
 
 /// Sends headers, at least one, in order. Waits for each message as the socket does.
@@ -175,7 +179,7 @@ pub(super) fn send(
     }
     let has_dest = wired.has_dest(0);
     let mut call =
-        |flags| or_single(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
+        |flags| with_fallback(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
     call(flags).or_else(|error| {
         // A message's own error stays, and some put a report into the error queue with each try.
         let mut tries = 3;
@@ -188,11 +192,11 @@ pub(super) fn send(
                 let is_too_big = error.raw_os_error() == Some(numbers::EMSGSIZE);
                 tries = if is_too_big { 0 } else { tries - 1 };
             }
-            has_dest && native::icmp::is_queued(socket, error)
+            has_dest && native::icmp::may_be_unrelated(socket, error)
         };
         let no_wait = flags | SendFlags::DONT_WAIT;
         let may_wait = !flags.contains(SendFlags::DONT_WAIT);
-        again(socket, Direction::Send, may_wait, error, unrelated, |waits| {
+        retry(socket, Direction::Send, may_wait, error, unrelated, |waits| {
             call(if waits { flags } else { no_wait })
         })
     })
@@ -201,7 +205,7 @@ pub(super) fn send(
 /// Makes a call by `backend`, or by the single-message calls: for one message, which costs less, and where the others
 /// are missing.
 #[inline(always)]
-fn or_single(
+fn with_fallback(
     backend: Backend,
     messages: usize,
     mut call: impl FnMut(Backend) -> io::Result<usize>,
@@ -218,7 +222,7 @@ fn or_single(
 /// Makes a call again for as long as it meets errors about no message of its own: signals, and ICMP errors that
 /// `is_unrelated`. `call` is told whether it may wait.
 #[cold]
-fn again(
+fn retry(
     socket: BorrowedSocket<'_>,
     direction: Direction,
     may_wait: bool,
@@ -234,7 +238,7 @@ fn again(
             return Err(error);
         }
         let timed = may_wait && has_timeout(socket, direction);
-        let is_enough = tries == TRIES && !(may_wait && native::waits(socket) == Some(true));
+        let is_enough = tries == MAX_RETRIES && !(may_wait && native::waits(socket) == Some(true));
         if timed && by_signal || is_enough {
             return Err(interrupted());
         }
@@ -269,21 +273,22 @@ fn has_timeout(socket: BorrowedSocket<'_>, direction: Direction) -> bool {
 
 /// The number of messages that came before the end, if the socket was shut down.
 #[inline]
-fn end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+fn before_shutdown(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
     // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
     // so also as the last one.
-    let ended = headers.first().is_some_and(is_end) || headers.last().is_some_and(is_end);
-    if ended { inet_end(socket, headers) } else { None }
+    let ended = headers.first().is_some_and(is_shutdown_marker)
+        || headers.last().is_some_and(is_shutdown_marker);
+    if ended { before_shutdown_checked(socket, headers) } else { None }
 }
 
 #[cold]
-fn inet_end(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
-    if native::is_inet(socket) { headers.iter().position(is_end) } else { None }
+fn before_shutdown_checked(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
+    if native::is_inet(socket) { headers.iter().position(is_shutdown_marker) } else { None }
 }
 
 /// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
 /// down: even its empty datagrams have a source.
 #[inline]
-fn is_end(header: &Header) -> bool {
+fn is_shutdown_marker(header: &Header) -> bool {
     header.len() == 0 && header.name_len() == 0
 }
