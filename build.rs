@@ -1,12 +1,12 @@
-//! Turns the target into the few names that `src/sys/` is written in.
+//! Sets a few names for the target, so that `src/sys/` needs no lists of operating systems.
 //!
-//! | name          | means                                                             |
-//! |---------------|-------------------------------------------------------------------|
-//! | `linux_like`  | the Linux kernel: Linux and Android                               |
-//! | `mmsg_calls`  | the C library has `recvmmsg` and `sendmmsg` (OpenBSD 7.2)         |
-//! | `mmsg_extern` | ... but the libc crate does not declare them                      |
-//! | `sa_len`      | `sockaddr` begins with its own length, as in the BSDs             |
-//! | `has_descriptors` | sockets are file descriptors: Unix                             |
+//! | name              | means                                                         |
+//! |-------------------|---------------------------------------------------------------|
+//! | `linux_like`      | the Linux kernel: Linux and Android                           |
+//! | `mmsg_calls`      | the C library has `recvmmsg` and `sendmmsg` (OpenBSD 7.2)     |
+//! | `mmsg_extern`     | the C library has them, but the libc crate does not           |
+//! | `sa_len`          | `sockaddr` begins with its own length, as in the BSDs         |
+//! | `has_descriptors` | sockets are file descriptors: Unix                            |
 
 use std::env;
 
@@ -18,7 +18,7 @@ fn main() {
     let bsd = ["freebsd", "dragonfly", "netbsd", "openbsd"];
     let apple = ["macos", "ios", "tvos", "watchos", "visionos"];
 
-    // Set by fuzzers, and by the script that runs the sanitizers.
+    // Set by the fuzzers, and by the script that runs the sanitizers.
     println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     println!("cargo:rustc-check-cfg=cfg(planted_fault)");
     set("linux_like", ["linux", "android"].contains(&os));
@@ -28,7 +28,7 @@ fn main() {
     set("sa_len", bsd.contains(&os) || apple.contains(&os));
 }
 
-/// Declares the name to the compiler, so that a misspelt one is an error, and turns it on if asked.
+/// Turns the name on or off. Declaring it lets the compiler reject misspelt names.
 fn set(name: &str, on: bool) {
     println!("cargo:rustc-check-cfg=cfg({name})");
     if on {

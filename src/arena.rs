@@ -1,4 +1,4 @@
-//! The arena: storage for the headers of a batch, and the arenas of a thread.
+//! The arena: memory for the headers of a batch. Each thread keeps two.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -17,15 +17,15 @@ use crate::sys::{
     SendStorage,
 };
 
-/// The most bytes of payload that one call copies: beyond that its GSO batches are shorter.
+/// The maximum bytes of payload that one call copies. A call with more to copy sends shorter GSO batches.
 const MAX_COPIES: usize = 2 << 20;
 
-/// An arena: contiguous storage for the headers, addresses and control data of a batch.
+/// An arena: memory for the headers, addresses and control data of a batch.
 ///
-/// What [`BatchSocket`](crate::BatchSocket)'s calls take from the thread, for programs that keep it themselves,
-/// choose the system calls, or set flags. It grows when a batch needs more than any before it, up to 1,024 messages, and
-/// shrinks only by [`shrink_to`](Self::shrink_to). Sends and receives have memory of their own: a message takes about
-/// 700 bytes in each direction, of which up to 200 are touched if there is no control data.
+/// The calls of [`BatchSocket`](crate::BatchSocket) use an arena of their thread. Use one of your own to choose the system
+/// calls, to set flags, or to control the memory. It grows to the largest batch so far, at most 1,024 messages, and
+/// shrinks only by [`shrink_to`](Self::shrink_to). Sends and receives use separate memory: about 700 bytes a message in each
+/// direction, of which a call without control data touches up to 200.
 ///
 /// ```
 /// use mmsg::{MmsgBuf, RecvMsg, SendMsg};
@@ -41,10 +41,10 @@ const MAX_COPIES: usize = 2 << 20;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It makes its calls on the plain socket, also of an [`Offload`](crate::Offload), which then neither forms GSO batches nor
-/// counts; with GRO on give each message 65,535 bytes.
+/// With an [`Offload`](crate::Offload) an arena calls the plain socket inside: it forms no GSO batches and counts nothing.
+/// With GRO on, give each message 65,535 bytes.
 ///
-/// It can move to another thread, but not while it is borrowed:
+/// An arena can move to another thread, but not while it is borrowed:
 ///
 /// ```compile_fail,E0505
 /// let mut arena = mmsg::MmsgBuf::new();
@@ -57,9 +57,9 @@ const MAX_COPIES: usize = 2 << 20;
 pub struct MmsgBuf {
     send: SendStorage,
     recv: RecvStorage,
-    /// What the headers of a send with GSO carry.
+    /// The messages of each header of a send with GSO.
     batches: Vec<GsoBatch>,
-    /// Memory for the payload of a message in several buffers that is segmented in user space.
+    /// Memory to join the buffers of a message that is segmented in user space.
     pub(crate) gathered: Vec<u8>,
     backend: Option<Backend>,
 }
@@ -71,7 +71,7 @@ impl MmsgBuf {
         Self::with(None)
     }
 
-    /// An empty arena that uses `backend`, whatever the process-wide choice is.
+    /// An empty arena that uses `backend` instead of the process's.
     ///
     /// ```
     /// use mmsg::{Backend, MmsgBuf, SendMsg};
@@ -96,25 +96,24 @@ impl MmsgBuf {
         }
     }
 
-    /// Messages that the larger of the arena's two parts, one for sends and one for receives, has memory
-    /// for.
+    /// The number of messages that the arena has memory for, in the direction that has more.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.send.capacity().max(self.recv.capacity())
     }
 
-    /// Frees the memory beyond what `messages` need.
+    /// Shrinks the memory to that for `messages` messages.
     pub fn shrink_to(&mut self, messages: usize) {
         self.send.shrink_to(messages);
         self.recv.shrink_to(messages);
     }
 
-    /// Receives at least one message, and further waiting ones up to the length of `msgs`, like
-    /// [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch).
+    /// Receives messages into `msgs`, like [`BatchSocket::recv_batch`](crate::BatchSocket::recv_batch): waits for the first,
+    /// and takes the others that are there. Returns how many came.
     ///
     /// # Errors
     ///
-    /// Those of `BatchSocket::recv_batch`.
+    /// The errors of `BatchSocket::recv_batch`.
     pub fn recv(&mut self, socket: &impl AsSocket, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.recv_with(socket, msgs, RecvFlags::NONE)
     }
@@ -136,7 +135,7 @@ impl MmsgBuf {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_with(
         &mut self,
         socket: &impl AsSocket,
@@ -146,11 +145,12 @@ impl MmsgBuf {
         self.recv_on(sys::borrow(socket), msgs, flags)
     }
 
-    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch).
+    /// Sends messages in order, like [`BatchSocket::send_batch`](crate::BatchSocket::send_batch). Returns how many the kernel
+    /// accepted.
     ///
     /// # Errors
     ///
-    /// Those of `BatchSocket::send_batch`.
+    /// The errors of `BatchSocket::send_batch`.
     pub fn send(&mut self, socket: &impl AsSocket, msgs: &[SendMsg<'_>]) -> io::Result<usize> {
         self.send_with(socket, msgs, SendFlags::NONE)
     }
@@ -168,7 +168,7 @@ impl MmsgBuf {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_with(
         &mut self,
         socket: &impl AsSocket,
@@ -198,7 +198,7 @@ impl MmsgBuf {
         Ok(count)
     }
 
-    /// Receives a message into each buffer, and gives each that came to `each`, with the number of its buffer.
+    /// Receives a message into each buffer, and calls `each` with the index and the message of each that came.
     #[inline]
     pub(crate) fn recv_slices(
         &mut self,
@@ -215,15 +215,15 @@ impl MmsgBuf {
         let backend = self.backend.unwrap_or_else(Backend::current);
         let count = headers.recv(backend, socket, RecvFlags::NONE)?;
         for (i, buffer) in buffers[..count].iter().enumerate() {
-            let row = self.recv.entry(i);
+            let entry = self.recv.entry(i);
             let mut meta = RecvMeta::NONE;
-            if row.result.control_len > 0 {
-                meta.set(row.control());
+            if entry.result.control_len > 0 {
+                meta.set(entry.control());
             }
-            let received = Received::of_entry(&row, &meta);
+            let received = Received::of_entry(&entry, &meta);
             let parts = Parts::one(&buffer[..buffer.len().min(received.reported)]);
-            let envelope = Envelope::new(row.source(), &meta);
-            each(i, Message::new(parts, received, envelope, row.control()));
+            let envelope = Envelope::new(entry.source(), &meta);
+            each(i, Message::new(parts, received, envelope, entry.control()));
         }
         Ok(count)
     }
@@ -246,7 +246,7 @@ impl MmsgBuf {
     ///
     /// # Errors
     ///
-    /// Why there are no headers to send. The error of the call is in [`GsoSend`].
+    /// A message that cannot be put into a header. The error of the system call is in [`GsoSend`].
     #[inline]
     pub(crate) fn send_gso(
         &mut self,
@@ -258,7 +258,7 @@ impl MmsgBuf {
         let msgs = &msgs[..msgs.len().min(MAX_BATCH)];
         let joins = matches!(wiring, Wiring::Gso { .. }) && msgs.len() > 1;
         let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
-        // Room for the first batch at least.
+        // The first batch must fit, however long it is.
         let copies = if joins { bytes().clamp(MAX_BYTES, MAX_COPIES) } else { 0 };
         self.send.reserve(msgs.len(), copies)?;
         self.batches.clear();
@@ -274,19 +274,19 @@ impl MmsgBuf {
         Ok(GsoSend { sent, next: rest.first().copied(), error })
     }
 
-    /// What the first header of the last [`send_gso`](Self::send_gso) carries.
+    /// The messages in the first header of the last [`send_gso`](Self::send_gso).
     pub(crate) fn first_batch(&self) -> Option<GsoBatch> {
         self.batches.first().copied()
     }
 }
 
-/// What became of a send with GSO.
+/// The outcome of a send with GSO.
 pub(crate) struct GsoSend<'a> {
-    /// What the headers carry that the kernel took.
+    /// The headers that the kernel took.
     pub(crate) sent: &'a [GsoBatch],
-    /// The next one, if there is any.
+    /// The header after them.
     pub(crate) next: Option<GsoBatch>,
-    /// Its error, if it was the first.
+    /// Its error, which the kernel says only for the first header.
     pub(crate) error: Option<io::Error>,
 }
 
@@ -296,13 +296,12 @@ impl Default for MmsgBuf {
     }
 }
 
-// That of the thread's calls, and that of calls within them.
+// The first arena serves a thread's calls, the second one calls that a closure makes within them.
 thread_local!(static ARENAS: [Cell<Option<Box<MmsgBuf>>>; 2] = const { [Cell::new(None), Cell::new(None)] });
 
-/// Runs `call` with an arena of this thread. A panic frees it.
+/// Runs `call` with an arena of this thread. A panic frees the arena.
 ///
-/// The second one serves a call within `call`. A new one serves a call within that, and one while the thread ends and its
-/// arenas are already gone.
+/// If both arenas are in use, or gone because the thread ends, a new one serves.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut MmsgBuf) -> R) -> R {
     let kept = ARENAS.try_with(|[first, second]| first.take().or_else(|| second.take()));
@@ -323,7 +322,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Grows the arena to this many messages, by a send of as many.
+    /// Grows the arena by a send of this many messages.
     fn grow(arena: &mut MmsgBuf, messages: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
         let msg = SendMsg::to(socket.local_addr().expect("it is bound"), b"");
@@ -373,7 +372,7 @@ mod tests {
         thread_local!(static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // Registered before the arena, which its first use registers. The platform decides which of the two is
+            // `AT_EXIT` is registered before the arenas, whose first use registers them. The platform decides which is
             // dropped first.
             AT_EXIT.set(Some(AtExit(sender)));
             with(|arena| grow(arena, 1));

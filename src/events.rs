@@ -1,18 +1,18 @@
-//! Events for the feature `tracing`. Without the feature these functions do nothing.
+//! Events of the feature `tracing`. Without it these functions do nothing.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
 use std::fmt::Display;
 use std::io;
 
-/// GSO was asked for, and a socket does not have it.
+/// GSO was asked for, but is off for a socket.
 #[cold]
 pub(crate) fn gso_off(status: &impl Display) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "mmsg", %status, "GSO is off");
 }
 
-/// The kernel rejected a GSO batch whose datagrams it took one by one. `turns_off`: whether GSO is off now.
+/// The kernel rejected a GSO batch, but took its datagrams one by one. `turns_off`: this turned GSO off.
 #[cold]
 pub(crate) fn gso_rejected(error: &io::Error, segment_size: usize, turns_off: bool) {
     #[cfg(feature = "tracing")]
@@ -38,7 +38,7 @@ pub(crate) fn small_buffer(buffer: &str, asked: usize, in_force: usize) {
     tracing::warn!(target: "mmsg", buffer, asked, in_force, "a buffer is smaller than asked for");
 }
 
-/// The process moves one message with each call from now on.
+/// From now on each system call of the process moves one message.
 #[cfg_attr(not(mmsg_calls), allow(dead_code))]
 #[cold]
 pub(crate) fn single_message_calls(error: &io::Error) {

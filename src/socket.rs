@@ -19,89 +19,12 @@ pub(crate) use implementations::forward;
 
 /// A datagram socket that moves messages in batches.
 ///
-/// [`BatchSocketExt`], which every `BatchSocket` has, adds the calls that go on past errors: import both by the
-/// [`prelude`](crate::prelude).
-///
-/// Implemented for these types, and for `&T`, `Box<T>`, `Rc<T>` and `Arc<T>` of each `T: BatchSocket`,
-/// `dyn BatchSocket` included:
-///
-/// | type | from |
-/// |---|---|
-/// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
-/// | `Socket` | socket2 |
-/// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
-/// | [`Offload`](crate::Offload), and [`OffloadState::on`](crate::offload::OffloadState::on) a socket | this crate |
-///
-/// Any other socket for datagrams of UDP or the Unix family works through its descriptor:
-/// `socket.as_fd().recv_into(&mut batch)`, on Windows `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket`
-/// instead, with the feature `tokio`: tokio must learn of each call that finds nothing, or the task spins.
-///
-/// Other types do not compile: they would lose data (see [below](#stream-sockets)):
-///
-/// ```compile_fail,E0277
-/// fn echo(socket: impl mmsg::BatchSocket) {}
-/// # fn test(stream: std::net::TcpStream) {
-/// echo(stream); // a `TcpStream`
-/// # }
-/// ```
-/// ```compile_fail,E0599
-/// use mmsg::BatchSocket;
-/// let file = std::fs::File::open("/dev/null").unwrap();
-/// let _ = file.recv_into(&mut mmsg::RecvBatch::new(64, 1500));
-/// ```
-///
-/// Implement the two required methods for a type of your own to replace a socket in tests.
-///
-/// # One call, one system call
-///
-/// - A call makes one `recvmmsg` or one `sendmmsg` of up to 1,024 messages. With [`Backend::Msg`](crate::Backend::Msg) it
-///   makes a system call for each message, with the same results. [`Offload`](crate::Offload) makes further ones to learn
-///   why a send was short, and to send what the kernel rejected as a GSO batch.
-/// - A receive waits for its first message only, as long as the socket does, and takes what else is waiting.
-/// - A send waits for each message as long as the socket does: a write timeout bounds each wait, not the batch.
-/// - `Ok(n)` means that the first `n` messages have moved and the others have not. The count may be less than was offered for
-///   any reason: call again with the rest.
-/// - A call for no messages returns `Ok(0)` without a system call. `Ok(0)` for one or more messages means that an
-///   Internet socket was shut down. A Unix socket that was shut down returns empty messages.
-/// - A call does not allocate if the thread has made one of the same size before.
-///
-/// # Errors
-///
-/// - `Err` means that nothing has moved; it is the system's error for the first message. After a partial transfer a call
-///   returns the count, and stores nothing: a message's own error comes again when the message is offered again.
-/// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
-///   call, or none if it meets the kernel in the middle of a batch. To get each of them, turn on
-///   [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) and drain the [queue](crate::error_queue).
-/// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. Such a call is made
-///   again, or ends with a count if a part has moved.
-/// - A call that a signal interrupts is made again, unless the socket has a timeout: then it returns
-///   [`Interrupted`](io::ErrorKind::Interrupted), since the kernel would start the timeout anew.
-/// - On a non-blocking socket, or after a timeout, a call returns [`WouldBlock`](io::ErrorKind::WouldBlock) (Windows after
-///   a timeout: `TimedOut`).
-///
-/// [`guide::errors`](crate::guide::errors) says what each error means, and what to do.
-///
-/// # Unix sockets
-///
-/// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The receive closes them. Until it returns,
-/// those of all its messages are open, so a peer can bring the process to its limit of descriptors for a moment.
-/// [`Datagram::unix_addr`](crate::Datagram::unix_addr) is a sender's address,
-/// [`Datagram::reply`](crate::Datagram::reply) answers it, and [`SendMsg::to_unix`] sends to any.
-///
-/// # Stream sockets
-///
-/// This trait is for datagram sockets. On a stream socket a send may take a part of a message and count
-/// it as sent, and a receive finds no boundaries. So pass descriptors of datagram sockets only.
-///
-/// # Platforms
-///
-/// Linux, Android, NetBSD and OpenBSD move many messages in a system call, macOS, iOS and Windows one. FreeBSD's C library
-/// has the calls as loops over the others, as has musl on Linux for sends. On Windows a receive takes one message.
+/// [`BatchSocketExt`] adds the calls that go on past errors. The [`prelude`](crate::prelude) imports both traits.
 ///
 /// ```
 /// use mmsg::{BatchSocket, SendMsg};
 ///
-/// /// Any socket, or a double in a test.
+/// /// Takes any socket, or a stand-in for tests.
 /// fn greet(socket: &dyn BatchSocket, to: std::net::SocketAddr) -> std::io::Result<usize> {
 ///     socket.send_batch(&[SendMsg::to(to, b"hello"), SendMsg::to(to, b"again")])
 /// }
@@ -109,6 +32,60 @@ pub(crate) use implementations::forward;
 /// assert_eq!(greet(&socket, socket.local_addr()?)?, 2);
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// # Implementations
+///
+/// | type | from |
+/// |---|---|
+/// | `UdpSocket`; on Unix `UnixDatagram` | std; mio, with the feature `mio` |
+/// | `Socket` | socket2 |
+/// | `BorrowedFd`, `OwnedFd`; on Windows `BorrowedSocket`, `OwnedSocket` | std |
+/// | [`Offload`](crate::Offload), [`OffloadState::on`](crate::offload::OffloadState::on) a socket | this crate |
+/// | `&T`, `Box<T>`, `Rc<T>`, `Arc<T>` | of each `T: BatchSocket`, also `dyn BatchSocket` |
+///
+/// Use any other datagram socket by its descriptor: `socket.as_fd().recv_into(&mut batch)`, on Windows
+/// `socket.as_socket()`. tokio's sockets implement `AsyncBatchSocket` instead (feature `tokio`). To replace a
+/// socket in tests, implement the two required methods.
+///
+/// Stream sockets do not implement the trait: a send may count half a message as sent, and a receive finds no
+/// boundaries. Pass descriptors of datagram sockets only.
+///
+/// ```compile_fail,E0277
+/// fn echo(socket: impl mmsg::BatchSocket) {}
+/// # fn test(stream: std::net::TcpStream) {
+/// echo(stream); // a `TcpStream`
+/// # }
+/// ```
+///
+/// # One call, one system call
+///
+/// - A call makes one `recvmmsg` or `sendmmsg` of at most 1,024 messages, or with [`Backend::Msg`](crate::Backend::Msg) a
+///   system call for each message. [`Offload`](crate::Offload) makes more after a short send or a rejected GSO batch.
+/// - A receive waits for its first message only. A send waits for each message: a write timeout bounds each wait.
+/// - `Ok(n)`: the first `n` messages have moved, the others have not. A count may be short for any reason: call again
+///   with the rest.
+/// - `Ok(0)` for one or more messages: an Internet socket was shut down. (A Unix socket then returns empty messages.)
+/// - A call allocates only if its thread has made none of that size before.
+///
+/// # Errors
+///
+/// - `Err`: nothing has moved, and the error is the system's for the first message. A message that fails later ends the
+///   call with a count, and fails again when you offer it again.
+/// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
+///   call, or none if it arrives within a batch. [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) puts each into the
+///   [error queue](crate::error_queue).
+/// - With `ERRORS` on, Linux fails calls on unconnected sockets for datagrams to anybody. The crate then repeats the call,
+///   or returns the count.
+/// - A signal repeats the call. On a socket with a timeout the call returns [`Interrupted`](io::ErrorKind::Interrupted),
+///   since the kernel would restart the timeout.
+/// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (Windows: `TimedOut`).
+///
+/// [`guide::errors`](crate::guide::errors) says what each error means and what to do.
+///
+/// # Platforms
+///
+/// Linux, Android, NetBSD and OpenBSD move many messages in a system call, macOS, iOS and Windows one. FreeBSD's C library
+/// loops over single calls, as does musl's `sendmmsg`. On Windows a receive takes one message.
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg", "WSARecvMsg", "WSASendMsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `BatchSocket`",
@@ -118,8 +95,11 @@ pub(crate) use implementations::forward;
     note = "any other datagram socket has them through its descriptor: `socket.as_fd()`, on Windows `socket.as_socket()`"
 )]
 pub trait BatchSocket {
-    /// Receives at least one message, and further waiting ones up to the length of `msgs`. Returns how
-    /// many; the other messages are unchanged.
+    /// Receives messages into `msgs`, in order: waits for the first, and takes the others that are there. Returns how
+    /// many came; the rest of `msgs` is unchanged. An empty `msgs` makes no system call.
+    ///
+    /// A peer of a Unix socket can pass descriptors (`SCM_RIGHTS`) with any message. The call closes them before it
+    /// returns; until then they count towards the process's limit.
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvMsg};
@@ -134,11 +114,11 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// See [above](Self#errors); `OutOfMemory` if there is no memory for the headers.
+    /// See [above](Self#errors). `OutOfMemory`: there is no memory for the headers.
     #[doc(alias("recvmmsg", "recvmsg"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
-    /// Sends messages in order and returns how many the kernel accepted.
+    /// Sends messages in order. Returns how many the kernel accepted. An empty `msgs` makes no system call.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg};
@@ -155,32 +135,29 @@ pub trait BatchSocket {
     #[doc(alias("sendmmsg", "sendmsg"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
-    /// Receives into `batch`, up to the number of its slots, and returns the number of messages. After an error the
-    /// batch is empty.
+    /// Receives into the slots of `batch`. Returns the number of messages. After an error the batch is empty.
     ///
-    /// The provided implementation fills at most 16 slots a call, by [`recv_batch`](Self::recv_batch).
+    /// The provided implementation calls [`recv_batch`](Self::recv_batch) and fills at most 16 slots.
     ///
     /// # Errors
     ///
-    /// Those of `recv_batch`.
+    /// The errors of `recv_batch`.
     #[doc(alias = "recvmmsg")]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
     }
 
-    /// Receives at least one message, and further waiting ones, each into one of `buffers`, and calls
-    /// `each` with the buffer's index and the message. Returns how many. `each` may itself send, for example a
-    /// [`reply`](Message::reply).
+    /// Receives a message into each of the first `buffers`, in order, and calls `each` with the buffer's index and the
+    /// message. Waits for the first message only. Returns how many came.
     ///
-    /// For programs that lend buffers for each call, as QUIC stacks do. Headers, addresses and control data are in the
-    /// thread's arena: read [`Message::addr`], [`meta`](Message::meta) and the rest while `each` runs. The payload stays
-    /// in the buffer. Buffers that begin a page are fast, and those that begin 1 or 16 bytes behind one
-    /// [slow](crate::guide::memory#where-a-buffer-begins).
+    /// For programs that lend buffers for each call, as QUIC stacks do. The payload stays in its buffer; address and
+    /// metadata are in the thread's arena, so read [`Message::addr`] and [`meta`](Message::meta) in `each`. `each` may also
+    /// send, for example a [`reply`](Message::reply). Let buffers begin a page:
+    /// those that begin 1 or 16 bytes later are [slow](crate::guide::memory#where-a-buffer-begins).
     ///
-    /// Messages come in the order in which they were received, into the first buffers in order. On an
-    /// [`Offload`](crate::Offload) a coalesced message fills one buffer:
-    /// [`segment_size`](crate::RecvMeta::segment_size) is the length of its datagrams, and
-    /// [`Message::datagrams`] yields them. The provided implementation receives at most 16 messages a call.
+    /// On an [`Offload`](crate::Offload) a coalesced message fills one buffer. [`Message::datagrams`] splits it into
+    /// datagrams of [`segment_size`](crate::RecvMeta::segment_size) bytes; the last may be shorter. The provided
+    /// implementation receives at most 16 messages.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket};
@@ -203,7 +180,7 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    /// The errors of [`recv_batch`](Self::recv_batch). `each` is not called then.
     #[doc(alias = "recvmmsg")]
     fn recv_slices(
         &self,
@@ -213,8 +190,8 @@ pub trait BatchSocket {
         provided::recv_slices(self, buffers, each)
     }
 
-    /// Sends the queue's datagrams in order, by as many calls of [`send_batch`](Self::send_batch) as it takes, until the
-    /// socket takes no more or one fails. Returns how many the kernel accepted; the others stay in the queue.
+    /// Sends the queue's datagrams in order, by repeated calls of [`send_batch`](Self::send_batch), until the queue is empty,
+    /// the socket is full or a datagram fails. Returns how many the kernel accepted; the others stay in the queue.
     ///
     /// ```
     /// use mmsg::{BatchSocket, SendMsg, SendQueue};
@@ -229,13 +206,12 @@ pub trait BatchSocket {
     ///
     /// # Errors
     ///
-    /// Those of `send_batch`, about the datagram at the [`front`](SendQueue::front), which stays there:
+    /// The errors of `send_batch`, for the datagram at the [`front`](SendQueue::front). It stays in the queue:
     /// [`discard_front`](SendQueue::discard_front) drops it. `ConnectionRefused` on a connected UDP socket is about a
     /// datagram sent earlier: flush again, and drop the front only if the same error comes twice in a row.
     ///
-    /// An error behind the first datagram ends the call with a count. So call until the queue is empty
-    /// or the result is `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does so, and reports
-    /// each error.
+    /// An error behind the first datagram ends the call with a count, so call until the queue is empty or the result is
+    /// `WouldBlock`. [`flush_each`](crate::BatchSocketExt::flush_each) does this and reports each error.
     fn flush(&self, queue: &mut SendQueue) -> io::Result<usize> {
         let mut sent = 0;
         while !queue.is_empty() {

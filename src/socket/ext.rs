@@ -1,4 +1,4 @@
-//! [`BatchSocketExt`]: the calls that go on past errors.
+//! [`BatchSocketExt`], the calls that go on past errors.
 
 use std::borrow::Borrow;
 use std::io;
@@ -8,12 +8,12 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::send::row::{self, ROW};
 
-/// Sends from iterators and queues, past each message that fails, on every [`BatchSocket`], `dyn BatchSocket` included.
+/// Sends from iterators and queues, and goes on past each message that fails.
 ///
-/// A separate trait, since a method with type parameters cannot be called on `dyn BatchSocket`. Every
-/// `BatchSocket` implements it.
+/// Every [`BatchSocket`] implements it, `dyn BatchSocket` included. It is a separate trait because a `dyn BatchSocket`
+/// cannot have methods with type parameters.
 ///
-/// Iterators may yield messages or references to them, so slices and arrays work as well.
+/// Iterators may yield messages or references to messages, so slices and arrays work as well.
 ///
 /// ```
 /// use mmsg::{BatchSocketExt, SendMsg};
@@ -24,19 +24,16 @@ use crate::send::row::{self, ROW};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait BatchSocketExt: BatchSocket {
-    /// Sends the messages in order and goes on past each that fails: calls `on_error` with its index and
-    /// its error.
+    /// Sends the messages in order. If one fails, calls `on_error` with its index and error, and goes on.
     ///
-    /// Returns how many messages were *handled*: sent, or reported to `on_error`. The number sent is the number
-    /// returned less the number reported. The call stops early only if the socket accepts no more now, or a signal
-    /// ends a wait: the returned number is then the index of the first message that was neither sent nor reported. The
-    /// iterator may have advanced past that message, by at most 256 messages. A [`SendQueue`] holds messages until the
-    /// socket accepts them.
+    /// Returns how many messages were *handled*: sent, or reported to `on_error`. Subtract the reported ones to get the
+    /// number sent. The call stops early only if the socket is full or a signal ends a wait. It then returns
+    /// the index of the first message that was neither sent nor reported. The iterator may have advanced up to 256
+    /// messages past it; use a [`SendQueue`] to keep messages until the socket accepts them.
     ///
-    /// A reported message was not sent. `ConnectionRefused`, on a connected UDP socket or on one whose error queue is full,
-    /// is about a datagram sent earlier: the message at the reported index was not tried, and is not offered again, so that
-    /// a program may send the reported messages again without doubling one. While the peer rejects datagrams, this may
-    /// be every second message.
+    /// A reported message was not sent, so a program may send it again. `ConnectionRefused`, on a connected UDP socket or on
+    /// one whose error queue is full, is about a datagram sent earlier: the call reports the message at hand without trying
+    /// it again. While the peer rejects datagrams, this may be every second message.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
@@ -45,7 +42,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// # client.send_to(b"hello", socket.local_addr()?)?;
     /// let mut batch = RecvBatch::new(64, 1500);
     /// socket.recv_into(&mut batch)?;
-    /// // Each payload goes back to its source, from the memory it was received into.
+    /// // Echoes each payload from the memory it was received into.
     /// let replies = batch.iter().filter_map(|d| d.reply(d.data()));
     /// let n = socket.send_each(replies, |index, error| eprintln!("reply {index}: {error}"))?;
     /// # assert_eq!(n, 1);
@@ -70,8 +67,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket does not accept the first message now, or `Interrupted` if a signal ended the wait for
-    /// it; nothing was sent or reported. Every other error goes to `on_error`.
+    /// `WouldBlock` if the socket is full, or `Interrupted` if a signal ended a wait, before any message was sent or
+    /// reported. Every other error goes to `on_error`.
     fn send_each<'m, M>(
         &self,
         msgs: impl IntoIterator<Item = M>,
@@ -104,15 +101,14 @@ pub trait BatchSocketExt: BatchSocket {
         }
     }
 
-    /// Sends the queue's datagrams in order and goes on past each that fails: calls `on_error` with the
-    /// datagram and its error, and drops the datagram.
+    /// Sends the queue's datagrams in order. If one fails, calls `on_error` with the datagram and its error, drops it, and
+    /// goes on.
     ///
-    /// Returns how many left the queue: sent, or reported to `on_error`. The number sent is the number
-    /// returned less the number reported. The call stops early only if the socket accepts no more now, or a
-    /// signal ends a wait; the other datagrams stay in the queue.
+    /// Returns how many left the queue: sent, or reported to `on_error`. Subtract the reported ones to get the number
+    /// sent. The call stops early only if the socket is full or a signal ends a wait; the other datagrams
+    /// stay in the queue.
     ///
-    /// A reported datagram was not sent, as in [`send_each`](Self::send_each), which says what is special
-    /// about `ConnectionRefused`.
+    /// A reported datagram was not sent. [`send_each`](Self::send_each) says what `ConnectionRefused` means.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, SendMsg, SendQueue};
@@ -130,8 +126,8 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the socket does not accept the first datagram now, or `Interrupted`; the queue is unchanged. Every
-    /// other error goes to `on_error`.
+    /// `WouldBlock` if the socket is full, or `Interrupted` if a signal ended a wait, before any datagram left the queue.
+    /// Every other error goes to `on_error`.
     fn flush_each(
         &self,
         queue: &mut SendQueue,
@@ -158,8 +154,8 @@ pub trait BatchSocketExt: BatchSocket {
 
 impl<T: BatchSocket + ?Sized> BatchSocketExt for T {}
 
-/// How many messages to offer next. After an error it is one: the next message often fails, too, and one message
-/// costs no more than `send_to`. Each success doubles the number.
+/// How many messages to offer next: one after an error, since the next message often fails, too, and a single one costs
+/// no more than `send_to`. Each success doubles the number.
 pub(crate) struct OfferSize {
     pub(crate) count: usize,
 }
@@ -169,12 +165,12 @@ impl OfferSize {
         Self { count: ROW }
     }
 
-    /// Adapts the count to the result of a send of `offered` messages. Returns how many were handled: those
-    /// that were sent, or the one that failed.
+    /// Adapts the count to the result of a send of `offered` messages. Returns how many were sent, or 1 for a message that
+    /// `failed`.
     ///
     /// # Errors
     ///
-    /// One that is about no message: the socket accepts none now, or a signal ended a wait.
+    /// `WouldBlock` and `Interrupted`, which are about no message.
     pub(crate) fn record(
         &mut self,
         offered: usize,
@@ -186,7 +182,7 @@ impl OfferSize {
                 self.count = (2 * self.count).min(ROW);
                 Ok(offered)
             }
-            // After a short count the next message is often about to fail.
+            // After a short count the next message often fails.
             Ok(sent) => {
                 self.count = 1;
                 Ok(sent)

@@ -1,4 +1,12 @@
-//! Which types are [`BatchSocket`]s: borrowed descriptors, and what forwards to one.
+//! The types that implement [`BatchSocket`]: borrowed descriptors, and types that forward to another `BatchSocket`.
+//!
+//! A blanket implementation for all descriptors would accept streams and files:
+//!
+//! ```compile_fail,E0599
+//! use mmsg::BatchSocket;
+//! let file = std::fs::File::open("/dev/null").unwrap();
+//! let _ = file.recv_into(&mut mmsg::RecvBatch::new(64, 1500));
+//! ```
 
 use std::io::{self, IoSliceMut};
 use std::rc::Rc;
@@ -39,7 +47,7 @@ impl BatchSocket for BorrowedSocket<'_> {
     }
 }
 
-/// Implements [`BatchSocket`] by the methods of another one.
+/// Implements [`BatchSocket`] for a type by the methods of another `BatchSocket`.
 macro_rules! forward {
     ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
         impl<$($generics)*> $crate::socket::BatchSocket for $type {

@@ -1,5 +1,5 @@
-//! A provided method, by a required one, for sockets that are not the kernel's. Such a socket may return any count: each is
-//! limited to the messages offered.
+//! The provided [`recv_slices`], for implementations of your own. Their counts cannot be trusted, so each is limited to
+//! the messages offered.
 
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -8,7 +8,7 @@ use super::BatchSocket;
 use crate::recv::datagram::Message;
 use crate::recv::msg::RecvMsg;
 
-/// Receives a message into each of the first buffers.
+/// Receives a message into each of the first buffers, by `recv_batch`.
 pub(super) fn recv_slices(
     socket: &(impl BatchSocket + ?Sized),
     buffers: &mut [IoSliceMut<'_>],
@@ -27,7 +27,8 @@ pub(super) fn recv_slices(
     });
     let count = socket.recv_batch(&mut msgs[..max])?.min(max);
     for (i, msg) in msgs[..count].iter().enumerate() {
-        // The implementation may have reordered the messages. Empty buffers may begin where others do.
+        // The implementation may have reordered the messages: the start of its buffer identifies each. Empty buffers may
+        // share a start, so `i` is tried first.
         let moved = || starts[..max].iter().position(|start| *start == msg.start()).unwrap_or(i);
         let index = if starts[i] == msg.start() { i } else { moved() };
         each(index, msg.message());

@@ -128,7 +128,7 @@ const MAX_RETRIES: usize = 1_000;
 ///
 /// # Errors
 ///
-/// That of the first message. An error after it ends the call with a count.
+/// The error of the first message. An error after it ends the call with a count.
 #[inline]
 pub(super) fn recv(
     backend: Backend,
@@ -166,7 +166,7 @@ pub(super) fn recv(
 ///
 /// # Errors
 ///
-/// That of the first message. An error after it ends the call with a count.
+/// The error of the first message. An error after it ends the call with a count.
 #[inline]
 pub(super) fn send(
     backend: Backend,

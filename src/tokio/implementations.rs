@@ -1,4 +1,4 @@
-//! Which types are [`AsyncBatchSocket`]s.
+//! The types that implement [`AsyncBatchSocket`].
 
 use std::io;
 #[cfg(has_descriptors)]
@@ -33,7 +33,6 @@ macro_rules! implement {
     };
 }
 
-/// tokio's own sockets.
 macro_rules! impl_for_tokio_socket {
     ([$($generics:tt)*] $type:ty) => {
         implement!([$($generics)*] $type, Self, |socket, call| socket, call(&sys::borrow(socket)));
@@ -45,7 +44,6 @@ impl_for_tokio_socket!([] ::tokio::net::UnixDatagram);
 #[cfg(has_descriptors)]
 impl_for_tokio_socket!([T: AsRawFd + Send + Sync] ::tokio::io::unix::AsyncFd<T>);
 
-/// Pointers to others.
 macro_rules! impl_for_pointer {
     ([$($generics:tt)*] $type:ty) => {
         implement!(

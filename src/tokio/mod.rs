@@ -1,4 +1,4 @@
-//! Batches as futures, on the sockets of tokio.
+//! The batch calls as futures, for tokio's sockets.
 
 mod implementations;
 mod readiness;

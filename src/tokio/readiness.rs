@@ -1,4 +1,4 @@
-//! One trait over tokio's socket types: readiness, and calls made when the socket is ready.
+//! One trait over tokio's socket types: waits until a socket is ready, and makes a call then.
 
 use std::future::Future;
 use std::io;
@@ -11,15 +11,15 @@ use ::tokio::net::UdpSocket;
 use crate::sys::AsSocket;
 
 /// A socket of tokio: `UdpSocket`, and on Unix `UnixDatagram` and
-/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around any other non-blocking
-/// datagram socket, socket2's for example.
+/// [`AsyncFd`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) around another non-blocking
+/// datagram socket, such as socket2's.
 ///
-/// Their calls are in [`AsyncBatchSocket`](super::AsyncBatchSocket). No other type can implement this trait.
+/// [`AsyncBatchSocket`](super::AsyncBatchSocket) has the calls. No other type can implement this trait.
 ///
 /// ```
 /// use mmsg::{AsyncBatchSocket, RecvBatch, TokioSocket};
 ///
-/// /// Takes any of them.
+/// /// Takes any socket of tokio.
 /// async fn receive<S: TokioSocket + AsyncBatchSocket>(socket: &S, batch: &mut RecvBatch) -> std::io::Result<usize> {
 ///     socket.recv_into(batch).await
 /// }
@@ -29,13 +29,13 @@ pub trait TokioSocket: Readiness {}
 
 impl<S: Readiness> TokioSocket for S {}
 
-/// The result of a call; `None` if tokio's readiness does not show when to make it again.
+/// The count of a call, or `None` if tokio's readiness does not show when to repeat the call.
 pub type Attempt = Option<usize>;
 
-/// Readiness of a socket, and calls that clear it when they return `WouldBlock`.
+/// The readiness of a socket. A call that returns `WouldBlock` clears it.
 pub trait Readiness: AsSocket + Sync + Sized {
-    /// Makes `call` each time that the socket is ready, until `call` returns anything but `WouldBlock`. Any number of
-    /// tasks may wait.
+    /// Repeats `call` whenever the socket is ready, until it returns anything but `WouldBlock`. Any number of tasks may
+    /// wait.
     fn async_io(
         &self,
         interest: Interest,
@@ -45,7 +45,7 @@ pub trait Readiness: AsSocket + Sync + Sized {
     /// Waits for readiness.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
 
-    /// tokio's present state of the socket, without waiting.
+    /// The readiness that tokio remembers, without waiting.
     fn current(&self, interest: Interest) -> Ready {
         match pin!(self.ready(interest)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) => ready,

@@ -1,4 +1,4 @@
-//! [`AsyncBatchSocket`], the trait with the batch calls as futures.
+//! [`AsyncBatchSocket`], the batch calls as futures.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -13,15 +13,17 @@ use crate::send::msg::SendMsg;
 use crate::send::queue::SendQueue;
 use crate::socket::{BatchSocket, BatchSocketExt, OfferSize};
 
-/// Messages that [`send_each`](AsyncBatchSocket::send_each) keeps in its future while it waits.
+/// Messages that the future of [`send_each`](AsyncBatchSocket::send_each) holds while it waits.
 const FUTURE_ROW: usize = 64;
 
-/// The calls of [`BatchSocket`] as futures, on tokio's sockets. Needs the feature `tokio`.
+/// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
-/// Implemented for tokio's `UdpSocket`, and on Unix for its `UnixDatagram` and for
-/// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of other non-blocking datagram
-/// sockets; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these. An `AsyncFd` of
-/// anything but a socket compiles, and its calls fail with `ENOTSOCK`.
+/// Needs a tokio runtime with I/O and time enabled, such as by `enable_all`. Poll each future within one runtime.
+///
+/// Implemented for tokio's `UdpSocket`; on Unix also for its `UnixDatagram`, and for
+/// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of another non-blocking datagram
+/// socket; for an [`Offload`](crate::Offload) of each; and for `&T`, `Box<T>` and `Arc<T>` of these. An `AsyncFd` of
+/// anything but a socket compiles, but its calls fail with `ENOTSOCK`.
 ///
 /// ```
 /// use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -30,7 +32,7 @@ const FUTURE_ROW: usize = 64;
 /// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
 /// # client.send_to(b"hello", socket.local_addr()?).await?;
-/// Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
+/// Ancillary::DEST.require(&socket)?; // Lets replies leave from the address that received the request.
 /// let mut batch = RecvBatch::new(64, 1500);
 /// loop {
 ///     if let Err(error) = socket.recv_into(&mut batch).await {
@@ -48,32 +50,27 @@ const FUTURE_ROW: usize = 64;
 ///
 /// # What the futures do
 ///
-/// - Each does what the call of `BatchSocket` does on a blocking socket: a receive waits for its first message, a
-///   send until the socket accepts one. No future returns `WouldBlock`.
-/// - An error of the socket wakes a waiting receive as well, which returns the error: "connection refused", for
-///   example. While reports wait in the [error queue](crate::error_queue), it may take a receive 16 ms to
-///   notice.
-/// - Each system call costs one unit of the task's cooperative budget, so that a flooded socket leaves
-///   other tasks their turn. A unit is a whole batch; smaller batches yield earlier.
-/// - Nothing allocates after the warm-up that `BatchSocket` describes.
-/// - Poll a future within one runtime of tokio, with I/O and time enabled: [after an
-///   error](crate::guide::tokio#after-an-error) tokio no longer tells when a full socket takes messages again, and a send
-///   sleeps for 1 to 16 ms at a time.
+/// - A receive waits for its first message, a send until the socket accepts one. No future returns `WouldBlock`.
+/// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns it: up to 16 ms late while
+///   reports wait in the [error queue](crate::error_queue).
+/// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 1 to 16 ms and tries
+///   again. See [the guide](crate::guide::tokio#after-an-error).
+/// - Each system call costs one unit of the task's cooperative budget, so a flooded socket leaves other tasks their
+///   turn. A unit is a whole batch: smaller batches yield earlier.
+/// - A future allocates only if its thread has made no call of that size before.
 ///
 /// # Cancel safety
 ///
-/// Dropped futures lose nothing, as each method says, except [`send_each`](Self::send_each): it may have sent some
-/// messages, and taken up to 64 more from the iterator. Where such a send may be dropped, use a [`SendQueue`].
+/// You may drop every future but that of [`send_each`](Self::send_each), which may have sent some messages and taken up to
+/// 64 more from its iterator. Use a [`SendQueue`] for sends that may be dropped.
 ///
 /// # Tasks
 ///
-/// Every future is `Send`. In a function that is generic over its socket, rustc cannot see that for
+/// Every future is `Send`. In a function that is generic over its socket, rustc does not see this for
 /// [`send_each`](Self::send_each) ("lifetime bound not satisfied" or "implementation is not general enough",
-/// rust-lang/rust#100013): name the type of the socket, or
-/// use [`send_batch`](Self::send_batch) or a [`SendQueue`].
+/// rust-lang/rust#100013): name the socket's type, or use [`send_batch`](Self::send_batch) or a [`SendQueue`].
 ///
-/// [`guide::tokio`](crate::guide::tokio) has more: calls that do not wait, `poll_` functions of your own, what follows an
-/// error, Unix sockets, and how to implement this trait for a type of your own.
+/// [`guide::tokio`](crate::guide::tokio) shows calls that do not wait, `poll_` functions and implementations of your own.
 #[doc(alias("recvmmsg", "sendmmsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an `AsyncBatchSocket`",
@@ -82,13 +79,13 @@ const FUTURE_ROW: usize = 64;
     note = "sockets of std, socket2 and mio have the blocking calls of `BatchSocket`"
 )]
 pub trait AsyncBatchSocket: Sync {
-    /// The type of the socket that is registered with tokio.
+    /// tokio's type of the socket.
     type Socket: TokioSocket;
 
-    /// The socket that is registered with tokio, to wait for.
+    /// tokio's socket, to wait on.
     fn tokio_socket(&self) -> &Self::Socket;
 
-    /// Makes a call that does not wait, and returns what the call returns.
+    /// Makes a call that does not wait, and returns its result.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, BatchSocket, SendMsg};
@@ -104,14 +101,14 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// Those of `call`.
+    /// The error of `call`.
     fn batch_call(
         &self,
         call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
     ) -> io::Result<usize>;
 
-    /// Waits for at least one message, and receives further waiting ones up to the length of `msgs`, like
-    /// [`BatchSocket::recv_batch`]. Returns how many.
+    /// Waits for a message, and receives up to `msgs.len()` of those that are there, like [`BatchSocket::recv_batch`].
+    /// Returns how many came.
     ///
     /// Cancel safe: a dropped future has received nothing.
     ///
@@ -131,7 +128,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// The system's error. `Ok(0)` for one or more messages means that the socket was shut down.
+    /// The system's error. `Ok(0)` means that the socket was shut down, or that `msgs` is empty.
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -141,16 +138,16 @@ pub trait AsyncBatchSocket: Sync {
         wait::receive(self.tokio_socket(), max, call)
     }
 
-    /// Waits for at least one message and receives a batch, like [`BatchSocket::recv_into`]. Returns the
-    /// number of messages.
+    /// Waits for a message, and receives into the slots of `batch`, like [`BatchSocket::recv_into`]. Returns the number of
+    /// messages.
     ///
-    /// Cancel safe: a dropped future has received nothing. The batch is empty after an error, and for as long
-    /// as the future waits. A future that was never polled has not emptied the batch. `select!` may leave such a
-    /// future: work on each batch in the branch of its own receive.
+    /// Cancel safe: a dropped future has received nothing. The first poll empties the batch, and an error leaves it empty.
+    /// `select!` may drop a future that was never polled, and the batch then still holds the messages of the last receive:
+    /// use a batch only in the branch of its receive.
     ///
     /// # Errors
     ///
-    /// Those of [`recv_batch`](Self::recv_batch).
+    /// The errors of [`recv_batch`](Self::recv_batch).
     fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -164,9 +161,8 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Waits for at least one message, and receives further waiting ones, each into one of `buffers`, like
-    /// [`recv_slices`](BatchSocket::recv_slices): calls `each` with the buffer's index and the message.
-    /// Returns how many.
+    /// Waits for a message, and receives those that are there, one into each of the first `buffers`, like
+    /// [`BatchSocket::recv_slices`]: calls `each` with the buffer's index and the message. Returns how many came.
     ///
     /// Cancel safe: a dropped future has received nothing.
     ///
@@ -188,7 +184,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`recv_batch`](Self::recv_batch); `each` was not called.
+    /// The errors of [`recv_batch`](Self::recv_batch). `each` is not called then.
     fn recv_slices(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -202,8 +198,8 @@ pub trait AsyncBatchSocket: Sync {
         wait::receive(self.tokio_socket(), max, call)
     }
 
-    /// Waits until the socket accepts at least one message, and sends as many as it accepts now, like
-    /// [`BatchSocket::send_batch`]. Returns how many the kernel accepted.
+    /// Waits until the socket accepts a message, and sends as many as it accepts then, like [`BatchSocket::send_batch`].
+    /// Returns how many the kernel accepted.
     ///
     /// Cancel safe: a dropped future has sent nothing.
     ///
@@ -221,7 +217,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// The system's error for the first message; nothing was sent.
+    /// The system's error for the first message. Nothing was sent.
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -230,11 +226,10 @@ pub trait AsyncBatchSocket: Sync {
         wait::send(self.tokio_socket(), msgs.len(), call)
     }
 
-    /// Sends the messages in order, waits for buffer space as often as it takes, and goes on past each
-    /// message that fails: calls `on_error` with its index and its error. Returns how many messages were
-    /// *handled*, sent or reported, which is all of them: the number sent is that less the number reported.
+    /// Sends all messages in order, and waits whenever the socket is full. If one fails, calls `on_error` with its index and
+    /// error, and goes on. Returns the number of messages; subtract the reported ones to get the number sent.
     ///
-    /// Like [`send_each`](crate::BatchSocketExt::send_each) on a blocking socket. Not cancel safe.
+    /// Like [`BatchSocketExt::send_each`] on a blocking socket. Not cancel safe.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg};
@@ -254,7 +249,7 @@ pub trait AsyncBatchSocket: Sync {
     /// # Errors
     ///
     /// `WriteZero` if an implementation of your own sends nothing and returns no error. Every other error goes to
-    /// `on_error`, that of a runtime that shuts down as well.
+    /// `on_error`, also that of a runtime that shuts down.
     fn send_each<'m, I>(
         &self,
         msgs: I,
@@ -291,10 +286,10 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Sends the whole queue, in order, and waits for buffer space as often as it takes. Returns how
-    /// many datagrams the kernel accepted.
+    /// Sends the whole queue in order, and waits whenever the socket is full. Returns how many datagrams the kernel
+    /// accepted.
     ///
-    /// Cancel safe: datagrams that a dropped future has not sent are still in the queue.
+    /// Cancel safe: the queue keeps the datagrams that a dropped future has not sent.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
@@ -312,7 +307,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// The system's error for the datagram at the [`front`](SendQueue::front), which stays there:
+    /// The system's error for the datagram at the [`front`](SendQueue::front). It stays in the queue:
     /// [`discard_front`](SendQueue::discard_front) drops it. Datagrams before it may have been sent. `WriteZero` if an
     /// implementation of your own sends nothing and returns no error.
     fn flush(&self, queue: &mut SendQueue) -> impl Future<Output = io::Result<usize>> + Send
@@ -331,12 +326,12 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Sends the whole queue, in order, waits for buffer space as often as it takes, and goes on past
-    /// each datagram that fails: calls `on_error` with it and its error, and drops it. Returns how many left the
-    /// queue, which is all of them: the number sent is that less the number reported.
+    /// Sends the whole queue in order, and waits whenever the socket is full. If a datagram fails, calls `on_error` with it
+    /// and its error, drops it, and goes on. Returns how many left the queue; subtract the reported ones to get the number
+    /// sent.
     ///
-    /// Like [`flush_each`](BatchSocketExt::flush_each) on a blocking socket. Cancel safe: what a dropped
-    /// future has not sent or reported is still in the queue.
+    /// Like [`BatchSocketExt::flush_each`] on a blocking socket. Cancel safe: the queue keeps the datagrams that a dropped
+    /// future has neither sent nor reported.
     ///
     /// ```
     /// use mmsg::{AsyncBatchSocket, SendMsg, SendQueue};
@@ -356,7 +351,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`send_each`](Self::send_each). Every other error goes to `on_error`.
+    /// The error of [`send_each`](Self::send_each). Every other error goes to `on_error`.
     fn flush_each(
         &self,
         queue: &mut SendQueue,
@@ -377,10 +372,10 @@ pub trait AsyncBatchSocket: Sync {
         }
     }
 
-    /// Waits for at least one report in the error queue, and reads up to `reports.len()` of them, like
-    /// [`drain_errors`](crate::error_queue::drain_errors()). Returns how many; 0 only if `reports` is empty.
+    /// Waits for a report in the error queue, and reads up to `reports.len()` of them, like
+    /// [`drain_errors`](crate::error_queue::drain_errors()). Returns how many: 0 only if `reports` is empty.
     ///
-    /// Cancel safe: a dropped future has taken no report. If several tasks wait, any of them gets a report.
+    /// Cancel safe: a dropped future has taken no report. If several tasks wait, any of them may get a report.
     ///
     /// ```
     /// use mmsg::error_queue::Report;
@@ -407,15 +402,15 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, without waiting, if the socket has no
-    /// error queue.
+    /// The errors of [`drain_errors`](crate::error_queue::drain_errors()): `Unsupported`, at once, if the socket has no error
+    /// queue.
     fn drain_errors(&self, reports: &mut [Report]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
     {
         async move {
             let socket = self.tokio_socket();
-            // Without an error queue there is nothing to wait for.
+            // Fails for a socket without an error queue, which would wait for ever.
             error_queue::drain_errors(socket, &mut [])?;
             if reports.is_empty() {
                 return Ok(0);

@@ -1,4 +1,4 @@
-//! Errors that no kernel can be made to return at will.
+//! Errors that a test cannot make the kernel return.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::{AsyncBatchSocket, Backend, RecvBatch, SendMsg, SendQueue};
 
 const REFUSED: Fate = Fate::Fail(libc::ECONNREFUSED);
 
-/// Runs a test with a socket that is ready to be read and written, and its own address.
+/// Runs a test with a socket that is readable and writable, and its address.
 fn with_ready_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket, SocketAddr) -> F) {
     Backend::Mmsg.make_process_default().expect("the platform has it");
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -26,7 +26,7 @@ fn with_ready_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket, Socket
     });
 }
 
-/// The future's first poll returns this; it cannot have waited for anything.
+/// The result of the future's first poll, so it did not wait.
 #[track_caller]
 fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i32>> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -35,7 +35,7 @@ fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i
     }
 }
 
-/// The bound on `AsyncFd` cannot tell a socket from a pipe: the error does.
+/// The types let an `AsyncFd` of a pipe compile, so its calls must fail.
 #[cfg(has_descriptors)]
 #[test]
 fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
@@ -44,7 +44,7 @@ fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
     with_ready_socket(async |_, addr| {
         let (writer, reader) = pipe::pipe().expect("a pipe");
         let fd = reader.into_nonblocking_fd().expect("a descriptor");
-        // The other way to make one is `unsafe`.
+        // `AsyncFd`'s other constructor is `unsafe`.
         #[allow(deprecated)]
         let pipe = AsyncFd::new(fd).expect("tokio can watch it");
         drop(writer);
@@ -56,7 +56,7 @@ fn e10_a_descriptor_of_no_socket_is_an_error_that_says_so() {
     });
 }
 
-/// The kernel forgets such an error as it returns it: one future fails, and the next one finds the socket as before.
+/// The kernel returns such an error once: one future fails, and the next one works.
 #[test]
 fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
     with_ready_socket(async |socket, addr| {
@@ -79,7 +79,7 @@ fn r10_an_asynchronous_error_fails_one_future_and_none_waits_for_it() {
     });
 }
 
-/// In the middle of a batch the count is all that is known of it.
+/// An error within a batch shows as a short count only.
 #[test]
 fn a_future_that_sends_each_message_goes_on_past_a_failed_one() {
     with_ready_socket(async |socket, addr| {

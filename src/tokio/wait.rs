@@ -1,12 +1,12 @@
-//! Waiting for a socket by tokio, and making a call when it is ready.
+//! Waits until a socket is ready, by tokio, and makes a call then.
 //!
-//! tokio remembers readiness until a call returns `WouldBlock`. In three states that is of no use:
+//! tokio remembers readiness until a call returns `WouldBlock`. In three states this does not work:
 //!
-//! - Reports wait in the error queue. A receive must not clear the readiness of errors then, since a task that waits for
-//!   `Interest::ERROR` needs it; it waits for datagrams and looks again now and then, since nothing tells of an error that
-//!   comes meanwhile.
-//! - A socket that was shut down stays read closed in tokio, and its receives find nothing.
-//! - After any error a socket stays write closed in tokio on Linux, and so writable. A send that finds it full sleeps.
+//! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
+//!   `Interest::ERROR` needs. The receive waits for datagrams, and looks for an error every 16 ms, since nothing
+//!   else would tell it.
+//! - tokio keeps a socket that was shut down read closed, so its receives would find nothing for ever.
+//! - After an error tokio keeps a socket write closed on Linux, and thus writable. A send that finds it full sleeps.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,8 +20,9 @@ use ::tokio::time;
 use super::readiness::Readiness;
 use crate::sys;
 
-/// A call is tried again after the first, and twice as late each time up to the second.
-const SLEEP: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// How long to sleep before a second try. Each further sleep is twice as long, up to [`MAX_SLEEP`].
+const FIRST_SLEEP: Duration = Duration::from_millis(1);
+const MAX_SLEEP: Duration = Duration::from_millis(16);
 
 /// Makes a call that receives up to `max` messages, as soon as the socket is readable or has an error to report.
 pub(super) async fn receive(
@@ -34,7 +35,7 @@ pub(super) async fn receive(
     }
     // Without the interest in errors, an ICMP error would wake only tasks that wait to send.
     let both = Interest::READABLE | Interest::ERROR;
-    let [mut sleep, longest] = SLEEP;
+    let mut sleep = FIRST_SLEEP;
     loop {
         let result = socket.async_io(both, || match call() {
             Err(error) if is_would_block(&error) => match () {
@@ -54,7 +55,7 @@ pub(super) async fn receive(
         if let Some(result) = with_timeout(sleep, result).await {
             return Ok(result?.unwrap_or(0).min(max));
         }
-        sleep = longest.min(2 * sleep);
+        sleep = MAX_SLEEP.min(2 * sleep);
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn send(
     if max == 0 {
         return Ok(0);
     }
-    let [mut sleep, longest] = SLEEP;
+    let mut sleep = FIRST_SLEEP;
     loop {
         let result = socket.async_io(Interest::WRITABLE, || match call() {
             Err(error) if is_would_block(&error) && is_write_closed(socket) => Ok(None),
@@ -77,7 +78,7 @@ pub(super) async fn send(
             return Ok(count.min(max));
         }
         pause(sleep).await;
-        sleep = longest.min(2 * sleep);
+        sleep = MAX_SLEEP.min(2 * sleep);
     }
 }
 
@@ -87,20 +88,20 @@ pub(super) async fn errors(
     mut drain: impl FnMut() -> io::Result<usize> + Send,
 ) -> io::Result<usize> {
     let drained = socket.async_io(Interest::ERROR, || match drain() {
-        // tokio must forget the readiness, or the next wait would end at once.
+        // Makes tokio clear the readiness, or the next wait would end at once.
         Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
         result => result.map(Some),
     });
     Ok(drained.await?.unwrap_or(0))
 }
 
-/// Fails by `WriteZero` if nothing was sent: an implementation of `BatchSocket` that sends nothing and returns no
-/// error would be called for ever.
+/// Fails with `WriteZero` if nothing was sent, or an implementation of `BatchSocket` that sends nothing without an error
+/// would be called for ever.
 pub(super) fn require_progress(sent: usize) -> io::Result<()> {
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// What `wait` ends with, unless `time` is over before. Outside of a runtime there is no timer, and no end.
+/// The result of `wait`, or `None` if `time` is over before. Outside of a runtime there is no timer, so it waits for ever.
 async fn with_timeout<T>(time: Duration, wait: impl Future<Output = T>) -> Option<T> {
     match Handle::try_current() {
         Ok(_) => time::timeout(time, wait).await.ok(),
@@ -108,7 +109,7 @@ async fn with_timeout<T>(time: Duration, wait: impl Future<Output = T>) -> Optio
     }
 }
 
-/// Sleeps by tokio's timer; outside of a runtime lets the other tasks go first.
+/// Sleeps by tokio's timer. Outside of a runtime it yields once instead.
 async fn pause(time: Duration) {
     if Handle::try_current().is_ok() {
         return time::sleep(time).await;
@@ -125,7 +126,7 @@ fn is_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether tokio knows that the socket was shut down for receiving.
+/// Whether the socket was shut down for receiving, as far as tokio knows.
 fn is_shut_down(socket: &impl Readiness) -> bool {
     socket.current(Interest::READABLE).is_read_closed()
 }

@@ -110,7 +110,7 @@ impl<'h> WiredRecvs<'h> {
 ///
 /// # Errors
 ///
-/// That of the first message.
+/// The error of the first message.
 pub(super) fn one_by_one(
     messages: usize,
     mut call: impl FnMut(usize) -> io::Result<()>,
@@ -129,7 +129,7 @@ pub(super) fn one_by_one(
 ///
 /// # Errors
 ///
-/// Those of `resize`.
+/// The errors of `resize`.
 fn grow(
     capacity: usize,
     needed: usize,

@@ -135,7 +135,7 @@ impl<'a> RecvHeaders<'a> {
     ///
     /// # Errors
     ///
-    /// That of the first message.
+    /// The error of the first message.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) fn recv(

@@ -190,7 +190,7 @@ impl<'a> SendHeaders<'a> {
     ///
     /// # Errors
     ///
-    /// That of `encode`.
+    /// The error of `encode`.
     #[inline]
     pub(crate) fn encode_control<E>(
         &mut self,
@@ -220,7 +220,7 @@ impl<'a> SendHeaders<'a> {
     ///
     /// # Errors
     ///
-    /// That of the first message.
+    /// The error of the first message.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) fn send(

@@ -80,7 +80,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// That of the first message.
+    /// The error of the first message.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) fn recv(
