@@ -1,4 +1,4 @@
-//! Socket addresses in the system's own form, owned and borrowed, which are decoded on request.
+//! Socket addresses in the system's form, owned and borrowed, decoded on request.
 
 mod codec;
 
@@ -10,15 +10,15 @@ pub(super) use codec::{NAME_LEN, Name, encode as encode_addr, encode_unix};
 use codec::{decode, encode};
 pub(crate) use codec::{decode_addr, decode_unix};
 
-/// An address in the system's form, or none; decoded on request.
+/// An address in the system's form, or none.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddr {
     name: Name,
-    /// Bytes that the address has; 0 for none.
+    /// The length of the address in bytes: 0 for none.
     len: u32,
 }
 
-/// A borrowed address in the system's form, whose name and length may be in different places.
+/// A borrowed [`RawAddr`], whose bytes and length may lie in different places.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddrRef<'a> {
     name: &'a Name,
@@ -53,20 +53,20 @@ impl RawAddr {
         RawAddrRef { name: &self.name, len: self.len }
     }
 
-    /// The bytes, for the kernel to write; then call [`set_len`](Self::set_len).
+    /// The memory for the kernel to write an address to. Call [`set_len`](Self::set_len) afterwards.
     #[inline]
     pub(crate) fn name_mut(&mut self) -> &mut Name {
         &mut self.name
     }
 
-    /// Sets how many bytes the address has that was received here.
+    /// Sets the length of the address that was received here.
     #[inline]
     pub(crate) fn set_len(&mut self, len: usize) {
-        // At most that of a sockaddr_un, which is a few hundred bytes.
+        // An address has a few hundred bytes at most.
         self.len = len as u32;
     }
 
-    /// The bytes, and how many of them the address has.
+    /// The memory, and the length of the address in it.
     pub(super) fn name(&self) -> (&Name, usize) {
         (&self.name, self.len as usize)
     }
@@ -91,7 +91,7 @@ impl<'a> RawAddrRef<'a> {
         decode(self.name, self.len as usize)
     }
 
-    /// The Unix address, if it is one. No address at all is that of an unnamed socket: Linux reports none for it.
+    /// The Unix address, if it is one. Linux reports an unnamed socket as no address at all.
     pub(crate) fn unix(self) -> Option<UnixAddr<'a>> {
         decode_unix(self.name.get(..self.len as usize)?)
     }

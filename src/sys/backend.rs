@@ -1,14 +1,14 @@
-//! The backend in use, and the system calls on a batch with what every backend owes its callers.
+//! The backend in use, and the rules that every backend's calls follow.
 //!
-//! A backend is a function from headers and flags to a result: how many messages moved, or the error of the first. Here
-//! stands the rest, once for all of them:
+//! A backend takes headers and flags, and returns how many messages moved or the error of the first. This file adds, for
+//! every backend:
 //!
-//! - Calls that are missing are replaced by the single-message ones, for the whole process (P2).
-//! - A call that a signal ended is made again, or returns `Interrupted` if the socket has a timeout, which the kernel
-//!   would begin anew (D9).
-//! - A call that met an ICMP error about another datagram is made again: nothing has moved yet, and the report is in the
+//! - Where the multi-message calls are missing, the whole process changes to the single-message calls (P2).
+//! - A call that a signal ended is repeated. On a socket with a timeout it returns `Interrupted`, since the kernel would
+//!   restart the timeout (D9).
+//! - A call that met an ICMP error about another datagram is repeated: nothing has moved yet, and the report is in the
 //!   error queue (E1, D34).
-//! - Messages from nowhere, by which a socket that was shut down answers, do not count.
+//! - The empty messages that a socket returns after a shutdown do not count.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,17 +25,18 @@ use crate::events;
 
 /// The system calls that carry a batch.
 ///
-/// Both give the same results, but for an asynchronous error that arrives during a call: the kernel keeps it for the call
-/// after a `recvmmsg`, single calls may lose it (see [`BatchSocket`](crate::BatchSocket#errors)). One message alone goes by the
-/// single-message calls in any case, which costs less. The process starts with the faster backend that the platform has. It changes to [`Msg`](Self::Msg) for good if the
-/// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall
-/// rejected a datagram).
+/// Both backends give the same results, with one exception: if an [asynchronous error](crate::BatchSocket#errors) arrives
+/// during a call, `recvmmsg` keeps it for the next call, and single calls may lose it. Both move a single message by the
+/// single-message call, which costs less.
+///
+/// The process starts with the faster backend that the platform has. It changes to [`Msg`](Self::Msg) for good if the
+/// kernel has no multi-message calls (`ENOSYS`) or a sandbox forbids them (`EPERM`, unless a firewall rejected a datagram).
 ///
 /// ```
 /// use mmsg::{Backend, MmsgBuf, SendMsg};
 /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// # let to = socket.local_addr()?;
-/// // A call for each message, whatever the process's backend is.
+/// // Makes a call for each message, whatever the process's backend is.
 /// let mut arena = MmsgBuf::with_backend(Backend::Msg);
 /// assert_eq!(arena.send(&socket, &[SendMsg::to(to, b"hello")])?, 1);
 /// # Ok::<(), std::io::Error>(())
@@ -50,14 +51,13 @@ pub enum Backend {
     Msg,
 }
 
-/// Whether the system has multi-message calls, be they out of use or not.
+/// Whether the platform has multi-message calls.
 const HAS_MMSG: bool = cfg!(mmsg_calls);
-/// Whether the multi-message calls are out of use, by [`Backend::make_process_default`] or because they failed.
+/// Turns the multi-message calls off: set by [`Backend::make_process_default`], or because they are missing.
 static WITHOUT_MMSG: AtomicBool = AtomicBool::new(false);
 
 impl Backend {
-    /// The process's backend: what [`make_process_default`](Self::make_process_default) chose, or the
-    /// crate itself.
+    /// The process's backend: chosen by [`make_process_default`](Self::make_process_default), or else by the crate.
     ///
     /// ```
     /// println!("batches go by {:?}", mmsg::Backend::current());
@@ -68,8 +68,8 @@ impl Backend {
         if !HAS_MMSG || without_mmsg() { Self::Msg } else { Self::Mmsg }
     }
 
-    /// Makes this the backend of the whole process: of every call by any thread on any socket, from
-    /// the next one on. A [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
+    /// Makes this the backend of the whole process: all later calls use it, on any thread and socket. An arena made by
+    /// [`MmsgBuf::with_backend`](crate::MmsgBuf::with_backend) keeps its own.
     ///
     /// ```
     /// use mmsg::Backend;
@@ -101,15 +101,15 @@ fn without_mmsg() -> bool {
 }
 
 fn set_without_mmsg(on: bool) {
-    // In unit tests the choice is a thread's own: a scripted ENOSYS must not change what other tests run on.
+    // In unit tests each thread has its own choice, so that a scripted ENOSYS does not reach other tests.
     #[cfg(any(test, fuzzing))]
     fault::set_without_mmsg(on);
     #[cfg(not(any(test, fuzzing)))]
     WITHOUT_MMSG.store(on, Ordering::Relaxed);
 }
 
-/// Whether `error` means that the multi-message calls are missing, rather than that a message failed; if
-/// so, the process does not try them again.
+/// Whether `error` means that the multi-message calls are missing, and not that a message failed. If so, turns them off for
+/// the process.
 #[cold]
 fn calls_are_missing(error: &io::Error) -> bool {
     let missing = native::mmsg_is_missing(error);
@@ -120,15 +120,15 @@ fn calls_are_missing(error: &io::Error) -> bool {
     missing
 }
 
-/// The most tries of a call that meets ICMP errors about other datagrams and does not wait. Each takes one error off the
-/// socket.
+/// How often a call that does not wait is repeated after ICMP errors about other datagrams. Each try takes one error off
+/// the socket.
 const MAX_RETRIES: usize = 1_000;
 
-/// Receives into headers, at least one. Waits for the first message alone, as the socket does.
+/// Receives into the headers. Waits for the first message only, as the socket does.
 ///
 /// # Errors
 ///
-/// The error of the first message. An error after it ends the call with a count.
+/// The error of the first message. A later error ends the call with a count.
 #[inline]
 pub(super) fn recv(
     backend: Backend,
@@ -137,7 +137,7 @@ pub(super) fn recv(
     flags: RecvFlags,
 ) -> io::Result<usize> {
     if wired.len() == 0 {
-        // FreeBSD's recvmmsg would receive a message.
+        // FreeBSD's recvmmsg would receive a message all the same.
         return Ok(0);
     }
     let mut call =
@@ -153,7 +153,7 @@ pub(super) fn recv(
             })?
         }
     };
-    // Messages in the error queue may have neither payload nor source.
+    // In the error queue a message without payload and source is a report, not a shutdown.
     let may_end = !flags.contains(RecvFlags::ERROR_QUEUE);
     Ok(if may_end {
         before_shutdown(socket, &wired.as_mut()[..count]).unwrap_or(count)
@@ -162,11 +162,11 @@ pub(super) fn recv(
     })
 }
 
-/// Sends headers, at least one, in order. Waits for each message as the socket does.
+/// Sends the headers in order. Waits for each message, as the socket does.
 ///
 /// # Errors
 ///
-/// The error of the first message. An error after it ends the call with a count.
+/// The error of the first message. A later error ends the call with a count.
 #[inline]
 pub(super) fn send(
     backend: Backend,
@@ -181,10 +181,10 @@ pub(super) fn send(
     let mut call =
         |flags| with_fallback(backend, wired.len(), |b| calls::send(b, socket, wired, flags));
     call(flags).or_else(|error| {
-        // A message's own error stays, and some put a report into the error queue with each try.
+        // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
-            // That nobody listens on a port is never about the message.
+            // `ConnectionRefused` is never about the message at hand.
             if error.kind() != io::ErrorKind::ConnectionRefused {
                 if tries == 0 {
                     return false;
@@ -202,8 +202,8 @@ pub(super) fn send(
     })
 }
 
-/// Makes a call by `backend`, or by the single-message calls: for one message, which costs less, and where the others
-/// are missing.
+/// Makes a call by `backend`. The single-message calls move one message, which costs less, and replace the others where
+/// these are missing.
 #[inline(always)]
 fn with_fallback(
     backend: Backend,
@@ -219,8 +219,7 @@ fn with_fallback(
     }
 }
 
-/// Makes a call again for as long as it meets errors about no message of its own: signals, and ICMP errors that
-/// `is_unrelated`. `call` is told whether it may wait.
+/// Repeats a call while it fails by a signal or by an ICMP error that `is_unrelated`. Tells `call` whether it may wait.
 #[cold]
 fn retry(
     socket: BorrowedSocket<'_>,
@@ -244,7 +243,7 @@ fn retry(
         }
         tries += usize::from(!by_signal);
         match call(!timed) {
-            // The wait has been cut short: what is left of the timeout is the caller's to wait for.
+            // The first wait used up part of the timeout, so the repeated call did not wait: the caller decides.
             Err(error) if timed && error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(interrupted());
             }
@@ -254,14 +253,14 @@ fn retry(
     }
 }
 
-/// Which way a call moves messages.
+/// The direction of a call.
 #[derive(Clone, Copy)]
 enum Direction {
     Receive,
     Send,
 }
 
-/// Whether the socket waits, as far as the system says, and no longer than a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+/// Whether the socket has a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and is not known to be non-blocking.
 fn has_timeout(socket: BorrowedSocket<'_>, direction: Direction) -> bool {
     let handle = SockRef::from(&socket);
     let timeout = match direction {
@@ -271,11 +270,11 @@ fn has_timeout(socket: BorrowedSocket<'_>, direction: Direction) -> bool {
     timeout.is_ok_and(|timeout| timeout.is_some()) && native::waits(socket) != Some(false)
 }
 
-/// The number of messages that came before the end, if the socket was shut down.
+/// The number of messages that came before a shutdown, if the socket was shut down.
 #[inline]
 fn before_shutdown(socket: BorrowedSocket<'_>, headers: &[Header]) -> Option<usize> {
-    // Linux reports the end only to a call that waits, as the first message; the BSDs to every call,
-    // so also as the last one.
+    // Linux reports a shutdown only to a call that waits, as the first message. The BSDs report it to every call, so it may
+    // also be the last message.
     let ended = headers.first().is_some_and(is_shutdown_marker)
         || headers.last().is_some_and(is_shutdown_marker);
     if ended { before_shutdown_checked(socket, headers) } else { None }
@@ -286,8 +285,8 @@ fn before_shutdown_checked(socket: BorrowedSocket<'_>, headers: &[Header]) -> Op
     if native::is_inet(socket) { headers.iter().position(is_shutdown_marker) } else { None }
 }
 
-/// Whether a header has neither payload nor source. An Internet socket reports that only when it is shut
-/// down: even its empty datagrams have a source.
+/// Whether a header has neither payload nor source. On an Internet socket this means a shutdown, since even an empty
+/// datagram has a source.
 #[inline]
 fn is_shutdown_marker(header: &Header) -> bool {
     header.len() == 0 && header.name_len() == 0

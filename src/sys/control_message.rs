@@ -1,4 +1,4 @@
-//! Encodes and decodes control messages: bounds first, exact lengths, no cast to a C struct.
+//! Encodes and decodes control messages. Every read and write checks bounds first, and nothing is cast to a C struct.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -29,7 +29,7 @@ pub struct ControlMessage<'a> {
 }
 
 impl ControlMessage<'_> {
-    /// The payload as a C int in this machine's byte order, `None` if it has another length.
+    /// The payload as a C int in this machine's byte order. `None` if the payload has another length.
     #[must_use]
     pub fn int(&self) -> Option<i32> {
         self.data.try_into().ok().map(i32::from_ne_bytes)
@@ -45,8 +45,8 @@ impl fmt::Debug for ControlMessage<'_> {
 
 /// Iterates over the control messages in a buffer.
 ///
-/// Stops at the first malformed message: shorter than its header, or longer than the buffer. No bytes
-/// make it panic or read outside of the buffer.
+/// Stops at the first malformed message: one shorter than its header, or longer than the buffer. It never panics, and never
+/// reads outside of the buffer.
 ///
 /// ```
 /// use mmsg::control::{ControlBuf, ControlMessages};
@@ -71,7 +71,7 @@ impl<'a> ControlMessages<'a> {
         Self::with_layout(control, Layout::NATIVE)
     }
 
-    /// The messages that are left.
+    /// The bytes that are not yet iterated over.
     pub(crate) fn as_bytes(&self) -> &'a [u8] {
         self.rest
     }
@@ -108,7 +108,7 @@ impl fmt::Debug for ControlMessages<'_> {
     }
 }
 
-/// The first message in `bytes`, and what follows it; the last message may lack its padding.
+/// Splits the first message off `bytes`. The last message may lack its padding.
 #[inline]
 pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessage<'_>, &[u8])> {
     let (header, _) = bytes.split_at_checked(layout.data_offset)?;
@@ -121,8 +121,8 @@ pub(crate) fn split_first(layout: Layout, bytes: &[u8]) -> Option<(ControlMessag
     Some((ControlMessage { level, ty, data }, rest))
 }
 
-/// Appends one control message at `at` in `buf` and returns the position after it, padding
-/// included; `None`, and nothing written, if it does not fit.
+/// Writes one control message at `at` in `buf`, and returns the position after it and its padding. If the message does not
+/// fit, returns `None` and writes nothing.
 #[inline]
 #[must_use]
 pub(crate) fn append(
@@ -134,7 +134,7 @@ pub(crate) fn append(
 ) -> Option<usize> {
     let end = at.checked_add(layout.space(payload.len()))?;
     let space = buf.get_mut(at..end)?;
-    // The kernel reads the padding, too: no old bytes may remain in it.
+    // The kernel reads the padding, too, so no old bytes may remain in it.
     space.fill(0);
     layout.write_len(space, layout.data_offset + payload.len());
     layout.write_int(space, layout.len_bytes, level);

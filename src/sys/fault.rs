@@ -1,8 +1,7 @@
-//! A script of system call results, for tests of the paths that a kernel takes when it pleases.
+//! Scripted results of system calls, for tests of errors that a test cannot make the kernel return.
 //!
-//! Each thread has its own script and its own log. A call takes the next entry, if there is one
-//! for its kind; without one it goes to the kernel as ever. A test that models the kernel installs
-//! a function that decides about each call in place of the list ([`decide_by`]).
+//! Each thread has its own script and log. A call takes the next entry for its kind. If there is none, it goes to the
+//! kernel. A test that models the kernel decides about each call by a function instead ([`decide_by`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,7 +10,7 @@ use std::mem;
 #[cfg(windows)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The system's error numbers, by the names that Unix has for them.
+/// The system's error numbers, by their Unix names.
 #[cfg(unix)]
 pub(crate) use libc as errno;
 #[cfg(windows)]
@@ -22,44 +21,44 @@ pub(crate) mod errno {
         WSAEMSGSIZE as EMSGSIZE, WSAENETUNREACH as ENETUNREACH, WSAENOBUFS as ENOBUFS,
         WSAEOPNOTSUPP as EOPNOTSUPP, WSAEPROTONOSUPPORT as EPROTO, WSAEWOULDBLOCK as EAGAIN,
     };
-    // What Windows lacks: one of the same meaning to the library, and one without a meaning.
+    // Windows lacks these. WSAEOPNOTSUPP means the same to the library as EIO, and WSAEDISCON means nothing to it, like EPIPE.
     pub(crate) use windows_sys::Win32::Networking::WinSock::WSAEDISCON as EPIPE;
     pub(crate) use windows_sys::Win32::Networking::WinSock::WSAEOPNOTSUPP as EIO;
 }
 
-/// Where the library would make a system call.
+/// A kind of system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     RecvMmsg,
     SendMmsg,
     RecvMsg,
     SendMsg,
-    /// The question whether the multi-message calls may be made.
+    /// The test call that asks whether the multi-message calls are permitted.
     Permitted,
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The kernel decides.
     Kernel,
-    /// The kernel gets no more than this many of the messages; for the multi-message calls only.
+    /// The kernel gets at most this many of the messages. For the multi-message calls only.
     AtMost(usize),
-    /// The call fails with this error number, and the kernel sees nothing of the call.
+    /// The call fails with this error number, and does not reach the kernel.
     Fail(i32),
 }
 
-/// A call that came.
+/// A call that the library made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedCall {
     pub(crate) call: Call,
     /// Messages that the library offered.
     pub(crate) offered: usize,
-    /// What the script had for it, `Kernel` if nothing.
+    /// The script's entry, or `Kernel`.
     pub(crate) fate: Fate,
 }
 
-/// Decides about a call, given how many messages the library offers.
+/// Decides about a call from its kind and the number of messages that the library offers.
 type Decide = Box<dyn FnMut(Call, usize) -> Fate>;
 
 #[derive(Default)]
@@ -71,7 +70,7 @@ struct Script {
 
 thread_local!(static SCRIPT: RefCell<Script> = RefCell::default());
 
-/// Scripts the calls to come on this thread, each kind in the order given, and empties the log.
+/// Scripts the next calls on this thread, each kind in the order given, and clears the log.
 pub(crate) fn script(fates: impl IntoIterator<Item = (Call, Fate)>) {
     SCRIPT.with_borrow_mut(|script| {
         script.fates = fates.into_iter().collect();
@@ -80,8 +79,8 @@ pub(crate) fn script(fates: impl IntoIterator<Item = (Call, Fate)>) {
     });
 }
 
-/// Lets `decide` answer every call on this thread until the next [`script`]. It keeps its own log,
-/// and may panic where a call goes on for ever.
+/// Lets `decide` decide about every call on this thread until the next [`script`]. Nothing is logged. `decide` may panic to
+/// stop an endless loop.
 #[cfg_attr(not(mmsg_calls), allow(dead_code))] // Only the model of Linux uses it.
 pub(crate) fn decide_by(decide: impl FnMut(Call, usize) -> Fate + 'static) {
     script([]);
@@ -93,16 +92,16 @@ pub(crate) fn log() -> Vec<LoggedCall> {
     SCRIPT.with_borrow_mut(|script| mem::take(&mut script.log))
 }
 
-/// Ends the script: the log, and a failed test if a scripted call never came.
+/// Ends the script and returns the log. Panics if a scripted call was never made.
 pub(crate) fn finish() -> Vec<LoggedCall> {
     let left = SCRIPT.with_borrow_mut(|script| mem::take(&mut script.fates));
-    assert!(left.is_empty(), "calls that never came: {left:?}");
+    assert!(left.is_empty(), "scripted calls that were never made: {left:?}");
     log()
 }
 
 thread_local!(static WITHOUT_MMSG: Cell<Option<bool>> = const { Cell::new(None) });
 
-/// Whether the multi-message calls are out of use on this thread, if that was decided on it.
+/// Whether the multi-message calls are off on this thread. `None` if the thread has not chosen.
 pub(super) fn without_mmsg() -> Option<bool> {
     WITHOUT_MMSG.get()
 }
@@ -113,7 +112,7 @@ pub(super) fn set_without_mmsg(on: bool) {
 
 thread_local!(static RELEASE: Cell<Option<&'static str>> = const { Cell::new(None) });
 
-/// Sets the kernel's release on this thread; `None` for the running kernel's.
+/// Sets the kernel's release on this thread. `None` means the running kernel's.
 #[cfg(test)]
 pub(crate) fn set_release(text: Option<&'static str>) {
     RELEASE.set(text);
@@ -127,7 +126,7 @@ pub(crate) fn release() -> Option<&'static str> {
 #[cfg(unix)]
 thread_local!(static SEND_BUFFER: Cell<Option<usize>> = const { Cell::new(None) });
 
-/// Has sends on this thread treat control data as macOS does, with a send buffer of so many bytes.
+/// Makes sends on this thread treat control data as macOS does, with a send buffer of `bytes`.
 #[cfg(all(test, unix))]
 pub(crate) fn set_send_buffer(bytes: Option<usize>) {
     SEND_BUFFER.set(bytes);
@@ -148,17 +147,16 @@ pub(super) fn segments() -> bool {
     SEGMENTS.load(Ordering::Relaxed)
 }
 
-/// Has GSO batches segmented, for the whole process, where the system may lack that. Linux has it.
+/// Lets unit tests segment GSO batches on Windows, for the whole process: Wine cannot. Linux needs no help.
 #[cfg_attr(fuzzing, allow(dead_code))] // The model has a kernel of its own.
 pub(crate) fn segment_batches() {
     #[cfg(windows)]
     SEGMENTS.store(true, Ordering::Relaxed);
 }
 
-/// Asked by a call before it is made with `len` messages: how many it may offer the kernel, or
-/// the error it is to give.
+/// Decides about a call of `len` messages before it is made: how many to offer the kernel, or the error to return.
 pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
-    assert!(len > 0, "{call:?} of no messages: FreeBSD's recvmmsg receives one even then");
+    assert!(len > 0, "{call:?} of no messages, by which FreeBSD's recvmmsg would receive one");
     let scripted = SCRIPT.try_with(|script| {
         let mut script = script.borrow_mut();
         let fate = match &mut script.decide {
@@ -175,7 +173,7 @@ pub(super) fn next(call: Call, len: usize) -> io::Result<usize> {
             Fate::Kernel => Ok(len),
             Fate::AtMost(max) => {
                 let many = matches!(call, Call::RecvMmsg | Call::SendMmsg);
-                assert!(many, "{call:?} moves one message or none");
+                assert!(many, "{call:?} moves one message, so `AtMost` means nothing");
                 Ok(len.min(max))
             }
             Fate::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),

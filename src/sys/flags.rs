@@ -2,7 +2,7 @@
 
 use super::native::calls::MAX_RECV;
 
-/// What every set of flags has. `Debug` shows the flags named here.
+/// Implements what every set of flags has. `Debug` shows the flags listed.
 macro_rules! flag_set {
     ($set:ident: $($name:ident),* $(,)?) => {
         impl $set {
@@ -67,30 +67,30 @@ impl RecvFlags {
 
     /// Reads the first waiting datagram and leaves it in the socket (`MSG_PEEK`).
     ///
-    /// A peek fills at most one message, since each further one would show the same datagram. On Windows
-    /// it shows no metadata.
+    /// A peek fills one message at most, since every further message would show the same datagram. On Windows it has no
+    /// metadata.
     #[doc(alias = "MSG_PEEK")]
     pub const PEEK: Self = Self(1);
 
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
     /// If nothing is waiting, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: there the crate asks `WSAPoll` first. If another thread then takes the
-    /// datagram, the call waits for the next one on a blocking socket.
+    /// Windows has no such flag, so the crate calls `WSAPoll` first: on a blocking socket the call still waits if another
+    /// thread takes the datagram in between.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1 << 1);
 
     /// Asks for the full length of a truncated datagram (`MSG_TRUNC` as an input flag), for
     /// [`Message::full_len`](crate::Message::full_len).
     ///
-    /// Linux and Android; elsewhere the flag has no effect and the full length stays unknown.
+    /// Linux and Android. Elsewhere the flag has no effect, and the full length is unknown.
     #[doc(alias = "MSG_TRUNC")]
     pub const FULL_LEN: Self = Self(1 << 2);
 
     /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.
     pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
 
-    /// How many of `messages` a receive may fill: a peek fills one.
+    /// How many of `messages` a receive may fill.
     #[inline]
     pub(crate) fn max_messages(self, messages: usize) -> usize {
         messages.min(if self.contains(Self::PEEK) { 1 } else { MAX_RECV })
@@ -115,23 +115,21 @@ impl SendFlags {
 
     /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     ///
-    /// If the socket accepts none now, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
-    /// Windows has no such flag: there the crate asks `WSAPoll` first. If another thread then fills the
-    /// socket, the call waits on a blocking one.
+    /// If the socket is full, the call returns [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+    /// Windows has no such flag, so the crate calls `WSAPoll` first: on a blocking socket the call still waits if another
+    /// thread fills the socket in between.
     #[doc(alias = "MSG_DONTWAIT")]
     pub const DONT_WAIT: Self = Self(1);
 
     /// Sends to hosts on directly connected networks only, past the routing table (`MSG_DONTROUTE`).
     ///
-    /// A destination on no such network fails with
-    /// [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable).
+    /// Any other destination fails with [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable).
     #[doc(alias = "MSG_DONTROUTE")]
     pub const DONT_ROUTE: Self = Self(1 << 1);
 
-    /// Tells the kernel that the peer has answered, so that it need not look for the neighbor again
-    /// (`MSG_CONFIRM`).
+    /// Tells the kernel that the peer has answered, so it need not resolve the neighbor again (`MSG_CONFIRM`).
     ///
-    /// Linux and Android; elsewhere the flag has no effect.
+    /// Linux and Android. Elsewhere the flag has no effect.
     #[doc(alias = "MSG_CONFIRM")]
     pub const CONFIRM: Self = Self(1 << 2);
 }

@@ -1,17 +1,17 @@
-//! How control messages lie in memory, as plain numbers, so that any machine can test the layout of
-//! every platform; and how much space a message needs for all of them.
+//! The layout of control messages as plain numbers, so that any machine can test every platform's; and the space that
+//! a message needs for all of them.
 
-/// The shape of a `struct cmsghdr` and of what surrounds it.
+/// The layout of a control message: of its `struct cmsghdr`, payload and padding.
 ///
-/// A control message is its length (header and payload, no padding), its level and its type, each
-/// of the latter a C int; then padding up to `data_offset`, the payload, and padding to `align`.
+/// A control message is its length (header and payload without padding), its level and its type, both C ints; then
+/// padding up to `data_offset`, the payload, and padding to `align`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes of `cmsg_len`: a `size_t` for the Linux kernel, a 32-bit `socklen_t` elsewhere.
     pub(crate) len_bytes: usize,
-    /// Where the payload begins, seen from the message's first byte (`CMSG_LEN(0)`).
+    /// Bytes from the start of the message to its payload (`CMSG_LEN(0)`).
     pub(crate) data_offset: usize,
-    /// What the distance from one message to the next is a multiple of.
+    /// Each message begins at a multiple of this.
     pub(crate) align: usize,
     /// Whether the numbers of the header are big-endian.
     pub(crate) big_endian: bool,
@@ -21,27 +21,25 @@ impl Layout {
     /// This platform's layout.
     pub(crate) const NATIVE: Self = super::CONTROL_LAYOUT;
 
-    /// Bytes that a message with a payload of `payload` bytes takes, padding included
-    /// (`CMSG_SPACE`).
+    /// Bytes of a message with `payload` bytes of payload, padding included (`CMSG_SPACE`).
     #[inline(always)]
     pub(crate) const fn space(self, payload: usize) -> usize {
         // The alignment is a power of two.
         (self.data_offset + payload + self.align - 1) & !(self.align - 1)
     }
 
-    /// Reads a C int at `at`, `None` beyond the end.
+    /// Reads a C int at `at`. `None` beyond the end.
     #[inline(always)]
     pub(crate) fn read_int(self, bytes: &[u8], at: usize) -> Option<i32> {
         let raw = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big_endian { i32::from_be_bytes(raw) } else { i32::from_le_bytes(raw) })
     }
 
-    /// Reads `cmsg_len` at the start of `bytes`. A length that `usize` cannot hold is as good as
-    /// one that no buffer can hold.
+    /// Reads `cmsg_len` at the start of `bytes`. A length beyond `usize` becomes `usize::MAX`, which no buffer holds.
     #[inline(always)]
     pub(crate) fn read_len(self, bytes: &[u8]) -> Option<usize> {
         if self.len_bytes == 4 {
-            // Negative as an int is over 2 GiB as a socklen_t: beyond any buffer either way.
+            // A negative int is over 2 GiB as a socklen_t, which no buffer holds either.
             return self.read_int(bytes, 0).map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         }
         let raw = *bytes.first_chunk::<8>()?;
@@ -67,8 +65,7 @@ impl Layout {
     }
 }
 
-/// Payload lengths of the control messages that a datagram socket of this platform can be asked
-/// to send with one datagram; [`CONTROL_SPACE`] holds all of them at once.
+/// Payload lengths of the control messages that one received datagram can have. [`CONTROL_SPACE`] holds all of them.
 const PAYLOADS: [usize; 16] = [
     12, // IP_PKTINFO: struct in_pktinfo
     20, // IPV6_PKTINFO: struct in6_pktinfo
@@ -88,8 +85,7 @@ const PAYLOADS: [usize; 16] = [
     12, // SCM_CREDENTIALS on a Unix socket: struct ucred
 ];
 
-/// Bytes of control data that every receive has space for: the sum of all metadata, computed at compile
-/// time.
+/// Bytes of control data that every receive has space for: enough for all metadata of a message at once.
 pub const CONTROL_SPACE: usize = {
     let (mut sum, mut i) = (0, 0);
     while i < PAYLOADS.len() {

@@ -1,22 +1,22 @@
-//! Everything that differs between targets, and every system call.
+//! System calls, and everything else that differs between targets.
 //!
-//! # What a target must provide
+//! # What a target provides
 //!
-//! - `AsSocket`, `BorrowedSocket`, `borrow`: the standard library's trait and type of a borrowed socket; on Unix those
-//!   of any descriptor. The macros `for_datagram_sockets`, over the types of sockets that there are, and `impl_as_socket`,
-//!   which implements `AsSocket`.
-//! - `header::Header` and `header::Buffer`: the C structs of a message behind methods of one name everywhere.
-//! - `calls::recv` and `calls::send`, the backends: headers and flags in, a result out. They take messages in order and
-//!   return how many moved, or the error of the first. A receive waits for its first message only, and for none with
-//!   `RecvFlags::DONT_WAIT`; descriptors that came are closed before it returns. What else a call owes its callers
-//!   stands in [`backend`], once for all of them.
-//! - `icmp::is_unrelated` and `icmp::may_be_unrelated`: errors about other datagrams. `waits`, `is_inet`,
-//!   `peer_is_v4`, `families`: what a socket is.
-//! - `has_segmentation`, `segmentation_rejected`, `conflicting_option`, `reports_send_times` and `kernel_release`, for
-//!   sends with GSO; `has_queued_messages`, for receives with GRO; `may_be_about_tos`, for kernels that reject a TOS.
-//! - `has_error_queue` and `has_transmit_times`; for the feature `tokio` `has_error`.
-//! - [`numbers`]: the numbers of control messages and options; `CONTROL_LAYOUT`; `option`, `set_option` and
-//!   `set_option_bytes`; `clock_time` of a clock by its number; `path_bytes` and `bytes_path`.
+//! - Sockets: `AsSocket`, `BorrowedSocket` and `borrow`; the macro `for_datagram_sockets`, which lists the types that own a
+//!   datagram socket; the macro `impl_as_socket`, which implements `AsSocket`.
+//! - `header::Header` and `header::Buffer`: the C structs of a message, with the same methods on every target.
+//! - `calls::recv` and `calls::send`: the backends. They move messages in order, and return how many moved or the error of
+//!   the first. A receive waits for its first message only, and not at all with `RecvFlags::DONT_WAIT`; it closes
+//!   received descriptors before it returns. [`backend`] does the rest for all targets.
+//! - Questions about a socket: `waits`, `is_inet`, `peer_is_v4`, `families`, `has_error_queue`, `has_transmit_times`, for
+//!   receives with GRO `has_queued_messages`, for the feature `tokio` `has_error`.
+//! - Questions about an error: `icmp::is_unrelated`, `icmp::may_be_unrelated`, and `may_be_about_tos` for kernels that
+//!   reject a TOS.
+//! - For sends with GSO: `has_segmentation`, `segmentation_rejected`, `conflicting_option`, `reports_send_times` and
+//!   `kernel_release`.
+//! - [`numbers`], the numbers of control messages and options; `CONTROL_LAYOUT`; `option`, `set_option` and
+//!   `set_option_bytes`.
+//! - `clock_time`, `path_bytes` and `bytes_path`.
 //!
 //! All targets share `headers` (memory for headers), `zeroed`, and `addr` (addresses as bytes).
 
@@ -72,15 +72,15 @@ pub(crate) use self::native::{
     set_transmit_clock,
 };
 
-/// The most messages of one system call: `UIO_MAXIOV` in the Linux kernel, which silently
-/// truncates longer batches (`__sys_sendmmsg` in net/socket.c).
+/// The maximum number of messages in one system call: `UIO_MAXIOV` in the Linux kernel, which truncates longer batches
+/// without an error (`__sys_sendmmsg` in net/socket.c).
 pub(crate) const MAX_BATCH: usize = 1024;
 
-/// The most buffers of one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux
-/// kernel. Windows names no limit.
+/// The maximum number of buffers in one message: `IOV_MAX` of every Unix (limits.h), and `UIO_MAXIOV` in the Linux kernel.
+/// Windows documents no limit.
 pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// The most segments of a GSO batch.
+/// The maximum number of segments in a GSO batch.
 pub(crate) const MAX_SEGMENTS: usize = numbers::MAX_SEGMENTS;
 
 /// Where a message goes.
@@ -92,7 +92,7 @@ pub(crate) enum Dest<'a> {
     Unix(UnixAddr<'a>),
 }
 
-/// The payload of a message to send: one buffer, or several that follow one another.
+/// The payload of a message to send: one buffer, or several to be joined in order.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     One(&'a [u8]),
@@ -109,20 +109,19 @@ pub(crate) struct Families {
 /// What a receive reports about one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecvResult {
-    /// Bytes of payload: more than the buffers' capacity if the system reports the full length of a
-    /// truncated message.
+    /// Bytes of payload: more than the buffers hold if the system reports the full length of a truncated message.
     pub(crate) len: usize,
     /// Whether payload is missing (`MSG_TRUNC`).
     pub(crate) truncated: bool,
     /// Whether control messages are missing (`MSG_CTRUNC`).
     pub(crate) control_truncated: bool,
-    /// Bytes of the source address: more than its memory if it was truncated.
+    /// Bytes of the source address: more than its memory holds if the address was truncated.
     pub(crate) source_len: usize,
     /// Bytes of control data that were written.
     pub(crate) control_len: usize,
 }
 
-/// Why the kernel may reject a GSO batch whose datagrams it would send.
+/// Why the kernel may reject a GSO batch although it would send its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// The route has no segmentation offload.
@@ -132,7 +131,7 @@ pub(crate) enum Rejection {
 }
 
 impl RecvResult {
-    /// A message of `len` bytes, of which `copied` are in its buffers, without anything beside them.
+    /// A message of `len` bytes, of which `copied` are in its buffers, without source and control data.
     pub(crate) fn of(len: usize, copied: usize) -> Self {
         let truncated = copied < len;
         Self { len, truncated, control_truncated: false, source_len: 0, control_len: 0 }

@@ -1,10 +1,10 @@
-//! The address of a Unix socket, as a caller reads and writes it.
+//! [`UnixAddr`], the address of a Unix socket in the public API.
 
 use std::path::Path;
 
-/// The address of a Unix socket: the source of a received datagram, or where one is sent to.
+/// The address of a Unix socket: the source of a received datagram, or the destination of a message.
 ///
-/// The address of a received datagram borrows the memory that the source is in.
+/// The source of a received datagram borrows the memory it was received into.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -17,10 +17,10 @@ use std::path::Path;
 #[doc(alias = "sockaddr_un")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnixAddr<'a> {
-    /// The sender's socket has no name, so nobody can send to it.
+    /// No name: nobody can send to this socket.
     Unnamed,
     /// A path in the file system.
     Path(&'a Path),
-    /// A name in Linux's abstract namespace, without the leading zero byte. It may have any bytes.
+    /// A name in Linux's abstract namespace, without the leading zero byte. Any bytes are valid.
     Abstract(&'a [u8]),
 }

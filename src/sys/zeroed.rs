@@ -1,4 +1,4 @@
-//! A heap array of plain C values that starts as zero bytes.
+//! A heap array of plain C values, zeroed at first.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::addr::Name;
 use super::layout::Control;
 use super::native::header::{Buffer, Header};
 
-/// Types of which any bytes are a value, zeros included.
+/// Types for which any bytes are a valid value, zeros included.
 ///
 /// # Safety
 ///
@@ -30,24 +30,21 @@ unsafe impl Plain for Name {}
 // SAFETY: a C struct of raw pointers, lengths and flags; a null pointer is a valid raw pointer.
 unsafe impl Plain for Header {}
 
-/// A boxed slice of a fixed length, zeroed, whose elements never move while it lives.
+/// A zeroed slice on the heap, of fixed length. Its elements stay in place when it moves.
 ///
-/// The allocator zeroes it: a large one consists of fresh pages, which take no memory until they are touched.
-/// A `Box<[T]>` would not do: its pointer is exclusive, so that moving it would invalidate the
-/// header's pointers into it.
+/// The allocator zeroes it, so a large one consists of fresh pages, which take no memory until they are touched. A `Box<[T]>`
+/// would not do: its pointer is exclusive, so a move would invalidate the headers' pointers into it.
 ///
 /// Invariants:
-/// 1. `ptr` is the start of an allocation of `len` elements, or dangling and aligned if `len` or
-///    the size of `T` is 0.
-/// 2. All elements are initialised: zeroed at first, and only written as `T` or, by the kernel, as
-///    the bytes of a [`Plain`] type.
+/// 1. `ptr` is the start of an allocation of `len` elements. If `len` or the size of `T` is 0, it is dangling and aligned.
+/// 2. All elements are initialised: zeroed at first, and only written as a `T`, or by the kernel as bytes of a [`Plain`]
+///    type.
 pub(super) struct Zeroed<T: Plain> {
     ptr: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: the raw pointers in a header are numbers until a system call follows them, and those who make the
-// call own or borrow what they point to.
+// SAFETY: only a system call follows the raw pointers in a header, and its caller owns or borrows the memory they point to.
 unsafe impl Send for Header {}
 // SAFETY: as above.
 unsafe impl Sync for Header {}
@@ -56,7 +53,7 @@ unsafe impl Send for Buffer {}
 // SAFETY: as for a header.
 unsafe impl Sync for Buffer {}
 
-// SAFETY: it owns its elements, and gives them out by the borrow rules alone.
+// SAFETY: it owns its elements, and lends them by the borrow rules only.
 unsafe impl<T: Plain + Send> Send for Zeroed<T> {}
 // SAFETY: as above; a shared reference gives shared references only.
 unsafe impl<T: Plain + Sync> Sync for Zeroed<T> {}
@@ -83,27 +80,27 @@ impl<T: Plain> Zeroed<T> {
         Ok(Self { ptr, len })
     }
 
-    /// The address of element `i`, good for as long as `self` lives, wherever it moves. Writes to other elements
-    /// leave it good.
+    /// The address of element `i`. It stays valid while `self` lives, also when `self` moves and when other elements are
+    /// written.
     #[inline]
     pub(super) fn pointer(&self, i: usize) -> *mut T {
         debug_assert!(i <= self.len);
         self.ptr.as_ptr().wrapping_add(i)
     }
 
-    /// Element `i`, borrowed apart from the others, to which there may be pointers.
+    /// Element `i`. Pointers to other elements stay valid, since this borrows no other element.
     #[inline]
     pub(super) fn at(&mut self, i: usize) -> &mut T {
         assert!(i < self.len);
-        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the element.
+        // SAFETY: invariants 1 and 2; the element is borrowed exclusively because `self` is.
         unsafe { &mut *self.ptr.as_ptr().add(i) }
     }
 
-    /// The elements of `range`, borrowed apart from the others.
+    /// The elements of `range`. Pointers to other elements stay valid.
     #[inline]
     pub(super) fn range(&mut self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` is that of the elements.
+        // SAFETY: invariants 1 and 2; the elements are borrowed exclusively because `self` is.
         unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr().add(range.start), range.len()) }
     }
 }
@@ -113,16 +110,16 @@ impl<T: Plain> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: invariants 1 and 2; the borrow of `self` is the borrow of the elements.
+        // SAFETY: invariants 1 and 2; the elements are borrowed for as long as `self`.
         unsafe { slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
 
 impl<T: Plain> Drop for Zeroed<T> {
     fn drop(&mut self) {
-        let layout = Layout::array::<T>(self.len).expect("was computed before");
+        let layout = Layout::array::<T>(self.len).expect("`try_new` computed the same layout");
         if layout.size() > 0 {
-            // SAFETY: invariant 1: allocated by `try_new` with this layout. `Plain` needs no drop.
+            // SAFETY: invariant 1: `try_new` allocated the memory with this layout. `Plain` types have no `Drop`.
             unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
         }
     }

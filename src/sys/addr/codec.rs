@@ -1,4 +1,4 @@
-//! Socket addresses to and from the bytes of a `sockaddr`, without a cast.
+//! Encodes socket addresses as the bytes of a `sockaddr`, and decodes them, without a cast.
 //!
 //! | bytes  | `sockaddr_in`            | `sockaddr_in6`                  |
 //! |--------|--------------------------|---------------------------------|
@@ -8,16 +8,16 @@
 //! | 8..24  | zero up to 16, the end   | address                         |
 //! | 24..28 |                          | scope, native byte order        |
 //!
-//! A `sockaddr_un` is the family and a path, which a zero byte may end. In Linux's abstract namespace
-//! a zero byte comes first, and the address's length says where the name ends (unix(7)).
+//! A `sockaddr_un` is the family and a path, which may end with a zero byte. An abstract name on Linux begins with a zero
+//! byte, and ends where the address ends (unix(7)).
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::sys::native::{bytes_path, path_bytes};
 use crate::sys::{UnixAddr, numbers};
 
-/// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one
-/// more for a path that fills it (unix(7), BUGS). The kernel writes no more than `msg_namelen`, and needs no alignment.
+/// Memory for one address of any datagram socket. A `sockaddr_un` has 110 bytes, and Linux returns one more for a path that
+/// fills it (unix(7), BUGS). The kernel writes at most `msg_namelen` bytes, and needs no alignment.
 pub(in crate::sys) type Name = [u8; NAME_LEN];
 pub(in crate::sys) const NAME_LEN: usize = 112;
 
@@ -27,13 +27,13 @@ pub(super) const V4_LEN: usize = 16;
 pub(super) const V6_LEN: usize = 28;
 /// Where the path begins: after the family.
 const PATH: usize = 2;
-/// The longest path: without a zero byte at its end, as the system takes it. An abstract name is a byte shorter.
+/// The maximum length of a path, without a zero byte at its end. An abstract name is a byte shorter.
 const MAX_PATH: usize = numbers::UNIX_ADDR_LEN - PATH;
 
 #[cfg(not(sa_len))]
 #[inline]
 fn family_bytes(family: i32, _len: usize) -> [u8; 2] {
-    // Families are small numbers: the cast loses nothing.
+    // Families are small numbers, so the cast loses nothing.
     (family as u16).to_ne_bytes()
 }
 
@@ -76,8 +76,7 @@ pub(in crate::sys) fn encode(addr: &SocketAddr, out: &mut Name) -> usize {
     }
 }
 
-/// Reads an address of which the system gave `len` bytes; `None` for any other family, and for
-/// one that is shorter than its family's.
+/// Decodes an Internet address of `len` bytes. `None` for another family, and for an address that is too short.
 #[inline]
 pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     let [f0, f1, p0, p1, ..] = *bytes;
@@ -97,12 +96,11 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
     }
 }
 
-/// Writes the address of a Unix socket and returns its length in bytes. `None` if it has none: an
-/// unnamed one, a path that is empty, too long or has a zero byte, an abstract name that is too long or
-/// where there are none.
+/// Writes the address of a Unix socket and returns its length in bytes. `None` for an unnamed socket; for a path that is
+/// empty, too long or has a zero byte; and for an abstract name that is too long or on a system without such names.
 pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<usize> {
     let (lead, name) = match addr {
-        // No datagram socket of Windows has such an address.
+        // Windows has no Unix datagram sockets.
         UnixAddr::Path(path) if cfg!(has_descriptors) => (&[][..], path_bytes(path)),
         UnixAddr::Abstract(name) if cfg!(linux_like) => (&[0][..], name),
         _ => return None,
@@ -120,7 +118,7 @@ pub(in crate::sys) fn encode_unix(addr: UnixAddr<'_>, out: &mut Name) -> Option<
     Some(len)
 }
 
-/// Reads the address of a Unix socket.
+/// Decodes the address of a Unix socket. `None` for another family.
 pub(crate) fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     let Some((family, path)) = bytes.split_first_chunk::<PATH>() else {
         return bytes.is_empty().then_some(UnixAddr::Unnamed);
@@ -138,7 +136,7 @@ pub(crate) fn decode_unix(bytes: &[u8]) -> Option<UnixAddr<'_>> {
     })
 }
 
-/// Reads an address out of a control message: `None` if it is none, or not whole.
+/// Decodes an Internet address in a control message. `None` for another family, and for an incomplete address.
 pub(crate) fn decode_addr(bytes: &[u8]) -> Option<SocketAddr> {
     let mut name = [0; NAME_LEN];
     let len = bytes.len().min(NAME_LEN);
@@ -172,7 +170,7 @@ mod tests {
             let len = encode(&addr, &mut name);
             prop_assert_eq!(decode(&name, len), Some(addr));
             prop_assert_eq!(decode(&name, len - 1), None);
-            // socket2's own encoding is the independent twin.
+            // socket2 encodes independently of this crate.
             prop_assert_eq!(len, SockAddr::from(addr).len() as usize);
         }
 

@@ -1,7 +1,7 @@
 //! Headers for one system call, and the invariants that make the call sound.
 //!
-//! Only this folder fills them: [`send`] those of a send, [`recv`] those of a receive into memory that the
-//! caller lends, and [`slots`] those of a batch, once and for all.
+//! Only this folder points headers at memory: [`send`] for a send, [`recv`] for a receive into the caller's memory, and
+//! [`slots`] once for all receives of a batch.
 
 mod recv;
 mod send;
@@ -21,19 +21,17 @@ use super::{CONTROL_SPACE, MAX_BATCH};
 
 /// Headers to send.
 ///
-/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control
-/// data are memory that is readable for `'h`, of the lengths beside the pointers.
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
+/// readable for `'h`, with the lengths in the header.
 pub(super) struct WiredSends<'h> {
     headers: &'h mut [Header],
 }
 
 #[allow(unsafe_code)]
 impl<'h> WiredSends<'h> {
-    /// Headers that are ready to be sent.
-    ///
     /// # Safety
     ///
-    /// The invariant.
+    /// The headers meet the invariant.
     #[inline]
     unsafe fn new(headers: &'h mut [Header]) -> Self {
         debug_assert!(headers.iter().all(|header| {
@@ -47,7 +45,7 @@ impl<'h> WiredSends<'h> {
         self.headers.len()
     }
 
-    /// For the system call, which writes nothing but the reported lengths.
+    /// For the system call, which writes only the reported lengths.
     pub(super) fn as_mut(&mut self) -> &mut [Header] {
         self.headers
     }
@@ -64,26 +62,24 @@ impl<'h> WiredSends<'h> {
         if count == 0 {
             return &[];
         }
-        // SAFETY: the invariant.
+        // SAFETY: by the invariant `first` points at `count` buffers that are readable for `'h`.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 }
 
 /// Headers to receive into.
 ///
-/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control
-/// data are memory that nobody else uses for `'h`, of the lengths beside the pointers.
+/// Invariant 1 (ARCHITECTURE.md), which makes the system call sound: each header's name, buffers and control data are
+/// writable for `'h` and used by nobody else, with the lengths in the header.
 pub(super) struct WiredRecvs<'h> {
     headers: &'h mut [Header],
 }
 
 #[allow(unsafe_code)]
 impl<'h> WiredRecvs<'h> {
-    /// Headers in which is set anew what the last call has changed (R2).
-    ///
     /// # Safety
     ///
-    /// The invariant.
+    /// The headers meet the invariant, and the fields that the last call overwrote are reset (R2).
     #[inline]
     unsafe fn new(headers: &'h mut [Header]) -> Self {
         debug_assert!(headers.iter().all(|header| {
@@ -106,7 +102,7 @@ impl<'h> WiredRecvs<'h> {
     }
 }
 
-/// Moves messages by a call for each, until one is not moved. Returns how many were.
+/// Moves messages by one call each, until a call fails. Returns how many moved.
 ///
 /// # Errors
 ///
@@ -125,11 +121,11 @@ pub(super) fn one_by_one(
     Ok(messages)
 }
 
-/// How many headers to make room for, so that a batch that grows step by step allocates seldom.
+/// Resizes to the next power of two if `needed` exceeds `capacity`, so that a batch that grows step by step allocates seldom.
 ///
 /// # Errors
 ///
-/// The errors of `resize`.
+/// The error of `resize`.
 fn grow(
     capacity: usize,
     needed: usize,

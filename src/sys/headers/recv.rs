@@ -1,4 +1,4 @@
-//! The headers of a batch to receive: storage, their wiring to lent memory, and what a call left in them.
+//! The headers of a batch to receive: their storage, a builder that points them at borrowed memory, and their results.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
@@ -6,8 +6,8 @@
 //! controls [ control 0 ][ control 1 ] ...   CONTROL_SPACE bytes each, touched only if written to
 //! ```
 //!
-//! Buffers are the caller's, and so may be the memory for source and control data. All pointers are set anew for each
-//! call, after any growth. Between calls they are numbers that nobody follows.
+//! The caller provides the buffers, and may provide the memory for source and control data. Each call sets all pointers
+//! after the storage has grown. Nobody follows them between calls.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -49,7 +49,7 @@ impl RecvStorage {
         grow(self.capacity(), n, |n| self.resize(n))
     }
 
-    /// Replaces the memory by that for `n` headers. Copies nothing: every wiring writes all that it uses.
+    /// Replaces the memory. Copies nothing, since each call writes every header that it uses.
     #[cold]
     pub(super) fn resize(&mut self, n: usize) -> io::Result<()> {
         let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
@@ -65,13 +65,13 @@ impl RecvStorage {
         }
     }
 
-    /// Begins to wire headers.
+    /// Begins a batch without headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> RecvHeaders<'_> {
         RecvHeaders { storage: self, len: 0, lent: PhantomData }
     }
 
-    /// What the last call left of message `i`.
+    /// The result of the last call for message `i`.
     #[inline]
     pub(crate) fn entry(&self, i: usize) -> RecvEntry<'_> {
         let (name, control) = (&self.names[i], &self.controls[i]);
@@ -85,10 +85,10 @@ impl fmt::Debug for RecvStorage {
     }
 }
 
-/// Headers that are being wired, and then received into.
+/// A builder of headers to receive into.
 ///
-/// Invariant: of each of the first `len` headers, name, buffers and control data are memory that nobody else uses for
-/// `'a`: lent for `'a`, or of the storage.
+/// Invariant: the name, buffers and control data of the first `len` headers are writable for `'a` and used by nobody else:
+/// they are borrowed for `'a`, or lie in the storage.
 pub(crate) struct RecvHeaders<'a> {
     storage: &'a mut RecvStorage,
     len: usize,
@@ -96,13 +96,13 @@ pub(crate) struct RecvHeaders<'a> {
 }
 
 impl<'a> RecvHeaders<'a> {
-    /// Wires the next header to a message's buffers. Source and control data go into the memory that is lent for
-    /// them, or else into the storage's own. The caller has reserved capacity.
+    /// Points the next header at a message's buffers, and at memory for source and control data: the storage's own if the
+    /// caller gives none. The caller has reserved capacity.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` for more buffers than a message may have. The kernel would receive the messages before that one and
-    /// return the error from the next call.
+    /// `EMSGSIZE` for more buffers than a message may have. The kernel would receive the messages before it, and return the
+    /// error from the next call.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -131,7 +131,7 @@ impl<'a> RecvHeaders<'a> {
         Ok(())
     }
 
-    /// Receives, if there is a header; see [`crate::sys::backend::recv`].
+    /// Receives into the headers; see [`crate::sys::backend::recv`].
     ///
     /// # Errors
     ///
@@ -144,13 +144,13 @@ impl<'a> RecvHeaders<'a> {
         socket: BorrowedSocket<'_>,
         flags: RecvFlags,
     ) -> io::Result<usize> {
-        // SAFETY: the invariant, which `push` keeps; `self` lives on until the call has returned.
+        // SAFETY: the invariant, which `push` keeps; `self` lives until the call has returned.
         let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..self.len)) };
         sys::backend::recv(backend, socket, &mut wired, flags)
     }
 }
 
-/// What a receive left in a header and in the storage's memory for it.
+/// The result of a receive for one message, with the storage's memory for its source and control data.
 #[derive(Clone, Copy)]
 pub(crate) struct RecvEntry<'a> {
     pub(crate) result: RecvResult,
@@ -159,13 +159,13 @@ pub(crate) struct RecvEntry<'a> {
 }
 
 impl<'a> RecvEntry<'a> {
-    /// The source, if it was received into the storage.
+    /// The source. Valid if it was received into the storage.
     #[inline]
     pub(crate) fn source(&self) -> RawAddrRef<'a> {
         RawAddrRef::new(self.name, self.result.source_len)
     }
 
-    /// The control data, if it was received into the storage.
+    /// The control data. Valid if it was received into the storage.
     #[inline]
     pub(crate) fn control(&self) -> &'a [u8] {
         &self.control.0[..self.result.control_len]

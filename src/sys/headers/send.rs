@@ -1,4 +1,4 @@
-//! The headers of a batch to send: storage, and a builder that fills it from bytes.
+//! The headers of a batch to send: their storage, and a builder that fills it.
 //!
 //! ```text
 //! headers  [ header 0  ][ header 1  ] ...   name, buffers, control: pointers
@@ -8,7 +8,7 @@
 //! copies   [ payloads copied together ... ]
 //! ```
 //!
-//! Every pointer is written after any growth. Between calls they are numbers that nobody follows.
+//! Each call sets all pointers after the storage has grown. Nobody follows them between calls.
 
 use std::fmt;
 use std::io;
@@ -61,7 +61,7 @@ impl SendStorage {
         Ok(())
     }
 
-    /// Replaces the memory by that for `n` headers. Copies nothing: every header is written before it is used.
+    /// Replaces the memory. Copies nothing, since each call writes every header that it uses.
     #[cold]
     fn resize(&mut self, n: usize) -> io::Result<()> {
         let (headers, names) = (Zeroed::try_new(n)?, Zeroed::try_new(n)?);
@@ -77,7 +77,7 @@ impl SendStorage {
         }
     }
 
-    /// Begins to fill headers.
+    /// Begins a batch without headers.
     #[inline]
     pub(crate) fn begin(&mut self) -> SendHeaders<'_> {
         SendHeaders { storage: self, len: 0, copied: 0, lent: PhantomData }
@@ -90,12 +90,12 @@ impl fmt::Debug for SendStorage {
     }
 }
 
-/// Headers that are being filled, and then sent: `len` complete ones, and an open one after them.
+/// A builder of headers to send: `len` complete ones, and an open one after them.
 ///
 /// Invariants:
-/// 1. The name, the buffers and the control data of each header that was opened are readable for `'a`: they are
-///    lent for `'a`, or lie in the storage, in rows that are not written to again.
-/// 2. All writes to the storage go to single elements, by the pointers that headers have (see [`Zeroed::at`]).
+/// 1. The name, buffers and control data of each opened header are readable for `'a`: they are borrowed for `'a`, or lie in
+///    elements of the storage that are not written again.
+/// 2. All writes to the storage go to single elements, so pointers to other elements stay valid (see [`Zeroed::at`]).
 pub(crate) struct SendHeaders<'a> {
     pub(super) storage: &'a mut SendStorage,
     pub(super) len: usize,
@@ -105,7 +105,7 @@ pub(crate) struct SendHeaders<'a> {
 }
 
 impl<'a> SendHeaders<'a> {
-    /// Complete headers.
+    /// The number of complete headers.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -116,14 +116,14 @@ impl<'a> SendHeaders<'a> {
         self.len == self.storage.capacity()
     }
 
-    /// Bytes that can still be copied.
+    /// Bytes of payload that can still be copied.
     #[inline]
     pub(crate) fn copies_left(&self) -> usize {
         self.storage.copies.len() - self.copied
     }
 
-    /// Opens the next header: a message's destination and payload. Returns false if no Unix socket can have the
-    /// destination.
+    /// Opens the next header, with a message's destination and payload. Returns false if the destination is no valid Unix
+    /// address.
     #[inline]
     pub(crate) fn open(&mut self, dest: &Dest<'_>, payload: Payload<'a>) -> bool {
         let name = self.storage.names.at(self.len);
@@ -155,14 +155,14 @@ impl<'a> SendHeaders<'a> {
         self.storage.headers.at(self.len).set_buffers(iovec, 1);
     }
 
-    /// Whether these bytes follow the open header's only buffer in memory.
+    /// Whether `data` directly follows the open header's only buffer in memory.
     #[inline(always)]
     pub(crate) fn is_next(&mut self, data: &[u8]) -> bool {
         let buffer = self.storage.iovecs.at(self.len);
         buffer.start().wrapping_add(buffer.len()) == data.as_ptr()
     }
 
-    /// Makes the open header's only buffer longer by `data`, which is [next](Self::is_next).
+    /// Extends the open header's only buffer by `data`, which must be [next](Self::is_next).
     #[inline(always)]
     pub(crate) fn extend(&mut self, data: &'a [u8]) {
         assert!(self.is_next(data));
@@ -170,8 +170,8 @@ impl<'a> SendHeaders<'a> {
         *buffer = Buffer::new(buffer.start(), buffer.len() + data.len());
     }
 
-    /// Replaces the open header's buffers by one that `fill` writes to the start of the [free](Self::copies_left) memory
-    /// for copies: it returns how many bytes.
+    /// Replaces the open header's buffers by a copy. `fill` writes it to the [free](Self::copies_left) memory for copies and
+    /// returns its length.
     #[inline(always)]
     pub(crate) fn copy_with(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) {
         let (start, end) = (self.copied, self.storage.copies.len());
@@ -186,7 +186,7 @@ impl<'a> SendHeaders<'a> {
         self.storage.headers.at(self.len).set_control(control.as_ptr(), control.len());
     }
 
-    /// Encodes control messages into the open header's own space: `encode` returns how many bytes it wrote.
+    /// Encodes control messages into the storage's memory for the open header. `encode` returns how many bytes it wrote.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<'a> SendHeaders<'a> {
         Ok(())
     }
 
-    /// Points the open header at the control data of complete header `other`: the kernel only reads it.
+    /// Points the open header at the control data of complete header `other`. The kernel only reads it, so both can share it.
     #[inline]
     pub(crate) fn share_control(&mut self, other: usize) {
         assert!(other < self.len);
@@ -216,7 +216,7 @@ impl<'a> SendHeaders<'a> {
         self.len += 1;
     }
 
-    /// Sends the complete headers, of which there is at least one; see [`crate::sys::backend::send`].
+    /// Sends the complete headers; see [`crate::sys::backend::send`].
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl<'a> SendHeaders<'a> {
         socket: BorrowedSocket<'_>,
         flags: SendFlags,
     ) -> io::Result<usize> {
-        // SAFETY: invariant 1; `self` lives on until the call has returned.
+        // SAFETY: invariant 1; `self` lives until the call has returned.
         let mut wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
         sys::backend::send(backend, socket, &mut wired, flags)
     }

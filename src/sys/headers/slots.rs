@@ -1,4 +1,4 @@
-//! Payload memory with headers that stay wired to it.
+//! Payload memory for a batch, with headers that always point at it.
 
 use std::fmt;
 use std::io;
@@ -11,41 +11,41 @@ use crate::sys::native::header::Buffer;
 use crate::sys::zeroed::Zeroed;
 use crate::sys::{self, Backend, BorrowedSocket, CONTROL_SPACE, RawAddr, RecvFlags, RecvResult};
 
-/// Where the first slot begins is a multiple of this: a page of most systems.
+/// The alignment of the first slot: a page on most systems.
 const PAGE: usize = 4096;
-/// The distance from slot to slot is a multiple of this: a cache line of most processors.
+/// The alignment of the other slots: a cache line of most processors.
 const LINE: usize = 64;
 
-/// Memory for messages of one length each, and a header for each, wired once.
+/// Memory for messages up to one length, and a header for each. The headers are set up once.
 ///
 /// ```text
-/// rows     the headers, and memory for a source address and for control data each
+/// storage  the headers, each with memory for a source address and control data
 /// buffers  [ buffer 0  ][ buffer 1  ] ...
 /// payload  ... [ slot 0    ][ slot 1    ] ...
 /// ```
 ///
-/// The kernel's copy into a slot is slow where the slot's address, modulo a page, lies shortly behind that of the
-/// sender's payload. So the first slot begins a page, and the others whole cache lines. The payload memory is longer
-/// than the slots, and not moved: pages that nothing was received into take no memory.
+/// The kernel copies slowly into a slot whose address, modulo a page, is slightly above that of the sender's payload. So
+/// the first slot begins a page, and the others begin cache lines. The payload memory is longer than the slots, and the
+/// first slot is offset in it: pages that nothing was received into take no memory.
 ///
-/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`, buffer `i` at slot `i`,
-/// and nothing else points there. All of them are [`Zeroed`], so they stay where they are when this moves; `rows` is
-/// neither resized nor wired anew.
+/// Invariant 3 (ARCHITECTURE.md): header `i` points at name `i`, buffer `i` and control `i`; buffer `i` points at slot `i`;
+/// nothing else points there. All of them are [`Zeroed`], so they stay in place when this moves. `storage` is never resized,
+/// and its headers never point elsewhere.
 pub(crate) struct Slots {
     storage: RecvStorage,
-    /// Read by the kernel alone.
+    /// Only the kernel reads them.
     buffers: Zeroed<Buffer>,
     payload: Zeroed<u8>,
-    /// Where slot 0 begins.
+    /// Bytes of `payload` before the first slot.
     offset: usize,
     stride: usize,
     slot_len: usize,
-    /// Slots from the start that the kernel may have written to since they were reset.
+    /// The number of first slots whose headers the kernel may have written to since they were reset.
     touched: usize,
 }
 
 impl Slots {
-    /// The caller has checked that the total fits an `isize`, and that no slot is empty.
+    /// The caller has checked that the total fits an `isize`, and that `slot_len` is not 0.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Slots {
         Ok(new)
     }
 
-    /// Receives into the slots from the first on; see [`crate::sys::backend::recv`].
+    /// Receives into the first slots; see [`crate::sys::backend::recv`].
     ///
     /// # Errors
     ///
@@ -91,18 +91,18 @@ impl Slots {
     ) -> io::Result<usize> {
         let offered = flags.max_messages(self.len());
         self.reset();
-        // SAFETY: invariant 3, and `self` is borrowed exclusively for as long.
+        // SAFETY: invariant 3; `self` is borrowed exclusively until the call has returned.
         let mut wired = unsafe { WiredRecvs::new(self.storage.headers.range(0..offered)) };
         let result = sys::backend::recv(backend, socket, &mut wired, flags);
         let count = *result.as_ref().unwrap_or(&0);
-        // A socket that was shut down fills slots with messages from nowhere, which do not count.
+        // After a shutdown the kernel fills the rest of the slots with empty messages, which do not count.
         let ended = count < offered && self.storage.headers[count].name_len() == 0;
-        // The kernel may touch the slot in which it finds an error, too.
+        // The kernel may also write to the header at which it finds an error.
         self.touched = if ended { offered } else { offered.min(count + 1) };
         result
     }
 
-    /// Sets the fields that a receive overwrites, of the headers that the kernel wrote to.
+    /// Resets the fields that the kernel overwrote.
     #[inline]
     fn reset(&mut self) {
         for i in 0..self.touched {
@@ -116,7 +116,7 @@ impl Slots {
         self.touched = 0;
     }
 
-    /// Sets what slot `i` holds beside its payload, as if it had been received.
+    /// Sets the result and source of slot `i`, as if a receive had.
     pub(crate) fn set_received(&mut self, i: usize, result: RecvResult, source: &RawAddr) {
         let (name, len) = source.name();
         *self.storage.names.at(i) = *name;
@@ -155,8 +155,7 @@ impl Slots {
         self.payload.range(start..start + self.slot_len)
     }
 
-    /// The slots in order, to be written to, each with the bytes up to the next one; and what the last receive left
-    /// beside them.
+    /// The payload memory of the slots in order, each up to the start of the next slot; and the results of the last receive.
     pub(crate) fn iter_mut(&mut self) -> (ChunksExactMut<'_, u8>, &RecvStorage) {
         let end = self.offset + self.len() * self.stride;
         let slots = self.payload.range(self.offset..end).chunks_exact_mut(self.stride);
