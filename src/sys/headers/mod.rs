@@ -77,9 +77,11 @@ pub(super) struct WiredRecvs<'h> {
 
 #[allow(unsafe_code)]
 impl<'h> WiredRecvs<'h> {
+    /// The fields that the last call overwrote must be reset (R2).
+    ///
     /// # Safety
     ///
-    /// The headers meet the invariant, and the fields that the last call overwrote are reset (R2).
+    /// The headers meet the invariant.
     #[inline]
     unsafe fn new(headers: &'h mut [Header]) -> Self {
         debug_assert!(headers.iter().all(|header| {

@@ -137,7 +137,7 @@ impl Slots {
         self.slot_len
     }
 
-    /// What the last receive left beside the payload of the slots.
+    /// The results of the last receive.
     #[inline]
     pub(crate) fn storage(&self) -> &RecvStorage {
         &self.storage
@@ -149,7 +149,6 @@ impl Slots {
         &self.payload[self.offset + i * self.stride..][..self.slot_len]
     }
 
-    /// The same, to be written to.
     pub(crate) fn payload_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.offset + i * self.stride;
         self.payload.range(start..start + self.slot_len)

@@ -1,4 +1,4 @@
-//! Every number that the crate knows, on a platform that has none of them.
+//! Every number that the crate knows, as on a platform that has none of them.
 
 use super::{CmsgType, OptionName};
 
@@ -12,7 +12,7 @@ pub(crate) const DSTADDR_V4: Option<CmsgType> = None;
 pub(crate) const PKTINFO_V6: Option<CmsgType> = None;
 pub(crate) const TOS: Option<CmsgType> = None;
 pub(crate) const TCLASS: Option<CmsgType> = None;
-/// The ECN bits of the TOS byte or traffic class alone.
+/// Only the ECN bits of the TOS byte or traffic class.
 pub(crate) const ECN_V4: Option<CmsgType> = None;
 pub(crate) const ECN_V6: Option<CmsgType> = None;
 pub(crate) const TTL: Option<CmsgType> = None;
@@ -31,16 +31,16 @@ pub(crate) const ORIGINAL_DEST_V6: Option<CmsgType> = None;
 /// `struct ip6_mtuinfo` (RFC 3542, section 11.3).
 pub(crate) const PATH_MTU: Option<CmsgType> = None;
 pub(crate) const MARK: Option<CmsgType> = None;
-/// `struct sock_extended_err` and an address, in the error queue.
+/// `struct sock_extended_err` and an address, on messages in the error queue.
 pub(crate) const ERROR_V4: Option<CmsgType> = None;
 pub(crate) const ERROR_V6: Option<CmsgType> = None;
 
 /// `int[]`: descriptors that a Unix peer passes.
 pub(crate) const RIGHTS: Option<CmsgType> = None;
-/// `int`: a descriptor of the peer's process.
+/// `int`: a pidfd of the peer's process.
 pub(crate) const PIDFD: Option<CmsgType> = None;
 
-// Control messages of messages to send.
+// Control messages of sent messages.
 
 pub(crate) const SEND_TOS: Option<CmsgType> = None;
 pub(crate) const SEND_TCLASS: Option<CmsgType> = None;
@@ -50,25 +50,25 @@ pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = None;
 pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = None;
 /// `struct in_addr`: source of an IPv4 datagram.
 pub(crate) const SEND_SRCADDR_V4: Option<CmsgType> = None;
-/// Segment size of a GSO batch; also the option that shows whether the kernel has GSO.
+/// Segment size of a GSO batch. As a socket option it shows whether the kernel has GSO.
 pub(crate) const SEGMENT: Option<CmsgType> = None;
 /// Bytes of the segment size.
 pub(crate) const SEGMENT_LEN: usize = 2;
-/// The most segments that every system with `SEGMENT` takes.
+/// The maximum number of segments that every version of the system with `SEGMENT` takes.
 pub(crate) const MAX_SEGMENTS: usize = 64;
 /// Whether a segment size of 0 overrides the socket's own.
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = false;
-/// Holds messages back to be joined, an option.
+/// The option that holds messages back to join them.
 pub(crate) const CORK: Option<OptionName> = None;
-/// The number that a datagram's timestamp is to have.
+/// The number for a datagram's timestamp.
 pub(crate) const STAMP_NUMBER: Option<CmsgType> = None;
 pub(crate) const TXTIME: Option<CmsgType> = None;
-/// The ECN bits alone, where a message without other bits of the TOS byte is better sent so.
+/// Only the ECN bits, on systems where this is the better way to send a TOS byte without other bits.
 pub(crate) const SEND_ECN_V4: Option<CmsgType> = None;
 pub(crate) const SEND_ECN_V6: Option<CmsgType> = None;
-/// Whether `SEND_PKTINFO_V4` is an address and an interface, and not the three fields of Linux.
+/// Whether `SEND_PKTINFO_V4` is an address and an interface, instead of Linux's three fields.
 pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = false;
-/// Whether `SEND_TOS` is one byte and not an `int`.
+/// Whether `SEND_TOS` is one byte instead of an `int`.
 pub(crate) const SEND_TOS_IS_A_BYTE: bool = false;
 
 // Socket options that ask for control messages.
@@ -78,15 +78,15 @@ pub(crate) const RECV_DSTADDR_V4: Option<OptionName> = None;
 pub(crate) const RECV_PKTINFO_V6: Option<OptionName> = None;
 pub(crate) const RECV_TOS: Option<OptionName> = None;
 pub(crate) const RECV_TCLASS: Option<OptionName> = None;
-/// In place of `RECV_TOS` and `RECV_TCLASS`, on versions of the system that do not have them.
+/// Replace `RECV_TOS` and `RECV_TCLASS` on versions of the system that lack these.
 pub(crate) const RECV_ECN_V4: Option<OptionName> = None;
 pub(crate) const RECV_ECN_V6: Option<OptionName> = None;
 pub(crate) const RECV_TTL: Option<OptionName> = None;
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = None;
 pub(crate) const RECV_TIMESTAMP: Option<OptionName> = None;
-/// The unit and the clock of `RECV_TIMESTAMP`, where there is a choice.
+/// The option that chooses unit and clock of `RECV_TIMESTAMP`.
 pub(crate) const TIMESTAMP_CLOCK: Option<OptionName> = None;
-/// The value of `TIMESTAMP_CLOCK` for nanoseconds of the time of day.
+/// The value of `TIMESTAMP_CLOCK` for the time of day in nanoseconds.
 pub(crate) const NANOSECONDS: i32 = 1;
 pub(crate) const RECV_TIMESTAMPING: Option<OptionName> = None;
 pub(crate) const RECV_GRO: Option<OptionName> = None;
@@ -97,18 +97,17 @@ pub(crate) const RECV_PATH_MTU: Option<OptionName> = None;
 pub(crate) const RECV_MARK: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V4: Option<OptionName> = None;
 pub(crate) const RECV_ERROR_V6: Option<OptionName> = None;
-/// Bits of `RECV_TIMESTAMPING` for the device's stamps of received messages.
+/// Bits of `RECV_TIMESTAMPING` for the device's timestamps of received messages.
 pub(crate) const HARDWARE_STAMPS: i32 = 0;
-/// Bits of `RECV_TIMESTAMPING` for stamps of sending, in the error queue.
+/// Bits of `RECV_TIMESTAMPING` for timestamps of sent messages, in the error queue.
 pub(crate) const SEND_STAMPS: i32 = 0;
 
-/// Bits of `RECV_TIMESTAMPING` that make the kernel stamp each message sent. Asked of an option that is there; not 0,
-/// which no bits match.
+/// Bits of `RECV_TIMESTAMPING` that make the kernel timestamp each sent message. Without the option they are never read.
 pub(crate) const ANY_SEND_STAMP: i32 = 1;
 
 // Other options.
 
-/// The memory that a socket's buffers take and may take.
+/// The used and maximum memory of a socket's buffers.
 pub(crate) const MEMINFO: Option<OptionName> = None;
 /// A socket's protocol, an `int`.
 pub(crate) const PROTOCOL: Option<OptionName> = None;
@@ -116,24 +115,24 @@ pub(crate) const PROTOCOL: Option<OptionName> = None;
 /// Whether datagrams may be fragmented.
 pub(crate) const FRAGMENTATION_V4: Option<OptionName> = None;
 pub(crate) const FRAGMENTATION_V6: Option<OptionName> = None;
-/// Their values for: everybody may fragment; this host may; nobody may; nobody may, for probes.
+/// Their values: everybody may fragment; only this host may; nobody may; nobody may, and the path MTU is ignored.
 pub(crate) const FRAGMENTATION: [i32; 4] = [0, 0, 1, 1];
 /// The path MTU to a connected socket's peer.
 pub(crate) const MTU_V4: Option<OptionName> = None;
 pub(crate) const MTU_V6: Option<OptionName> = None;
 
-/// Sizes of buffers beyond the system's limit.
+/// Set the size of a buffer beyond the system's limit.
 pub(crate) const RECV_BUFFER_FORCED: Option<OptionName> = None;
 pub(crate) const SEND_BUFFER_FORCED: Option<OptionName> = None;
-/// How many times the size asked for the system reports.
+/// The system reports the size of a buffer multiplied by this.
 pub(crate) const BUFFER_FACTOR: usize = 1;
 /// The first and the last port, 16 bits each.
 pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = None;
-/// Whether a bind to port 0 leaves the port open.
+/// Whether a bind to port 0 chooses no port yet.
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = None;
-/// Bytes a second, an `unsigned long`.
+/// Bytes per second, an `unsigned long`.
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = None;
-/// Busy polling: microseconds of a receive; whether it comes before interrupts; packets a round.
+/// Busy polling: microseconds per receive; whether to prefer it to interrupts; packets per round.
 pub(crate) const BUSY_POLL: Option<OptionName> = None;
 pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = None;
 pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;
@@ -141,8 +140,8 @@ pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = None;
 /// Protocols whose sockets have an error queue.
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[];
 
-/// The address family of sockets that see whole packets.
+/// The address family of packet sockets.
 pub(crate) const PACKET_DOMAIN: Option<i32> = None;
 
-/// The errors that ICMP messages become.
+/// The errors that the kernel returns for ICMP messages.
 pub(crate) const ICMP_ERRORS: &[i32] = &[];

@@ -1,4 +1,4 @@
-//! macOS, iOS and their kin.
+//! macOS, iOS and Apple's other systems.
 
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
 

@@ -34,7 +34,7 @@ pub(crate) const SEND_PKTINFO_V4: Option<CmsgType> = PKTINFO_V4;
 pub(crate) const SEND_PKTINFO_V6: Option<CmsgType> = PKTINFO_V6;
 /// `UDP_SEGMENT`, include/uapi/linux/udp.h
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, 103));
-/// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later ones take 128, but none says so.
+/// `UDP_MAX_SEGMENTS` in include/linux/udp.h up to Linux 6.8. Later kernels take 128, but a program cannot ask.
 pub(crate) const MAX_SEGMENTS: usize = 64;
 pub(crate) const SEGMENT_MAY_BE_ZERO: bool = true;
 /// `UDP_CORK`, include/uapi/linux/udp.h
@@ -61,11 +61,11 @@ pub(crate) const RECV_PATH_MTU: Option<OptionName> = Some((IPV6, libc::IPV6_RECV
 pub(crate) const RECV_MARK: Option<OptionName> = Some((SOCKET, 75));
 pub(crate) const RECV_ERROR_V4: Option<OptionName> = ERROR_V4;
 pub(crate) const RECV_ERROR_V6: Option<OptionName> = ERROR_V6;
-/// The device's stamps alone (include/uapi/linux/net_tstamp.h). `RECV_TIMESTAMP` asks for the
-/// kernel's, and makes up for one that was not taken in time.
+/// Only the device's timestamps (include/uapi/linux/net_tstamp.h). `RECV_TIMESTAMP` asks for the kernel's, which fills in
+/// the current time where it has taken none.
 pub(crate) const HARDWARE_STAMPS: i32 =
     (libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE) as i32;
-/// Stamps by the error queue, with a number for each datagram and no payload.
+/// Timestamps in the error queue, with a number for each datagram and without payload.
 pub(crate) const SEND_STAMPS: i32 = (libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_RAW_HARDWARE
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -73,8 +73,7 @@ pub(crate) const SEND_STAMPS: i32 = (libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY) as i32;
 
-/// Of the device, of the driver, when queued, when acknowledged, when completed
-/// (include/uapi/linux/net_tstamp.h).
+/// By the device, by the driver, when queued, when acknowledged, when completed (include/uapi/linux/net_tstamp.h).
 pub(crate) const ANY_SEND_STAMP: i32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 18;
 
 /// `icmp_err_convert` in net/ipv4/icmp.c, `icmpv6_err_convert` in net/ipv6/icmp.c.
@@ -113,13 +112,12 @@ pub(crate) const LOCAL_PORT_RANGE: Option<OptionName> = Some((IP, 51));
 pub(crate) const BIND_ADDRESS_NO_PORT: Option<OptionName> = Some((IP, 24));
 /// `SO_MAX_PACING_RATE`, include/uapi/asm-generic/socket.h
 pub(crate) const MAX_PACING_RATE: Option<OptionName> = Some((SOCKET, 47));
-/// `SO_BUSY_POLL`, include/uapi/asm-generic/socket.h, and the next two
+/// These three: include/uapi/asm-generic/socket.h
 pub(crate) const BUSY_POLL: Option<OptionName> = Some((SOCKET, 46));
 pub(crate) const PREFER_BUSY_POLL: Option<OptionName> = Some((SOCKET, 69));
 pub(crate) const BUSY_POLL_BUDGET: Option<OptionName> = Some((SOCKET, 70));
 
-/// Protocols that read their error queue where `MSG_ERRQUEUE` asks for it; raw sockets do, too
-/// (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
+/// Protocols that heed `MSG_ERRQUEUE`, as raw sockets do (callers of `ip_recv_error` and `inet_recv_error` in the kernel).
 pub(crate) const WITH_ERROR_QUEUE: &[i32] = &[
     libc::IPPROTO_UDP,
     libc::IPPROTO_UDPLITE,

@@ -1,11 +1,10 @@
 //! The numbers of this platform's control messages and socket options.
 //!
-//! [`absent`] names every number that the crate knows, each as `None`. A platform's file takes all
-//! of them from there and defines those that it has: what it lacks is not listed. The numbers are
-//! the C library's (Windows: of windows-sys); the few that it does not name are the kernel's, from the header that stands
-//! beside them.
+//! [`absent`] lists every number that the crate knows, each as `None`. A platform's file imports all of them, and defines
+//! only those that the platform has. The numbers come from the libc crate (Windows: windows-sys). A number that libc lacks
+//! comes from the kernel's header named beside it.
 
-// The C library's constants have other types elsewhere, and no platform uses every number.
+// The types of libc's constants differ between systems, and no platform uses every number.
 #![allow(clippy::unnecessary_cast, dead_code)]
 
 mod absent;
@@ -51,7 +50,7 @@ pub(crate) const AF_INET: i32 = windows_sys::Win32::Networking::WinSock::AF_INET
 pub(crate) const AF_INET6: i32 = windows_sys::Win32::Networking::WinSock::AF_INET6 as i32;
 #[cfg(windows)]
 pub(crate) const AF_UNIX: i32 = windows_sys::Win32::Networking::WinSock::AF_UNIX as i32;
-/// Bytes of a `sockaddr_un`. Windows: afunix.h.
+/// The size of a `sockaddr_un`. Windows: afunix.h.
 #[cfg(unix)]
 pub(crate) const UNIX_ADDR_LEN: usize = size_of::<libc::sockaddr_un>();
 #[cfg(windows)]

@@ -5,7 +5,7 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, SOL_SOCKET as SOCKET};
 pub(crate) use super::absent::*;
 use super::{CmsgType, OptionName};
 
-/// `struct in_pktinfo`: address, then interface (sys/netinet/in.h). NetBSD 7 has it by another number.
+/// `struct in_pktinfo`: address, then interface (sys/netinet/in.h). NetBSD 7 uses another number.
 pub(crate) const PKTINFO_V4: Option<CmsgType> = Some((IP, libc::IP_PKTINFO));
 pub(crate) const DSTADDR_V4: Option<CmsgType> = Some((IP, libc::IP_RECVDSTADDR));
 pub(crate) const PKTINFO_V6: Option<CmsgType> = Some((IPV6, libc::IPV6_PKTINFO));

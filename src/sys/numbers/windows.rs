@@ -1,5 +1,5 @@
-//! Windows. The names are those of ws2ipdef.h (`IP_`, `IPV6_`), ws2def.h (`IPPROTO_`) and winsock2.h
-//! (`WSAE`), as windows-sys generates them from Microsoft's metadata of these headers.
+//! Windows. The names come from ws2ipdef.h (`IP_`, `IPV6_`), ws2def.h (`IPPROTO_`) and winsock2.h (`WSAE`); windows-sys
+//! generates them from Microsoft's metadata of these headers.
 
 use windows_sys::Win32::Networking::WinSock::{
     self, IPPROTO_IP as IP, IPPROTO_IPV6 as IPV6, IPPROTO_UDP as UDP,
@@ -31,7 +31,7 @@ pub(crate) const SEND_PKTINFO_V4_IS_SHORT: bool = true;
 pub(crate) const SEGMENT: Option<CmsgType> = Some((UDP, WinSock::UDP_SEND_MSG_SIZE));
 /// A `DWORD` (`WSASetUdpSendMessageSize` in ws2tcpip.h).
 pub(crate) const SEGMENT_LEN: usize = 4;
-/// What quinn-udp found by trial and uses; no documentation names a limit.
+/// quinn-udp found this limit by trial. Windows documents none.
 pub(crate) const MAX_SEGMENTS: usize = 512;
 
 pub(crate) const RECV_PKTINFO_V4: Option<OptionName> = PKTINFO_V4;
@@ -43,7 +43,7 @@ pub(crate) const RECV_ECN_V6: Option<OptionName> = Some((IPV6, WinSock::IPV6_REC
 pub(crate) const RECV_TTL: Option<OptionName> = Some((IP, WinSock::IP_RECVTTL));
 pub(crate) const RECV_HOP_LIMIT: Option<OptionName> = HOP_LIMIT;
 
-/// winsock2.h: a port that is unreachable, a time to live that is exceeded; Wine has the host's error.
+/// winsock2.h: port unreachable, time to live exceeded. Wine returns the host's error.
 pub(crate) const ICMP_ERRORS: &[i32] =
     &[WinSock::WSAECONNRESET, WinSock::WSAENETRESET, WinSock::WSAECONNREFUSED];
 

@@ -1,7 +1,7 @@
 //! The backends: one multi-message call, or `recvmsg` and `sendmsg` (or `sendto`) for each message.
 
 #![allow(unsafe_code)]
-// The lengths in C's structs are wider here and narrower there.
+// The widths of the lengths in C's structs differ between systems.
 #![allow(clippy::unnecessary_cast)]
 
 use std::os::fd::AsRawFd;
@@ -19,10 +19,10 @@ use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
 use crate::sys::{Backend, MAX_BATCH, RecvFlags, SendFlags};
 
-/// The most messages of a receive.
+/// The maximum number of messages of a receive.
 pub(crate) const MAX_RECV: usize = MAX_BATCH;
 
-/// Receives into headers, of which there is at least one. Waits for the first message alone.
+/// Receives into headers, at least one. Waits for the first message only.
 #[inline(always)]
 pub(crate) fn recv(
     backend: Backend,
@@ -41,7 +41,7 @@ pub(crate) fn recv(
     }
 }
 
-/// Sends headers, of which there is at least one, in order.
+/// Sends headers, at least one, in order.
 #[inline(always)]
 pub(crate) fn send(
     backend: Backend,
@@ -71,13 +71,13 @@ fn recv_one(
     // SAFETY: the invariant of WiredRecvs.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
     header.msg_len = usize::try_from(len).map_err(|_| io::Error::last_os_error())? as _;
-    // SAFETY: the call has just filled it.
+    // SAFETY: the call has just filled the header.
     unsafe { fds::close(slice::from_ref(&wired.as_mut()[i])) };
     Ok(())
 }
 
-/// Sends the message of header `i`: by `sendto` if it is one buffer and nothing else, for which the kernel has less to
-/// fetch.
+/// Sends the message of header `i`. A message of one buffer without control data goes by `sendto`, for which the kernel has
+/// less to read.
 #[inline(always)]
 fn send_one(
     socket: BorrowedSocket<'_>,
@@ -112,7 +112,7 @@ fn send_one(
 
 #[inline]
 fn send_flags(flags: SendFlags) -> c_int {
-    // A message to a peer that is gone must not end the process by a signal.
+    // Without this flag a send may end the process by SIGPIPE instead of returning EPIPE.
     let mut native = libc::MSG_NOSIGNAL;
     if flags.contains(SendFlags::DONT_WAIT) {
         native |= libc::MSG_DONTWAIT;
@@ -144,7 +144,7 @@ fn recv_flags(flags: RecvFlags) -> c_int {
     if flags.contains(RecvFlags::ERROR_QUEUE) {
         native |= libc::MSG_ERRQUEUE;
     }
-    // As an input flag it is Linux's own (recv(2)); elsewhere it may be rejected.
+    // Only Linux has `MSG_TRUNC` as an input flag (recv(2)). Other systems may reject it.
     if flags.contains(RecvFlags::FULL_LEN) && cfg!(linux_like) {
         native |= libc::MSG_TRUNC;
     }
@@ -155,7 +155,7 @@ fn recv_flags(flags: RecvFlags) -> c_int {
 mod tests {
     use super::*;
 
-    /// What most of them do shows on no loopback socket.
+    /// On loopback most flags have no visible effect.
     #[test]
     fn each_flag_is_the_systems() {
         assert_eq!(send_flags(SendFlags::NONE), libc::MSG_NOSIGNAL);

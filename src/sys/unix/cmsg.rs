@@ -1,5 +1,4 @@
-//! Control messages: how they lie in memory here, by the C library's own macros, and the socket
-//! options that ask for them.
+//! The layout of control messages, by the C library's own macros, and socket options.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +15,7 @@ use crate::sys::numbers::{self, OptionName};
 /// `cmsg_len` is a `size_t` for the Linux kernel, whatever the C library declares (musl says
 /// `socklen_t` and padding), and a `socklen_t` elsewhere.
 pub(crate) const CONTROL_LAYOUT: Layout = {
-    // SAFETY: both are arithmetic on their argument, declared unsafe only because C macros are.
+    // SAFETY: the macros only do arithmetic.
     let (data_offset, empty, one) = unsafe { (CMSG_LEN(0), CMSG_SPACE(0), CMSG_SPACE(1)) };
     Layout {
         len_bytes: if cfg!(linux_like) { size_of::<usize>() } else { size_of::<libc::socklen_t>() },
@@ -27,7 +26,7 @@ pub(crate) const CONTROL_LAYOUT: Layout = {
 };
 
 /// Bytes of the microseconds in a `struct timeval`.
-// musl's type is deprecated because it will widen: its width then is what is asked for here.
+// The libc crate deprecates musl's type because it will widen. Its width is what counts here.
 #[allow(deprecated)]
 pub(crate) const MICROSECONDS_LEN: usize = size_of::<libc::suseconds_t>();
 
@@ -40,7 +39,7 @@ pub(crate) fn set_option(
     set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
-/// Sets an option that is not an int, given as its bytes.
+/// Sets an option from its bytes.
 pub(crate) fn set_option_bytes(
     socket: BorrowedFd<'_>,
     name: Option<OptionName>,
@@ -48,7 +47,7 @@ pub(crate) fn set_option_bytes(
 ) -> io::Result<()> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
     let (data, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
-    // SAFETY: `data` points at `len` readable bytes, of which the kernel makes a copy.
+    // SAFETY: `data` points at `len` readable bytes, which the kernel copies.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, data, len) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -58,7 +57,7 @@ pub(crate) fn option(socket: BorrowedFd<'_>, name: Option<OptionName>) -> io::Re
     option_bytes(socket, name).map(c_int::from_ne_bytes)
 }
 
-/// Reads an option of `N` bytes; zero bytes stand for those that the system does not give.
+/// Reads an option of `N` bytes. Bytes that the system does not return are zero.
 pub(super) fn option_bytes<const N: usize>(
     socket: BorrowedFd<'_>,
     name: Option<OptionName>,
@@ -71,16 +70,15 @@ pub(super) fn option_bytes<const N: usize>(
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets the clock of a socket's transmit times: `struct sock_txtime` of a clock and no flags
-/// (include/uapi/linux/net_tstamp.h).
+/// Sets the clock of a socket's transmit times: a `struct sock_txtime` without flags (include/uapi/linux/net_tstamp.h).
 pub(crate) fn set_transmit_clock(socket: BorrowedFd<'_>, clock: i32) -> io::Result<()> {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&clock.to_ne_bytes());
     set_option_bytes(socket, numbers::TXTIME, &value)
 }
 
-/// Whether an error of [`set_option`] is about the option, not about the socket: this kernel does
-/// not have it for this socket, or this process may not set it.
+/// Whether an error of [`set_option`] is about the option and not about the socket: the kernel lacks it for this socket, or
+/// the process may not set it.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM, libc::EACCES];
     error.raw_os_error().is_some_and(|errno| about.contains(&errno))
@@ -96,7 +94,7 @@ mod tests {
     #[test]
     fn m3_space_and_length_are_those_of_the_macros() {
         for payload in 0u32..=64 {
-            // SAFETY: arithmetic only.
+            // SAFETY: the macros only do arithmetic.
             let (len, space) = unsafe { (CMSG_LEN(payload), CMSG_SPACE(payload)) };
             assert_eq!(CONTROL_LAYOUT.data_offset + payload as usize, len as usize);
             assert_eq!(CONTROL_LAYOUT.space(payload as usize), space as usize);
@@ -105,7 +103,7 @@ mod tests {
 
     /// A header with control data, for the macros.
     fn header(control: *mut u64, len: usize) -> libc::msghdr {
-        // SAFETY: a C struct of numbers and raw pointers: zero is a value of it.
+        // SAFETY: zero is a valid value of a C struct of numbers and raw pointers.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_control = control.cast();
         header.msg_controllen = len as _;
@@ -120,8 +118,8 @@ mod tests {
         // SAFETY: the header describes `control`, which is aligned as a cmsghdr must be.
         let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
         while !next.is_null() {
-            // SAFETY: the macros give messages within the control data; the lengths in it were
-            // written by the encoder or by the test, and lie within it, too.
+            // SAFETY: the macros return messages within the control data. The encoder or the test wrote the lengths in
+            // them, which stay within it, too.
             let (message, payload) = unsafe {
                 let message = ptr::read(next);
                 let payload_len = message.cmsg_len as usize - CONTROL_LAYOUT.data_offset;
@@ -134,7 +132,7 @@ mod tests {
         found
     }
 
-    /// Copies bytes to where the macros may look at them.
+    /// Copies bytes to memory that is aligned for the macros.
     fn aligned(bytes: &[u8]) -> Vec<u64> {
         let mut words = vec![0u64; bytes.len().div_ceil(8)];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
@@ -174,12 +172,10 @@ mod tests {
                 let len = mem::size_of_val(&control[..]);
                 let header = header(control.as_mut_ptr(), len);
                 let mut end = 0;
-                // SAFETY: the header describes `control`, which holds all three, and of
-                // which this is the only user here.
+                // SAFETY: the header describes `control`, which has space for all three and no other user.
                 let mut next = unsafe { libc::CMSG_FIRSTHDR(&header) };
                 for (level, ty, payload) in &messages {
-                    // SAFETY: as above; CMSG_NXTHDR looks at zero bytes, or at a length that was
-                    // written here.
+                    // SAFETY: as above; CMSG_NXTHDR reads zero bytes, or a length written here.
                     unsafe {
                         (*next).cmsg_len = CMSG_LEN(payload.len() as u32) as _;
                         (*next).cmsg_level = *level;

@@ -1,7 +1,7 @@
 //! Closes the descriptors that a Unix peer passes (`SCM_RIGHTS`).
 //!
-//! The kernel installs them in this process during a receive, asked for or not, and leaves their
-//! numbers in the control data.
+//! During a receive the kernel installs them in this process, whether it wants them or not, and puts their numbers into
+//! the control data.
 
 #![allow(unsafe_code)]
 
@@ -11,32 +11,32 @@ use super::header::Header;
 use crate::sys::control_message::split_first;
 use crate::sys::{CONTROL_SPACE, Layout, numbers};
 
-/// What replaces a closed descriptor's number: the kernel's "no descriptor".
+/// Replaces the number of a closed descriptor: "no descriptor" to the kernel.
 const ERASED: [u8; 4] = (-1i32).to_ne_bytes();
 
-/// Closes the descriptors that came with the messages in `headers`, those of `SCM_PIDFD` included, and
-/// erases their numbers, so that no caller takes one for a descriptor of its own.
+/// Closes the descriptors that came with the messages in `headers`, also those of `SCM_PIDFD`, and erases their numbers, so
+/// that no caller takes one for a descriptor of its own.
 ///
 /// # Safety
 ///
-/// A receive has just filled the headers, of which the invariant of
-/// [`WiredRecvs`](crate::sys::headers::WiredRecvs) holds, and nobody has read their control data since.
+/// A receive has just filled the headers, and nobody has read their control data since. The headers meet the invariant
+/// of [`WiredRecvs`](crate::sys::headers::WiredRecvs).
 #[inline]
 pub(super) unsafe fn close(headers: &[Header]) {
     for (control, len) in headers.iter().map(Header::control).filter(|(_, len)| *len > 0) {
-        // SAFETY: the caller's: memory for control data, of which the kernel has written the first
-        // `len` bytes, and which nobody else uses.
+        // SAFETY: by the caller's promise this is memory for control data that nobody else uses, and the kernel has written
+        // its first `len` bytes.
         let control =
             unsafe { slice::from_raw_parts_mut(control.cast_mut(), len.min(CONTROL_SPACE)) };
         erase_numbers(control, |fd| {
-            // SAFETY: no pointers. The kernel has just installed the descriptor, and its number was
-            // nowhere but in the control data, so nobody else uses it.
+            // SAFETY: the kernel has just installed the descriptor, and its number was only in the control data, so nobody
+            // else uses it.
             unsafe { libc::close(fd) };
         });
     }
 }
 
-/// Gives each descriptor's number in the control data to `each`, and erases it.
+/// Calls `each` with each descriptor's number in the control data, and erases the number.
 fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32)) {
     let mut at = 0;
     while let Some((message, rest)) = split_first(Layout::NATIVE, &control[at..]) {
@@ -47,7 +47,7 @@ fn erase_numbers(control: &mut [u8], mut each: impl FnMut(i32)) {
             for number in data.chunks_exact_mut(ERASED.len()) {
                 let fd = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
                 number.copy_from_slice(&ERASED);
-                // In place of a pidfd there may be an error, which is negative.
+                // A negative number is an error in place of a pidfd.
                 if fd >= 0 {
                     each(fd);
                 }

@@ -1,6 +1,6 @@
-//! The C structs of a message: its header, and the buffers that it points to.
+//! The C structs of a message: its header, and the buffers that the header points at.
 
-// The lengths in C's structs are wider here and narrower there.
+// The widths of the lengths in C's structs differ between systems.
 #![allow(clippy::unnecessary_cast)]
 
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::sys::{CONTROL_SPACE, RecvResult};
 #[cfg(all(mmsg_calls, not(mmsg_extern)))]
 pub(super) type Raw = libc::mmsghdr;
 
-/// `struct mmsghdr` where the libc crate does not have it, or the system has no such calls.
+/// `struct mmsghdr`, where the libc crate lacks it or the system lacks the calls.
 #[cfg(not(all(mmsg_calls, not(mmsg_extern))))]
 #[repr(C)]
 pub(super) struct Raw {
@@ -19,7 +19,7 @@ pub(super) struct Raw {
     pub(super) msg_len: libc::c_uint,
 }
 
-/// `struct iovec`, and so `IoSlice` and `IoSliceMut` by their documentation.
+/// `struct iovec`. `IoSlice` and `IoSliceMut` have the same layout, as std documents.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Buffer(libc::iovec);
@@ -60,7 +60,6 @@ impl Header {
         self.0.msg_hdr.msg_namelen as usize
     }
 
-    /// Points at buffers.
     #[inline(always)]
     pub(crate) fn set_buffers(&mut self, first: *const Buffer, count: usize) {
         let hdr = &mut self.0.msg_hdr;
@@ -74,7 +73,7 @@ impl Header {
         (hdr.msg_iov.cast_const().cast(), hdr.msg_iovlen as usize)
     }
 
-    /// Points at control data, or nowhere if `len` is 0: some systems check the pointer alone.
+    /// Points at control data, or nowhere if `len` is 0, since some systems check only the pointer.
     #[inline(always)]
     pub(crate) fn set_control(&mut self, control: *const u8, len: usize) {
         let hdr = &mut self.0.msg_hdr;
@@ -93,13 +92,13 @@ impl Header {
         self.0.msg_hdr.msg_flags = 0;
     }
 
-    /// Bytes of the message that was received.
+    /// Bytes of the received message.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.0.msg_len as usize
     }
 
-    /// What the system reported about a received message. It may leave other bits in the flags.
+    /// What the system reported about a received message. Ignores other bits that it may leave in the flags.
     #[inline(always)]
     pub(crate) fn result(&self) -> RecvResult {
         let hdr = &self.0.msg_hdr;
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
     use crate::sys::zeroed::Zeroed;
 
-    /// What a header says that a receive of five bytes left.
+    /// The result of a receive of five bytes that left these flags.
     fn received(flags: libc::c_int) -> RecvResult {
         let mut headers = Zeroed::<Header>::try_new(1).expect("there is memory");
         let header = headers.at(0);

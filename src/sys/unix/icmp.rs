@@ -1,4 +1,4 @@
-//! Errors that the kernel reports because an ICMP message arrived.
+//! Errors that the kernel reports after an ICMP message arrived.
 
 use std::io;
 
@@ -8,17 +8,17 @@ use super::cmsg::{option, option_bytes};
 use super::socket::BorrowedSocket;
 use crate::sys::numbers;
 
-/// Whether a receive returned the ICMP error of a datagram to another destination.
+/// Whether a receive on an unconnected socket returned the ICMP error of a sent datagram.
 ///
-/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an earlier
-/// datagram, wherever that went (ip(7)). The report is in the error queue, so nothing is lost. The
-/// error of a connected socket is about its one peer, and the caller's.
+/// With `IP_RECVERR`, Linux fails the next call on an unconnected socket with the error of an earlier datagram to any
+/// destination (ip(7)). The report is in the error queue, so nothing is lost. On a connected socket the error is about the
+/// peer, so the caller gets it.
 #[cold]
 pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     may_be_unrelated(socket, error) && SockRef::from(&socket).peer_addr().is_err()
 }
 
-/// Whether the error may be an ICMP error whose report is in the socket's error queue.
+/// Whether the error may be an ICMP error about another datagram, whose report is in the socket's error queue.
 #[cold]
 pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let is_on = |name| option(socket, name).is_ok_and(|on| on == 1);
@@ -27,18 +27,17 @@ pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) ->
         && has_space_for_report(socket)
 }
 
-/// Whether the socket's receive buffer, which the error queue shares, has space for one more report.
-/// Otherwise Linux drops the report (`sock_queue_err_skb` in net/core/skbuff.c), and only the call's
-/// error remains. An error whose report may have been dropped is returned, be it also in the queue.
+/// Whether the socket's receive buffer, which the error queue shares, has space for one more report. If not, Linux may
+/// have dropped the report (`sock_queue_err_skb` in net/core/skbuff.c), so the caller must get the error.
 ///
 /// True if the kernel does not say: `SO_MEMINFO` came with Linux 4.12.
 fn has_space_for_report(socket: BorrowedSocket<'_>) -> bool {
-    /// What an ICMP message may count: a page, and the kernel's own structures.
+    /// The maximum that a report takes of the buffer: a page, and the kernel's own structures.
     const MAX_REPORT_BYTES: u32 = 4096 + 256;
     receive_buffer(socket).is_none_or(|(used, size)| used.saturating_add(MAX_REPORT_BYTES) < size)
 }
 
-/// Bytes of the socket's receive buffer that are in use, and its size, if the kernel reports them.
+/// The used bytes and the size of the socket's receive buffer, if the kernel reports them.
 fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
     // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF (include/uapi/linux/sock_diag.h).
     let info = option_bytes(socket, numbers::MEMINFO).ok()?;
@@ -46,8 +45,7 @@ fn receive_buffer(socket: BorrowedSocket<'_>) -> Option<(u32, u32)> {
     Some((u32::from_ne_bytes([u0, u1, u2, u3]), u32::from_ne_bytes([s0, s1, s2, s3])))
 }
 
-/// Whether the socket holds anything that has arrived, a report in its error queue included; false if
-/// the kernel does not say.
+/// Whether anything waits in the socket, a report in the error queue included. False if the kernel does not say.
 pub(crate) fn has_queued_messages(socket: BorrowedSocket<'_>) -> bool {
     receive_buffer(socket).is_some_and(|(used, _)| used > 0)
 }

@@ -1,7 +1,6 @@
 //! `recvmmsg` and `sendmmsg`: many messages in one system call.
 //!
-//! Always by the C library's functions: some sandboxes (Android's) end a process that makes the
-//! system calls by number.
+//! Calls the C library's functions, since some sandboxes (Android's) end a process that makes system calls by number.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +21,7 @@ mod calls {
     pub(super) use libc::{recvmmsg, sendmmsg};
 }
 
-/// NetBSD 7 and later, sys/socket.h; the libc crate has the flags but not the functions.
+/// NetBSD 7 and later, sys/socket.h. The libc crate has the flags but not the functions.
 #[cfg(mmsg_extern)]
 mod calls {
     use super::Raw;
@@ -40,10 +39,10 @@ mod calls {
     }
 }
 
-/// Receives up to as many messages as there are headers, at least one.
+/// Receives into the headers.
 ///
-/// `flags` decide about waiting; the timeout argument is never used: the kernel looks at it only
-/// after a datagram arrived (recvmmsg(2), BUGS).
+/// `flags` decide about waiting. The timeout argument is of no use: the kernel checks it only after a datagram arrived
+/// (recvmmsg(2), BUGS).
 #[inline(always)]
 pub(super) fn recvmmsg(
     socket: BorrowedFd<'_>,
@@ -54,17 +53,17 @@ pub(super) fn recvmmsg(
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::RecvMmsg, len)?;
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
-    // SAFETY: the invariant of WiredRecvs; `len` is at most their number.
+    // SAFETY: the invariant of WiredRecvs; there are at least `len` headers.
     let n = unsafe {
         calls::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
     };
     let received = count(n as isize)?;
-    // SAFETY: the call has just filled them.
+    // SAFETY: the call has just filled these headers.
     unsafe { fds::close(&wired.as_mut()[..received]) };
     Ok(received)
 }
 
-/// Sends messages from the first on, at least one.
+/// Sends the headers in order.
 #[inline(always)]
 pub(super) fn sendmmsg(
     socket: BorrowedFd<'_>,
@@ -75,27 +74,27 @@ pub(super) fn sendmmsg(
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::SendMmsg, len)?;
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
-    // SAFETY: the invariant of WiredSends; `len` is at most their number.
+    // SAFETY: the invariant of WiredSends; there are at least `len` headers.
     let n = unsafe { calls::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) };
     count(n as isize)
 }
 
-/// Whether the process may make the calls at all. The test call is on a descriptor that nobody has: a sandbox
-/// rejects it, a firewall never sees it.
+/// Whether the process may make the multi-message calls. The test calls use a descriptor that nobody has: a sandbox rejects
+/// them, and a firewall never sees them.
 pub(super) fn permitted() -> bool {
     #[cfg(any(test, fuzzing))]
     if fault::next(Call::Permitted, 1).is_err() {
         return false;
     }
     const INVALID_FD: c_int = -1;
-    // SAFETY: a C struct of raw pointers, lengths and flags: zero is a value of it.
+    // SAFETY: zero is a valid value of a C struct of raw pointers, lengths and flags.
     let mut header: Raw = unsafe { mem::zeroed() };
-    // SAFETY: one header, of no address, no buffers and no control data.
+    // SAFETY: one header without address, buffers and control data.
     let sent = count(unsafe { calls::sendmmsg(INVALID_FD, &mut header, 1, 0) } as isize);
     let none = ptr::null_mut();
     // SAFETY: as above.
     let received = count(unsafe { calls::recvmmsg(INVALID_FD, &mut header, 1, 0, none) } as isize);
-    // The call itself says EBADF.
+    // A permitted call fails with EBADF.
     let forbidden = [libc::EPERM, libc::ENOSYS];
     ![sent, received].into_iter().any(|answer| {
         answer.is_err_and(|error| {

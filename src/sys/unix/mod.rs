@@ -1,4 +1,4 @@
-//! Unix: sockets as descriptors, headers in C's structs, and two backends that make the calls.
+//! Unix: sockets are descriptors, headers are C's structs, and there are two backends.
 
 pub(super) mod calls;
 mod cmsg;
@@ -32,22 +32,22 @@ pub(super) use socket::{is_inet, waits};
 pub(crate) use system::has_error;
 pub(crate) use system::{clock_time, kernel_release};
 
-/// The bytes of a path, as they stand in an address.
+/// The bytes of a path in an address.
 pub(super) fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// The path that the bytes encode; `None` on systems where they encode none.
+/// The path of the bytes. Any bytes are a path on Unix, but not on Windows.
 pub(super) fn bytes_path(bytes: &[u8]) -> Option<&Path> {
     Some(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// Whether a multi-message call failed by this error because the process has no such calls.
+/// Whether this error of a multi-message call means that the process has no such calls.
 #[cold]
 pub(super) fn mmsg_is_missing(error: &io::Error) -> bool {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => true,
-        // From a sandbox, or from a firewall for one datagram.
+        // From a sandbox about the call, or from a firewall about one datagram.
         #[cfg(mmsg_calls)]
         Some(libc::EPERM) => !mmsg::permitted(),
         _ => false,

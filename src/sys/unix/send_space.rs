@@ -1,8 +1,8 @@
-//! Messages that can never pass the send buffer of macOS.
+//! Messages that never fit the send buffer of macOS.
 //!
-//! XNU (`sosendcheck` in bsd/kern/uipc_socket.c) compares a datagram's payload with the size of the send
-//! buffer, and payload and control data together with the space in it. If only the payload fits, the call
-//! waits for ever, or returns `EWOULDBLOCK` for ever: nothing is in the buffer that could leave.
+//! XNU (`sosendcheck` in bsd/kern/uipc_socket.c) rejects a datagram whose payload exceeds the send buffer, but waits for
+//! space for payload and control data together. If only the payload fits, the call waits for ever, or returns
+//! `EWOULDBLOCK` for ever: the buffer is empty already.
 
 use std::io;
 
@@ -13,33 +13,33 @@ use super::socket::BorrowedSocket;
 use crate::sys::fault;
 use crate::sys::numbers;
 
-/// Whether the system counts control data like this, or a test says that it does.
+/// Whether the system counts control data like this, or a test may say that it does.
 const COUNTS_CONTROL: bool = cfg!(any(target_vendor = "apple", test, fuzzing));
-/// A blocking send would wait, so the size of the buffer is read before the call, but only for messages of at
-/// least this length: reading it takes a tenth of a send, and hardly any buffer is so small.
-const MIN_CHECKED_LEN: usize = 2_048;
+/// Messages up to this length are not checked before the call: reading the size of the buffer takes a tenth of a send, and
+/// hardly any buffer is smaller.
+const MAX_UNCHECKED: usize = 2_048;
 
-/// Bytes of the send buffer that a message takes, if it has control data and the system counts these. `len` is asked
-/// for the length of its payload.
+/// Bytes of the send buffer that a message takes, if it has control data and the system counts control data. `len` returns
+/// the length of its payload.
 #[inline(always)]
 pub(super) fn needed(control_len: usize, len: impl FnOnce() -> usize) -> Option<usize> {
     (COUNTS_CONTROL && control_len > 0).then(|| control_len + len())
 }
 
-/// Checks a long message before it is sent.
+/// Checks a long message before the call.
 ///
 /// # Errors
 ///
-/// `EMSGSIZE` if it would wait for ever.
+/// `EMSGSIZE` if the call would wait for ever.
 #[inline(always)]
 pub(super) fn check(socket: BorrowedSocket<'_>, needed: Option<usize>) -> io::Result<()> {
     match needed {
-        Some(len) if len > MIN_CHECKED_LEN && never_fits(socket, len) => Err(too_long()),
+        Some(len) if len > MAX_UNCHECKED && never_fits(socket, len) => Err(too_long()),
         _ => Ok(()),
     }
 }
 
-/// `EMSGSIZE` in place of the error of a send that would return `EWOULDBLOCK` for ever.
+/// Replaces `EWOULDBLOCK` by `EMSGSIZE` if the send would return it for ever.
 #[inline(always)]
 pub(super) fn correct_error(
     socket: BorrowedSocket<'_>,
@@ -58,7 +58,7 @@ fn too_long() -> io::Error {
     io::Error::from_raw_os_error(numbers::EMSGSIZE)
 }
 
-/// Whether a message that takes `len` bytes of the send buffer is longer than all of it.
+/// Whether `len` bytes exceed the whole send buffer.
 #[cold]
 fn never_fits(socket: BorrowedSocket<'_>, len: usize) -> bool {
     #[cfg(any(test, fuzzing))]

@@ -27,8 +27,7 @@ pub(crate) fn waits(socket: BorrowedSocket<'_>) -> Option<bool> {
     SockRef::from(&socket).nonblocking().ok().map(|on| !on)
 }
 
-/// Whether the socket has an error queue that can be read. Sockets without one ignore the flag
-/// that asks for it and receive data.
+/// Whether the socket has an error queue that can be read. A socket without one ignores the flag for it, and receives data.
 #[cold]
 pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
@@ -38,8 +37,7 @@ pub(crate) fn has_error_queue(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     Ok(is_raw(&handle)? || numbers::WITH_ERROR_QUEUE.contains(&option(socket, numbers::PROTOCOL)?))
 }
 
-/// Whether the socket sends its datagrams by their transmit times. The kernel accepts the option
-/// on every socket.
+/// Whether the socket heeds transmit times. The kernel accepts the option on every socket, so it does not tell.
 #[cold]
 pub(crate) fn has_transmit_times(socket: BorrowedSocket<'_>) -> io::Result<bool> {
     let handle = SockRef::from(&socket);
@@ -65,7 +63,7 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
     socket.as_fd()
 }
 
-/// Calls a macro for each type that is a datagram socket and owns it.
+/// Calls a macro for each type that owns a datagram socket.
 macro_rules! for_datagram_sockets {
     ($each:ident) => {
         $each!([] std::net::UdpSocket);
@@ -80,7 +78,7 @@ macro_rules! for_datagram_sockets {
 }
 pub(crate) use for_datagram_sockets;
 
-/// Implements `AsSocket` for a type that has a socket.
+/// Implements `AsSocket` for a type that contains a socket.
 macro_rules! impl_as_socket {
     ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
         impl<$($generics)*> std::os::fd::AsFd for $type {
@@ -99,46 +97,46 @@ pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     is_internet(&SockRef::from(&socket)).unwrap_or(false)
 }
 
-/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
+/// Whether the socket is connected to an IPv4 address, mapped to IPv6 or not.
 #[cold]
 pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
 
-/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and nothing is set on it
-/// that changes what GSO sends. Only looks.
+/// Whether the kernel has GSO for this socket (`UDP_SEGMENT`, Linux 4.18), and no option is set that changes what GSO sends.
+/// Changes nothing.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok() && conflicting_option(socket).is_none()
 }
 
-/// The name and value of an option that is set on the socket and splits or joins messages (udp(7)).
+/// The name and value of an option set on the socket that splits or joins messages (udp(7)).
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let options = [(numbers::SEGMENT, "UDP_SEGMENT"), (numbers::CORK, "UDP_CORK")];
     let value = |name| option(socket, name).ok().filter(|value| *value != 0);
     options.into_iter().find_map(|(number, name)| Some((name, value(number)?)))
 }
 
-/// Whether the kernel reports when each message was sent: once for a whole GSO batch.
+/// Whether the kernel reports when each message was sent. It reports one time for a whole GSO batch.
 pub(crate) fn reports_send_times(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::RECV_TIMESTAMPING)
         .is_ok_and(|flags| flags & numbers::ANY_SEND_STAMP != 0)
 }
 
-/// Why the kernel rejects a GSO batch by this error, where it might take the datagrams one by one.
-/// Whether it does must be tried: each of these has other causes, too.
+/// Why the kernel may have rejected a GSO batch with this error. Each error has other causes, too: only sending the
+/// datagrams one by one shows which it was.
 pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     match error.raw_os_error()? {
-        // No checksum offload on the device, or a policy of IPsec (udp_send_skb in net/ipv4/udp.c).
+        // The device has no checksum offload, or IPsec forbids GSO (udp_send_skb in net/ipv4/udp.c).
         libc::EIO | libc::EOPNOTSUPP => Some(Rejection::Unsupported),
-        // Segments longer than the route's MTU, more of them than this kernel takes, or more
-        // bytes (there, and in ip_append_data).
+        // Segments exceed the route's MTU, or there are too many segments or bytes for this kernel (udp_send_skb and
+        // ip_append_data).
         libc::EINVAL | libc::EMSGSIZE => Some(Rejection::Size),
         _ => None,
     }
 }
 
-/// Whether a kernel that rejects a message's TOS byte or traffic class answers by this error: some Android kernels do.
+/// Whether this error may mean that the kernel rejects a message's TOS byte or traffic class, as some Android kernels do.
 pub(crate) fn may_be_about_tos(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO))
 }

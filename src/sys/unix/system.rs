@@ -1,4 +1,4 @@
-//! What the system says about itself and about a socket: a clock, its release, a socket's errors.
+//! Clocks, the kernel's release, and whether a socket has an error.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// What a clock shows.
+/// The time of a clock.
 pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: `time` is memory for one timespec, which the call writes.
@@ -18,7 +18,7 @@ pub(crate) fn clock_time(clock: i32) -> io::Result<Duration> {
     }
     // SAFETY: the call succeeded, so it has written the timespec.
     let time = unsafe { time.assume_init() };
-    // No clock that counts from its epoch is negative; nanoseconds are less than 10^9.
+    // Clocks count up from their epoch, so the time is not negative. Nanoseconds are less than 10^9.
     Ok(Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
 }
 
@@ -30,10 +30,9 @@ pub(crate) fn kernel_release() -> Option<String> {
     if unsafe { libc::uname(names.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: a C struct of arrays of characters, of which zero is a value, and so is what the call wrote.
+    // SAFETY: any bytes are a valid value of a C struct of character arrays.
     let names = unsafe { names.assume_init() };
-    // SAFETY: the array is not changed while it is borrowed, and the call ends the text in it with a zero
-    // byte (uname(2)).
+    // SAFETY: the array is not changed while it is borrowed, and `uname` ends the text with a zero byte (uname(2)).
     let release = unsafe { CStr::from_ptr(names.release.as_ptr()) };
     release.to_str().ok().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! One batch by a call for each message: `WSARecvMsg`, and `WSASendMsg` or `WSASendTo`.
+//! The backend: `WSARecvMsg`, and `WSASendMsg` or `WSASendTo` for each message.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::sys::fault::{self, Call};
 use crate::sys::headers::{WiredRecvs, WiredSends, one_by_one};
 use crate::sys::{Backend, RecvFlags, SendFlags};
 
-/// A blocking socket would wait for a second message, and Windows does not say whether a socket is blocking.
+/// A blocking socket would wait for a second message, and Windows does not tell whether a socket is blocking.
 pub(crate) const MAX_RECV: usize = 1;
 
 /// Receives one message into the first header.
@@ -36,7 +36,7 @@ pub(crate) fn recv(
     }
 }
 
-/// Sends message by message until one is rejected.
+/// Sends headers, at least one, in order.
 pub(crate) fn send(
     _: Backend,
     socket: BorrowedSocket<'_>,
@@ -56,18 +56,17 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
     let capacity = (header.msg.namelen, header.msg.Control.len);
     (header.received, header.msg.dwFlags) = (0, 0);
     let result = if flags.contains(RecvFlags::PEEK) {
-        // SAFETY: the invariant of WiredRecvs, from which the header is.
+        // SAFETY: the header comes from WiredRecvs, and meets its invariant.
         unsafe { peek(socket, header) }
     } else {
         let function = recv_msg_function(socket)?;
         let Header { msg, received } = header;
-        // SAFETY: the same.
+        // SAFETY: as above.
         unsafe { function(handle(socket), msg, received, ptr::null_mut(), None) }
     };
     header.msg.dwFlags &= MSG_TRUNC | MSG_CTRUNC;
     match check(result) {
-        // Some of the payload or of the control data did not fit. Wine does not set the flag for the
-        // payload, and counts no bytes.
+        // Payload or control data did not fit. Wine sets no flag for the payload, and counts no bytes.
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
@@ -77,7 +76,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
             Ok(())
         }
         Err(error) => {
-            // As before, for the call that is made again.
+            // The call may be repeated, so its capacities must stay.
             (header.msg.namelen, header.msg.Control.len) = capacity;
             Err(error)
         }
@@ -85,7 +84,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
     }
 }
 
-/// Peeks by `WSARecvFrom`, without control data: `WSARecvMsg` peeks on some versions of Windows only.
+/// Peeks by `WSARecvFrom`, without control data, since `WSARecvMsg` peeks only on some versions of Windows.
 ///
 /// # Safety
 ///
@@ -93,7 +92,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
 #[cold]
 unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header) -> i32 {
     (msg.dwFlags, msg.Control.len) = (MSG_PEEK as u32, 0);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises it.
     unsafe {
         WSARecvFrom(
             handle(socket),
@@ -109,18 +108,18 @@ unsafe fn peek(socket: BorrowedSocket<'_>, Header { msg, received }: &mut Header
     }
 }
 
-/// Bytes of the buffers of a header.
+/// The total length of a header's buffers.
 ///
 /// # Safety
 ///
-/// `lpBuffers` points at as many buffers as `dwBufferCount` says.
+/// `lpBuffers` points at `dwBufferCount` readable buffers.
 unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises it.
     let buffers = unsafe { slice::from_raw_parts(msg.lpBuffers, msg.dwBufferCount as usize) };
     buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.len))
 }
 
-/// Returns `WouldBlock` if the socket is not ready. Windows has no flag for a call that does not wait.
+/// Returns `WouldBlock` if the socket is not ready, since Windows has no flag for a call that does not wait.
 #[cold]
 fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
     let mut poll = WSAPOLLFD { fd: handle(socket), events, revents: 0 };
@@ -132,8 +131,7 @@ fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
     }
 }
 
-/// Sends one message, and waits unless the flags say otherwise: without control data by `WSASendTo`, which has less to
-/// read.
+/// Sends one message. A message without control data goes by `WSASendTo`, which has less to read.
 fn send_one(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,

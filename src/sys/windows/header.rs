@@ -1,4 +1,4 @@
-//! The C structs of a message: its header, and the buffers that it points to.
+//! The C structs of a message: its header, and the buffers that the header points at.
 
 use std::ptr;
 
@@ -6,13 +6,13 @@ use windows_sys::Win32::Networking::WinSock::{MSG_CTRUNC, MSG_TRUNC, WSABUF, WSA
 
 use crate::sys::{CONTROL_SPACE, RecvResult};
 
-/// `WSABUF`, and so `IoSlice` and `IoSliceMut` by their documentation.
+/// `WSABUF`. `IoSlice` and `IoSliceMut` have the same layout, as std documents.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Buffer(WSABUF);
 
 impl Buffer {
-    /// `len` bytes at `start`. A message of 4 GiB is rejected by the system, and so is one byte less.
+    /// `len` bytes at `start`. A length beyond `u32::MAX` becomes `u32::MAX`, which the system rejects, too.
     #[inline]
     pub(crate) fn new(start: *const u8, len: usize) -> Self {
         Self(WSABUF { len: len.try_into().unwrap_or(u32::MAX), buf: start.cast_mut() })
@@ -29,7 +29,7 @@ impl Buffer {
     }
 }
 
-/// `WSAMSG`, and the bytes that a receive brought.
+/// `WSAMSG`, and the number of bytes received.
 #[repr(C)]
 pub(crate) struct Header {
     pub(super) msg: WSAMSG,
@@ -41,7 +41,7 @@ impl Header {
     #[inline]
     pub(crate) fn set_name(&mut self, name: *const u8, len: usize) {
         self.msg.name = if len == 0 { ptr::null_mut() } else { name.cast_mut().cast() };
-        // The length of a `Name`.
+        // At most the length of a `Name`, so the cast loses nothing.
         self.msg.namelen = len as i32;
     }
 
@@ -55,7 +55,6 @@ impl Header {
         usize::try_from(self.msg.namelen).unwrap_or(0)
     }
 
-    /// Points at buffers.
     #[inline]
     pub(crate) fn set_buffers(&mut self, first: *const Buffer, count: usize) {
         self.msg.lpBuffers = first.cast_mut().cast();
@@ -86,7 +85,7 @@ impl Header {
         self.msg.dwFlags = 0;
     }
 
-    /// Bytes of the message that was received.
+    /// Bytes of the received message.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.received as usize

@@ -1,4 +1,4 @@
-//! Errors that the system reports because an ICMP message arrived.
+//! Errors that the system reports after an ICMP message arrived.
 
 use std::io;
 
@@ -8,11 +8,11 @@ use super::BorrowedSocket;
 use super::options::turn_off_icmp_errors;
 use crate::sys::numbers;
 
-/// Whether a call returned the ICMP error of a datagram sent earlier to anybody.
+/// Whether a call on an unconnected socket returned the ICMP error of an earlier datagram.
 ///
-/// Windows fails a receive or a send (WSASendTo, `WSAECONNRESET`) on an unconnected socket for them, and
-/// does not say which datagram it was. The first one turns them off on the socket. The error of a connected socket is
-/// about its one peer, and the caller's.
+/// Windows fails receives and sends (WSASendTo, `WSAECONNRESET`) on an unconnected socket by such errors, and does not
+/// say which datagram they are about. So the first one turns them off for the socket. On a connected socket the
+/// error is about the peer, so the caller gets it.
 #[cold]
 pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     let unrelated = error.raw_os_error().is_some_and(|code| numbers::ICMP_ERRORS.contains(&code))
@@ -23,7 +23,7 @@ pub(crate) fn is_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> boo
     unrelated
 }
 
-/// The same for a send.
+/// Whether a send returned such an error.
 #[cold]
 pub(crate) fn may_be_unrelated(socket: BorrowedSocket<'_>, error: &io::Error) -> bool {
     is_unrelated(socket, error)

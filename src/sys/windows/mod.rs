@@ -1,6 +1,4 @@
-//! Windows: the calls of Winsock, one message each.
-//!
-//! There is no multi-message call. A receive takes one message, a send makes a call for each.
+//! Windows: Winsock's calls, which move one message each. A receive takes one message, a send makes a call for each.
 
 pub(super) mod calls;
 pub(super) mod header;
@@ -36,13 +34,12 @@ fn handle(socket: BorrowedSocket<'_>) -> SOCKET {
     socket.as_raw_socket() as SOCKET
 }
 
-/// The error of the thread's last call.
 #[inline]
 fn last_error() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// What the result of the thread's last call means.
+/// The outcome of the thread's last call.
 #[inline]
 fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(last_error()) }
@@ -52,7 +49,7 @@ pub(crate) fn clock_time(_: i32) -> io::Result<Duration> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// No release is known to mangle segmented sends.
+/// No release is known to damage segmented sends.
 pub(crate) fn kernel_release() -> Option<String> {
     None
 }
@@ -62,13 +59,13 @@ pub(crate) fn may_be_about_tos(_: &io::Error) -> bool {
     false
 }
 
-/// There is no error queue, and tokio's readiness reports other errors.
+/// Windows has no error queue, and tokio's readiness shows other errors.
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
-/// No datagram socket of the Unix family exists here.
+/// Shared code calls it, but Windows has no Unix datagram sockets.
 pub(super) fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }

@@ -1,4 +1,4 @@
-//! Socket options and socket controls, and the layout of control messages.
+//! Socket options, socket controls, and the layout of control messages.
 
 #![allow(unsafe_code)]
 
@@ -38,54 +38,53 @@ pub(crate) fn set_option(
     set_option_bytes(socket, name, &value.to_ne_bytes())
 }
 
-/// Sets an option that is a struct, given as its bytes.
+/// Sets an option from its bytes.
 pub(crate) fn set_option_bytes(
     socket: BorrowedSocket<'_>,
     name: Option<OptionName>,
     bytes: &[u8],
 ) -> io::Result<()> {
     let (level, name) = name.ok_or(io::ErrorKind::Unsupported)?;
-    // SAFETY: the pointer is to as many readable bytes as the length says.
+    // SAFETY: the pointer and the length are those of a slice.
     check(unsafe { setsockopt(handle(socket), level, name, bytes.as_ptr(), bytes.len() as i32) })
 }
 
-/// Reads an option that is a C int or a `DWORD`; zero bytes stand for those that the system does not
-/// give.
+/// Reads an option that is a C int or a `DWORD`. Bytes that the system does not return are zero.
 pub(crate) fn option(socket: BorrowedSocket<'_>, name: Option<OptionName>) -> io::Result<i32> {
     let mut value = 0;
-    // SAFETY: a number may have any bytes.
+    // SAFETY: any bytes are a valid number.
     unsafe { read_option(socket, name.ok_or(io::ErrorKind::Unsupported)?, &mut value)? };
     Ok(value)
 }
 
-/// What kind of socket it is. Its address does not say: an unbound socket has none.
+/// The family and kind of the socket. An unbound socket has no address to tell its family.
 pub(super) fn protocol(socket: BorrowedSocket<'_>) -> io::Result<WSAPROTOCOL_INFOW> {
     let mut info = WSAPROTOCOL_INFOW::default();
-    // SAFETY: a struct of numbers.
+    // SAFETY: any bytes are a valid value of a struct of numbers.
     unsafe { read_option(socket, (SOL_SOCKET, SO_PROTOCOL_INFOW), &mut info)? };
     Ok(info)
 }
 
 /// # Safety
 ///
-/// Any bytes are a value of `T`.
+/// Any bytes are a valid value of `T`.
 unsafe fn read_option<T>(
     socket: BorrowedSocket<'_>,
     (level, name): OptionName,
     value: &mut T,
 ) -> io::Result<()> {
     let (start, mut len) = (ptr::from_mut(value).cast(), size_of::<T>() as i32);
-    // SAFETY: the pointer is to as many writable bytes as the length says.
+    // SAFETY: the pointer and the length are those of `value`.
     check(unsafe { getsockopt(handle(socket), level, name, start, &mut len) })
 }
 
-/// Whether an error of [`set_option`] is about the option, not about the socket.
+/// Whether an error of [`set_option`] is about the option and not about the socket.
 pub(crate) fn is_about_the_option(error: &io::Error) -> bool {
     let about = [WSAENOPROTOOPT, WSAEOPNOTSUPP, WSAEINVAL, WSAEACCES];
     error.raw_os_error().is_some_and(|code| about.contains(&code))
 }
 
-/// Best effort: where the system lacks the controls, each call passes over the errors.
+/// Turns off ICMP errors for the socket. A failure does no harm, since calls repeat after each such error anyway.
 #[cold]
 pub(super) fn turn_off_icmp_errors(socket: BorrowedSocket<'_>) {
     for code in [SIO_UDP_CONNRESET, SIO_UDP_NETRESET] {
@@ -102,14 +101,14 @@ type WsaRecvMsg = unsafe extern "system" fn(
     LPWSAOVERLAPPED_COMPLETION_ROUTINE,
 ) -> i32;
 
-/// `WSARecvMsg`, which the system's library does not export.
+/// `WSARecvMsg`. The system's library does not export it, so a socket must be asked for it.
 pub(super) fn recv_msg_function(socket: BorrowedSocket<'_>) -> io::Result<WsaRecvMsg> {
     static FUNCTION: OnceLock<WsaRecvMsg> = OnceLock::new();
     if let Some(function) = FUNCTION.get() {
         return Ok(*function);
     }
     let mut function: LPFN_WSARECVMSG = None;
-    // SAFETY: it takes a GUID, and returns the function of this one or null; that stays loaded.
+    // SAFETY: this control takes a GUID, and returns its function or null. The function stays loaded.
     unsafe {
         control(socket, SIO_GET_EXTENSION_FUNCTION_POINTER, &WSAID_WSARECVMSG, &mut function)?;
     }
@@ -129,7 +128,7 @@ unsafe fn control<I, O>(
     output: &mut O,
 ) -> io::Result<()> {
     let mut returned = 0;
-    // SAFETY: input and output are as many bytes as their lengths say; the types are the caller's.
+    // SAFETY: the lengths are those of `input` and `output`; the caller promises that the types are right.
     check(unsafe {
         WSAIoctl(
             handle(socket),

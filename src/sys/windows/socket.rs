@@ -12,7 +12,7 @@ use windows_sys::Win32::Networking::WinSock::{
 use super::options::{option, protocol};
 use crate::sys::{Families, Rejection, numbers};
 
-/// Calls a macro for each type that is a datagram socket and owns it.
+/// Calls a macro for each type that owns a datagram socket.
 macro_rules! for_datagram_sockets {
     ($each:ident) => {
         $each!([] std::net::UdpSocket);
@@ -24,7 +24,7 @@ macro_rules! for_datagram_sockets {
 }
 pub(crate) use for_datagram_sockets;
 
-/// Implements `AsSocket` for a type that has a socket.
+/// Implements `AsSocket` for a type that contains a socket.
 macro_rules! impl_as_socket {
     ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
         impl<$($generics)*> std::os::windows::io::AsSocket for $type {
@@ -58,14 +58,14 @@ pub(crate) fn is_inet(socket: BorrowedSocket<'_>) -> bool {
     families(socket).is_ok_and(|families| families.v4 || families.v6)
 }
 
-/// Whether the socket is connected to an IPv4 address, or to one mapped to IPv6.
+/// Whether the socket is connected to an IPv4 address, mapped to IPv6 or not.
 #[cold]
 pub(crate) fn peer_is_v4(socket: BorrowedSocket<'_>) -> bool {
     let peer = SockRef::from(&socket).peer_addr().ok().and_then(|peer| peer.as_socket());
     peer.is_some_and(|peer| peer.ip().to_canonical().is_ipv4())
 }
 
-/// Asked where messages may be coalesced: here none are.
+/// Needed only where messages may be coalesced.
 pub(crate) fn has_queued_messages(_: BorrowedSocket<'_>) -> bool {
     false
 }
@@ -86,8 +86,8 @@ pub(crate) fn reports_send_times(_: BorrowedSocket<'_>) -> bool {
     false
 }
 
-/// Whether the system segments this socket's sends (`UDP_SEND_MSG_SIZE`, Windows 10 2004), and no segment
-/// size is set on it. Only looks, so that there is nothing to reset.
+/// Whether the system segments this socket's sends (`UDP_SEND_MSG_SIZE`, Windows 10 2004), and no segment size is set on the
+/// socket. Changes nothing.
 pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     #[cfg(test)]
     if crate::sys::fault::segments() {
@@ -96,14 +96,14 @@ pub(crate) fn has_segmentation(socket: BorrowedSocket<'_>) -> bool {
     option(socket, numbers::SEGMENT).is_ok_and(|size| size == 0)
 }
 
-/// The name and value of an option that is set on the socket and splits messages.
+/// The name and value of an option set on the socket that splits messages.
 pub(crate) fn conflicting_option(socket: BorrowedSocket<'_>) -> Option<(&'static str, i32)> {
     let size = option(socket, numbers::SEGMENT).ok().filter(|size| *size != 0)?;
     Some(("UDP_SEND_MSG_SIZE", size))
 }
 
-/// Why the system rejects a segmented message by this error, where it might take the datagrams one by
-/// one. Whether it does must be tried: each of these has other causes, too.
+/// Why the system may have rejected a segmented message with this error. Each error has other causes, too: only sending
+/// the datagrams one by one shows which it was.
 pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     match error.raw_os_error()? {
         WSAEOPNOTSUPP => Some(Rejection::Unsupported),
@@ -112,7 +112,7 @@ pub(crate) fn segmentation_rejected(error: &io::Error) -> Option<Rejection> {
     }
 }
 
-/// Whether calls on the socket wait: the system does not say.
+/// Whether calls on the socket wait. Windows does not tell.
 pub(crate) fn waits(_: BorrowedSocket<'_>) -> Option<bool> {
     None
 }

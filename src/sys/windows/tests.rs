@@ -1,5 +1,4 @@
-//! Control data as the headers of Windows document it, since Wine carries little of it; and the errors that
-//! ICMP messages become.
+//! Control data as Windows' headers document it, since Wine supports little of it; and the errors of ICMP messages.
 
 pub(super) mod segments;
 
@@ -43,7 +42,7 @@ fn options_are_written_as_documented() {
     for (v4, meta, expected) in [
         (true, new().with_ecn(Ecn::Ect0), message(0, 50, &int(2))),
         (false, new().with_ecn(Ecn::Ce), message(41, 50, &int(3))),
-        // What has more bits than those of ECN goes as a whole.
+        // A TOS byte with more than ECN bits goes as a whole.
         (true, new().with_tos(0xB9), message(0, 3, &int(0xB9))),
         (false, new().with_tos(0xB9), message(41, 39, &int(0xB9))),
         (true, new().with_hop_limit(7), message(0, 4, &int(7))),
@@ -99,7 +98,7 @@ fn metadata_is_read_as_documented() {
 fn ecn_alone_is_a_part_of_the_tos() {
     let (tos, ecn) = (message(0, 3, &int(0xB8)), message(0, 50, &int(2)));
     assert_eq!(decode(&ecn).ecn(), Some(Ecn::Ect0));
-    // Whichever comes first, the whole byte counts.
+    // The whole byte wins, whichever comes first.
     for control in [[&tos[..], &ecn].concat(), [&ecn[..], &tos].concat()] {
         assert_eq!(decode(&control).tos, Some(0xB8));
     }
@@ -113,7 +112,7 @@ fn the_numbers_are_those_of_the_headers() {
     assert_eq!(numbers::SEGMENT, Some((17, 2)));
 }
 
-/// Some machines coalesce without saying where datagrams end.
+/// Some machines coalesce without telling where datagrams end.
 #[test]
 fn n8_coalescing_is_never_asked_for() {
     assert_eq!(numbers::RECV_GRO, None);

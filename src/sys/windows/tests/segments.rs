@@ -1,5 +1,4 @@
-//! Segmentation for unit tests, in place of the system's: Wine has none, and the tests look at the
-//! datagrams of each batch that the library sends.
+//! Segments GSO batches for unit tests, since Wine cannot.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +12,8 @@ use crate::sys::fault::{self, Call};
 use crate::sys::headers::WiredSends;
 use crate::sys::{ControlMessages, numbers};
 
-/// Sends the datagrams of a message that asks for segmentation; `None` if it does not, or if tests have
-/// not asked for this.
+/// Sends the datagrams of a message that asks for segmentation. `None` if the message does not ask, or if no test turned
+/// this on.
 pub(in super::super) fn send(
     socket: BorrowedSocket<'_>,
     wired: &mut WiredSends<'_>,
@@ -24,7 +23,7 @@ pub(in super::super) fn send(
         return None;
     }
     let (name, control, payload) = contents(wired, i);
-    // The system uses the last one that it finds.
+    // The system uses the last segment size.
     let size = ControlMessages::new(control)
         .filter(|message| Some((message.level, message.ty)) == numbers::SEGMENT)
         .last()?;
