@@ -1,11 +1,10 @@
-//! Systems without multi-message calls, sandboxes that forbid them, and firewalls that only look
-//! like one.
+//! Systems without multi-message calls, sandboxes that forbid them, and firewalls that return the same error.
 
 use super::*;
 
 const N: usize = 4;
 
-/// The two answers that mean "no multi-message calls here".
+/// Two systems without multi-message calls: the kernel lacks them, or a sandbox forbids them.
 fn without_calls() -> [Vec<(Call, Fate)>; 2] {
     let permitted = (Call::Permitted, Fate::Fail(errno::EPERM));
     [
@@ -21,13 +20,13 @@ fn without_calls() -> [Vec<(Call, Fate)>; 2] {
     ]
 }
 
-/// The part of such a system that concerns `call`.
+/// The entries that concern `call`.
 fn without(fates: &[(Call, Fate)], call: Call) -> Vec<(Call, Fate)> {
     let concerned = |(c, _): &(Call, Fate)| *c == call || *c == Call::Permitted;
     fates.iter().copied().filter(concerned).collect()
 }
 
-/// The calls made but for the question whether they may be.
+/// The calls made, without the test call that asks for permission.
 fn moving_calls() -> Vec<(Call, usize)> {
     calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
 }
@@ -49,7 +48,7 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
             assert_eq!(Backend::current(), Backend::Msg);
             assert_eq!(net.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
 
-            // What one direction has found out holds for the other.
+            // The fallback holds for the other direction, too.
             net.fill(0..2);
             fault::script([]);
             assert_eq!(Receiving::Batch.recv(&net.far, 2).unwrap(), [0, 1]);
@@ -82,7 +81,7 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
     }
 }
 
-/// A single message goes by the single-message call, which has nothing to fall back to.
+/// The single-message call moves a single message, and nothing replaces that call.
 #[test]
 fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
     let net = Loopback::new();
@@ -131,13 +130,12 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
     }
 }
 
-/// The kernel keeps an asynchronous error at the socket for the next call. To ask whether a
-/// call is permitted must not be that.
+/// The kernel keeps an asynchronous error for the socket's next call. The probe must not be that call.
 #[test]
 fn s10_the_probe_leaves_the_sockets_own_error_alone() {
     let net = Loopback::new();
     Backend::Mmsg.make_process_default().unwrap();
-    // Connected to itself, it rejects datagrams of others, who get ECONNREFUSED.
+    // A socket connected to itself rejects the datagrams of others, who get ECONNREFUSED.
     let refusing = socket();
     refusing.connect(addr(&refusing)).unwrap();
     net.near.connect(addr(&refusing)).unwrap();

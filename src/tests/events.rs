@@ -1,4 +1,4 @@
-//! Events of the feature `tracing`: one for each decision, and none where nothing was decided.
+//! Events of the feature `tracing`: one for each decision, and no others.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use super::offload_kit::*;
 use super::*;
 use crate::Offload;
 
-/// Events as lines: the level, the message and the fields.
+/// Collects events as lines of level, message and fields.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +47,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// The events of a call, each of which must begin with `level` and have all of `parts`.
+/// Each event of the call must begin with `level` and contain all of `parts`.
 #[track_caller]
 fn assert_events(call: impl FnOnce(), expected: &[(&str, &[&str])]) {
     let lines = Lines::default();
@@ -68,7 +68,7 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
     let msgs = [SendMsg::to(to, b"ab"), SendMsg::to(to, b"cd")];
     let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
     let fail = |errno| {
-        // One header goes by the single-message call.
+        // The single-message call sends a single header.
         fault::script([(Call::SendMsg, Fate::Fail(errno))]);
     };
     assert_events(send, &[]);
@@ -111,7 +111,7 @@ fn a_buffer_below_what_was_asked_is_said() {
     let socket = socket();
     let set = |bytes| crate::options::set_send_buffer(&socket, bytes).expect("some size");
     assert_events(|| assert!(set(8_192) >= 8_192), &[]);
-    // Without the right to go beyond the system's limit, this is far beyond it.
+    // Beyond the system's limit, unless the process may exceed it.
     let asked = i32::MAX as usize / 2;
     let lines = Lines::default();
     let size = subscriber::with_default(lines.clone(), || set(asked));

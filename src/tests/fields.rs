@@ -1,6 +1,6 @@
-//! The header of each type of message to be sent, checked by the datagrams that are received.
+//! Each type of message sets its whole header, as the received datagrams show.
 //!
-//! One arena serves all of them, so that a field which a message does not set anew shows the one before it.
+//! All messages use one arena, so a field that a message does not set would show the message before it.
 
 use std::io::IoSlice;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::RecvFlags;
 use crate::control::ControlBuf;
 
-/// A datagram as it came: payload, source, and the type of service it carried.
+/// A received datagram: payload, source, and type of service.
 type Came = (Vec<u8>, Option<SocketAddr>, Option<u8>);
 
 fn came(socket: &UdpSocket) -> Came {
@@ -34,7 +34,7 @@ fn each_type_of_message_sets_its_whole_header() {
     marked.push(libc::IPPROTO_IP, libc::IP_TOS, &0x28i32.to_ne_bytes()).expect("an int fits");
     let parts = [IoSlice::new(b"ga"), IoSlice::new(b""), IoSlice::new(b"ther")];
     let none: [IoSlice<'_>; 0] = [];
-    // Each after one that has what it lacks, and first to `far`, where `near` is connected to.
+    // Each message follows one with fields that it lacks. Without a destination they go to `far`, the peer of `near`.
     let msgs = [
         SendMsg::gather(&parts).with_dest(addr(&other)).with_control(&marked),
         SendMsg::new(b"plain"),
@@ -49,7 +49,7 @@ fn each_type_of_message_sets_its_whole_header() {
     let from = Some(addr(&near));
     for backend in BACKENDS {
         let mut arena = MmsgBuf::with_backend(backend);
-        // Forwards, backwards and forwards: every slot has had every type before it.
+        // Forwards, backwards and forwards, so that headers are reused for other types.
         for turn in 0..3 {
             let mut order: Vec<_> = msgs.to_vec();
             let mut at_far: Vec<Came> = vec![

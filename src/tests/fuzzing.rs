@@ -1,17 +1,17 @@
-//! Inputs of the fuzz targets: any bytes. Each returns how many cases it has tried.
+//! The fuzz targets, which take any bytes. Each returns how many cases it has tried.
 
 use super::model;
 use crate::send::coalesce::tests::{KINDS, Place, Spec, check};
 use crate::sys::MAX_SEGMENTS;
 
-/// Operations of a case at most, so that a case takes milliseconds.
+/// The maximum number of operations in a case, so that it takes milliseconds.
 const MAX_OPS: usize = 40;
 
 fn records(data: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     data.as_chunks().0.iter().copied().take(MAX_OPS)
 }
 
-/// Any calls on a socket, under a kernel that says anything.
+/// Any calls on a socket, under a kernel that returns anything.
 pub fn model(data: &[u8]) -> usize {
     let mut records = records(data);
     let Some(config) = records.next() else { return 0 };
@@ -31,11 +31,11 @@ pub fn fallback(data: &[u8]) -> usize {
     1
 }
 
-/// Which messages form GSO batches, beside the naive twin, and the headers that they are wired into.
+/// Compares the GSO batches that messages form, and their headers, with the naive twin's.
 pub fn coalesce(data: &[u8]) -> usize {
     const LENGTHS: [usize; 8] = [100, 99, 0, 1, 769, 20_000, 1_472, 101];
     const PLACES: [Place; 4] = [Place::Start, Place::Beside, Place::Beside, Place::Apart];
-    // More than fit one GSO batch twice.
+    // More than two GSO batches hold.
     const MESSAGES: usize = 150;
     let Some(([max], stretches)) = data.split_first_chunk() else { return 0 };
     let mut specs = Vec::with_capacity(MESSAGES);

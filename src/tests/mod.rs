@@ -1,12 +1,10 @@
-//! Error paths: scripted results of system calls in front of
-//! real loopback sockets.
+//! Error paths: system calls with scripted results, on real loopback sockets.
 //!
-//! Tests receive through the standard library, not through the code under test. Messages are numbered by their
-//! payload.
+//! Tests receive through the standard library, not through the code under test. The payload of a message is its number.
 //!
-//! A fuzzer gets the model alone.
+//! A fuzzer uses only the model.
 
-// Some helpers are for multi-message calls alone, and most for tests alone.
+// Some helpers are only for multi-message calls, and most only for tests.
 #![cfg_attr(not(all(test, mmsg_calls)), allow(dead_code, unused_imports))]
 
 #[cfg(test)]
@@ -66,7 +64,7 @@ const ORDINARY_ERRORS: [i32; 9] = [
     errno::EIO,
 ];
 
-/// A blocking call that waits this long fails the test. No test measures it.
+/// A blocking call that waits this long fails the test.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of a message is its payload.
@@ -80,8 +78,8 @@ fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload.try_into().expect("a number has four bytes"))
 }
 
-/// Three sockets on loopback: `near` sends, `far` receives, and `marker` shows that all that was
-/// sent before was received, since loopback keeps the order.
+/// Three sockets on loopback: `near` sends, `far` receives, and `marker` shows when everything sent before has arrived,
+/// since loopback keeps the order.
 struct Loopback {
     near: UdpSocket,
     far: UdpSocket,
@@ -93,7 +91,7 @@ impl Loopback {
         Self { near: socket(), far: socket(), marker: socket() }
     }
 
-    /// Where `far` is.
+    /// The address of `far`.
     fn to(&self) -> SocketAddr {
         addr(&self.far)
     }
@@ -108,7 +106,7 @@ impl Loopback {
         delivered(&self.marker, &self.far).iter().map(|data| number(data)).collect()
     }
 
-    /// Puts datagrams into `far`, and waits until they are there.
+    /// Sends datagrams to `far`, and waits until they have arrived.
     fn fill(&self, range: Range<u32>) {
         for number in numbers(range) {
             self.near.send_to(&number, self.to()).expect("loopback takes a datagram");
@@ -116,7 +114,7 @@ impl Loopback {
         self.settle();
     }
 
-    /// Waits until all that was sent on loopback so far has come to where it went.
+    /// Waits until everything sent on loopback so far has arrived.
     fn settle(&self) {
         self.marker.send_to(b"end", addr(&self.marker)).expect("loopback takes a datagram");
         self.marker.recv(&mut [0; 4]).expect("it comes back");
@@ -134,7 +132,7 @@ fn addr(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-/// Makes the thread use `backend`, or just not that one.
+/// Makes the thread use `backend`, or with `not` another one.
 fn choose(backend: Backend, not: bool) {
     let chosen = BACKENDS.into_iter().find(|other| (*other != backend) == not);
     chosen.unwrap_or(backend).make_process_default().expect("the platform has it");
@@ -146,7 +144,7 @@ enum Sending {
     Batch,
     Dyn,
     Flush,
-    /// An arena with a backend of its own, while the thread has chosen the other one.
+    /// An arena with this backend, while the thread uses the other one.
     Arena(Backend),
 }
 
@@ -155,12 +153,12 @@ impl Sending {
         [Self::Batch, Self::Dyn, Self::Flush, Self::Arena(backend)]
     }
 
-    /// All ways by `backend`, each chosen for the thread in its turn.
+    /// All ways by `backend`. Each chooses the thread's backend when its turn comes.
     fn each(backend: Backend) -> impl Iterator<Item = Self> {
         Self::all(backend).into_iter().map(move |way| way.choose(backend))
     }
 
-    /// Makes the thread use `backend`, or the other one beside an arena.
+    /// Makes the thread use `backend`, or with an arena the other one.
     fn choose(self, backend: Backend) -> Self {
         choose(backend, matches!(self, Self::Arena(_)));
         self
@@ -255,8 +253,7 @@ impl Receiving {
     }
 }
 
-/// The call that sends `left` messages by `backend`: for one message the single-message call is
-/// the cheaper one.
+/// The call that sends `left` messages by `backend`. A single message goes by the single-message call.
 fn send_call(backend: Backend, left: usize) -> Call {
     if backend == Backend::Mmsg && left > 1 { Call::SendMmsg } else { Call::SendMsg }
 }
@@ -271,7 +268,7 @@ fn offered(call: Call, left: usize) -> usize {
     if matches!(call, Call::SendMmsg | Call::RecvMmsg) { left } else { 1 }
 }
 
-/// Receives the datagrams that wait at `far`. `near` sends one more, which marks the end.
+/// Receives the datagrams that wait at `far`. A last one from `near` marks the end.
 fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
     const END: &[u8] = b"the end of it all";
     near.send_to(END, addr(far)).expect("loopback takes a datagram");
@@ -286,8 +283,8 @@ fn delivered(near: &UdpSocket, far: &UdpSocket) -> Vec<Vec<u8>> {
     }
 }
 
-/// The fates by which `backend`, given `offered` messages to send, sends `k` of them and not the next, which meets
-/// `errno`: sendmmsg hides it, and so does a count.
+/// The fates that let `backend` send `k` of `offered` messages, and fail the next one with `errno`. The caller sees the
+/// error only if `k` is 0.
 fn stopped_send(backend: Backend, offered: usize, k: usize, errno: i32) -> Vec<(Call, Fate)> {
     match (send_call(backend, offered), k) {
         (call, 0) => vec![(call, Fate::Fail(errno))],

@@ -1,7 +1,7 @@
-//! GSO batches that the system rejects, accepts in part or not at all.
+//! GSO batches that the system rejects or accepts in part.
 //!
-//! Every header of a call is one message or a batch of them. Receivers have GRO off and are read
-//! through the standard library: what they see is what was on the wire.
+//! Each header is one message or a GSO batch. Receivers have GRO off and use the standard library, so they see the
+//! datagrams as they were sent.
 
 use super::offload_kit::*;
 use super::*;
@@ -9,7 +9,7 @@ use crate::Offload;
 use crate::offload::GsoStatus;
 use crate::sys::MAX_SEGMENTS;
 
-/// The errors by which a kernel may reject a GSO batch, and what they are taken for.
+/// The errors by which a kernel may reject a GSO batch, and the cause that the library assumes.
 const REJECTIONS: [(i32, Cause); 4] = [
     (errno::EIO, Cause::Unsupported),
     (errno::EOPNOTSUPP, Cause::Unsupported),
@@ -17,7 +17,7 @@ const REJECTIONS: [(i32, Cause); 4] = [
     (errno::EMSGSIZE, Cause::Size),
 ];
 
-/// Errors that say nothing about GSO: the last two are not the batch's at all.
+/// Errors that say nothing about GSO. The last two are not about the batch.
 const OTHERS: [i32; 10] = [
     errno::ENOBUFS,
     errno::ENOMEM,
@@ -28,11 +28,11 @@ const OTHERS: [i32; 10] = [
     errno::EPROTO,
     errno::EPIPE,
     errno::EAGAIN,
-    // Windows: it is passed over, unless the socket is connected.
+    // On Windows an unconnected socket passes over it.
     if cfg!(mmsg_calls) { errno::ECONNREFUSED } else { errno::EAGAIN },
 ];
 
-/// Whether a batch that meets this error goes as its datagrams.
+/// Whether a batch that meets this error is sent as its datagrams.
 fn is_split(code: i32) -> bool {
     ![errno::EAGAIN, errno::ECONNREFUSED].contains(&code)
 }
@@ -43,7 +43,7 @@ enum Cause {
     Size,
 }
 
-/// The errno of each error to be tried, with its cause if it is a rejection of GSO.
+/// Each errno to try, with its cause if it rejects GSO.
 fn errors() -> impl Iterator<Item = (i32, Option<Cause>)> {
     let rejections = REJECTIONS.into_iter().map(|(code, cause)| (code, Some(cause)));
     rejections.chain(OTHERS.into_iter().map(|code| (code, None)))
@@ -53,7 +53,7 @@ fn ways() -> impl Iterator<Item = (Backend, Way)> {
     BACKENDS.into_iter().flat_map(|b| Way::ALL.map(|way| (b, way)))
 }
 
-/// The fates by which the header at `at` of `headers` meets `code`. At a batch the library asks once more.
+/// The fates that let the header at `at` of `headers` fail with `code`. For a batch the library calls once more.
 fn stopped(
     backend: Backend,
     headers: usize,
@@ -68,7 +68,7 @@ fn stopped(
     fates
 }
 
-/// The datagrams of a batch that is rejected go one by one, and none of them meets the error here.
+/// The datagrams of a rejected batch go one by one, here without an error.
 #[test]
 fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
     let Some(net) = Net::new() else { return };
@@ -86,7 +86,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let is_batch = count > 1;
             let mut fates = stopped(backend, headers.len(), at, code, is_batch);
             if !is_batch {
-                // A count hides the error. The system returns it again.
+                // A count hides the error, so the system must return it again.
                 fates.push((next_call(backend, way, headers.len(), at), Fate::Fail(code)));
             }
             fault::script(fates);
@@ -94,7 +94,7 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
             let calls = moving();
 
             let what = format!("{backend:?} {way:?} {code} at {at}: {calls:?}");
-            // An error about an earlier datagram is lost where a count hides it.
+            // A count hides an error about an earlier datagram for good.
             let hidden = is_batch && at > 0 && code == errno::ECONNREFUSED;
             let innocent = is_batch && is_split(code) || code == errno::EAGAIN || hidden;
             let expected = if innocent { vec![] } else { vec![(first, code)] };
@@ -120,8 +120,8 @@ fn d4_s7_any_error_at_any_header_leaves_each_message_with_one_outcome() {
     }
 }
 
-/// A count hides why a batch is unsent: so the kernel is asked once more, in the same call and without waiting. At a
-/// message it is the call's count.
+/// A short count hides why a batch was not sent, so the library calls once more without waiting. Before a single message
+/// it returns the count.
 #[cfg(mmsg_calls)]
 #[test]
 fn s8_any_count_of_headers_leaves_the_rest_in_order() {
@@ -142,7 +142,7 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
         assert!(net.near.gso());
         assert_eq!(net.delivered(), batch.expected(|i| i < sent), "{k}");
     }
-    // No kernel does that, and a call that went on for ever would be the worst answer.
+    // No kernel takes nothing without an error, but if one did, the call must not loop.
     fault::script([(Call::SendMmsg, Fate::AtMost(0)); 2]);
     assert_eq!(net.near.send_batch(&msgs).unwrap(), 0);
     assert_eq!(calls().len(), 2);
@@ -161,8 +161,8 @@ fn s8_any_count_of_headers_leaves_the_rest_in_order() {
     }
 }
 
-/// EIO where the device has no checksum offload: the whole socket is known by it, for a minute. Nothing is remembered
-/// about a size: another route may have it.
+/// After EIO (the device has no checksum offload) GSO is off for the socket for a minute. A rejected size is not
+/// remembered, since another route may allow it.
 #[cfg(mmsg_calls)]
 #[test]
 fn s1_s4_n2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
@@ -191,7 +191,7 @@ fn s1_s4_n2_a_rejected_batch_costs_one_try_and_goes_as_the_same_datagrams() {
     }
 }
 
-/// Only if the same messages go unsegmented was it the batch that was rejected.
+/// An error means a rejected batch only if its messages can be sent one by one.
 #[test]
 fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     let Some(net) = Net::new() else { return };
@@ -211,7 +211,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
             let mut fates = stopped(backend, headers.len(), at, code, true);
             fates.push(singles);
             if at > 0 {
-                // The call ends with a count then, and the next one meets the error.
+                // The call ends with a count, and the next call meets the error.
                 fates.push((next_call(backend, way, headers.len(), at), Fate::Fail(code)));
                 fates.extend((way != Way::Each).then_some(singles));
             }
@@ -226,7 +226,7 @@ fn s7_an_error_that_the_messages_have_by_themselves_is_theirs() {
     }
 }
 
-/// Threads share an `Offload` whose kernel rejects at random: each message is delivered once.
+/// Threads share an `Offload` under a kernel that rejects at random. Each message arrives once.
 #[cfg(mmsg_calls)]
 #[test]
 fn n2_threads_meet_rejections_and_lose_and_double_nothing() {
@@ -248,7 +248,7 @@ fn n2_threads_meet_rejections_and_lose_and_double_nothing() {
         for round in 0..60 {
             let data: Vec<_> =
                 (0..3 * COUNT).map(|i| [round as u8, i as u8, thread as u8, 0]).collect();
-            // Every batch but the last ends by a shorter message.
+            // A shorter message ends each batch.
             let len = |i: usize| if i % COUNT == COUNT - 1 { 3 } else { 4 };
             let msgs: Vec<_> = data
                 .iter()
@@ -257,7 +257,7 @@ fn n2_threads_meet_rejections_and_lose_and_double_nothing() {
                 .collect();
             let mut at = 0;
             while at < msgs.len() {
-                // What is rejected by itself, too, is offered again.
+                // A message that is rejected by itself is offered again.
                 at += near.send_batch(&msgs[at..]).unwrap_or(0);
             }
             for (i, data) in data.iter().enumerate() {
@@ -281,7 +281,7 @@ fn n2_threads_meet_rejections_and_lose_and_double_nothing() {
     assert!(near.counters().rejected_unsupported > 0);
 }
 
-/// The program's own limit, for networks that drop the end of a burst.
+/// A program may limit its batches for networks that drop the end of a burst.
 #[test]
 fn a_batch_has_no_more_segments_than_its_builder_allows() {
     if Net::new().is_none() {

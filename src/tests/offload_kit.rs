@@ -1,4 +1,4 @@
-//! What tests of `Offload` share: sockets, messages that form GSO batches, and ways to send them.
+//! Helpers for tests of `Offload`: sockets, messages that form GSO batches, and ways to send them.
 
 use std::io::{IoSlice, Write};
 
@@ -13,12 +13,12 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// `None`, with a printed reason, where the kernel has no GSO.
+    /// `None` where the kernel has no GSO, with a printed reason.
     pub(super) fn new() -> Option<Self> {
         fault::segment_batches();
         let near = Offload::builder().gro(false).build(socket()).expect("a UDP socket");
         if !near.gso() {
-            // Past the harness, which keeps what tests print to itself. It names a test's thread by the test.
+            // Not by `eprintln`, which the test harness captures. The thread has the test's name.
             let test = std::thread::current();
             let test = test.name().unwrap_or("a test");
             let _ =
@@ -37,7 +37,7 @@ impl Net {
         addr(&self.far[far])
     }
 
-    /// Receives all that waits at each of the two.
+    /// Receives all datagrams that wait at each receiver.
     pub(super) fn delivered(&self) -> [Vec<Vec<u8>>; 2] {
         self.far.each_ref().map(|far| delivered(self.near.get_ref(), far))
     }
@@ -59,7 +59,7 @@ impl Net {
     }
 }
 
-/// Messages of one kind in a run.
+/// Consecutive messages of one length to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) far: usize,
@@ -71,11 +71,11 @@ pub(super) const fn run_of(far: usize, len: usize, count: usize) -> Run {
     Run { far, len, count }
 }
 
-/// Five headers, the one before the last a single message.
+/// Messages for five headers: the fourth is a single message, the others are batches.
 pub(super) const RUNS: [Run; 5] =
     [run_of(0, 40, 3), run_of(1, 40, 2), run_of(0, 60, 4), run_of(1, 30, 1), run_of(0, 20, 2)];
 
-/// The message that each header begins with, and how many it has.
+/// The first message of each header, and how many messages the header has.
 pub(super) fn headers(runs: &[Run]) -> Vec<(usize, usize)> {
     let starts = runs.iter().scan(0, |next, run| {
         let start = *next;
@@ -85,7 +85,7 @@ pub(super) fn headers(runs: &[Run]) -> Vec<(usize, usize)> {
     starts.collect()
 }
 
-/// A batch: where each message goes, and its bytes, which begin with its number.
+/// A batch: the receiver of each message, and its bytes, which begin with its number.
 pub(super) struct Batch {
     far: Vec<usize>,
     data: Vec<Vec<u8>>,
@@ -103,7 +103,7 @@ impl Batch {
         both.map(|(far, data)| SendMsg::to(net.to(*far), data)).collect()
     }
 
-    /// Each payload in two halves, the first of them shorter.
+    /// Each payload in two parts, the first of them shorter.
     pub(super) fn halves(&self) -> Vec<[IoSlice<'_>; 2]> {
         let halves = self.data.iter().map(|data| data.split_at(data.len() / 3));
         halves.map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)]).collect()
@@ -123,7 +123,7 @@ impl Batch {
         self.data.len()
     }
 
-    /// The datagrams that each receiver gets if these messages are sent.
+    /// The datagrams that each receiver gets if the messages are sent for which `sent` returns true.
     pub(super) fn expected(&self, sent: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] {
         [0, 1].map(|far| {
             let sent = (0..self.len()).filter(|i| self.far[*i] == far && sent(*i));
@@ -132,7 +132,7 @@ impl Batch {
     }
 }
 
-/// `len` bytes that tell which message they belong to, as far as there are any.
+/// `len` bytes that identify message `i`.
 pub(super) fn bytes(i: usize, len: usize) -> Vec<u8> {
     let number = (i as u32).to_be_bytes();
     number.into_iter().chain((0..).map(|j| (i + j) as u8)).take(len).collect()
@@ -151,15 +151,14 @@ impl Way {
     pub(super) const ALL: [Self; 4] = [Self::Batch, Self::Dyn, Self::Each, Self::Flush];
 }
 
-/// The reports of a send: the messages that failed, each with its error, in order.
+/// The messages that failed, each with its error, in order.
 type Failed = Vec<(usize, i32)>;
 
 fn code(error: &io::Error) -> i32 {
     error.raw_os_error().expect("the system's")
 }
 
-/// Sends all messages in one way, call after call. A message that failed is given up; one that
-/// the socket does not take now is offered again.
+/// Sends all messages in one way, call after call. Skips a message that fails, and offers it again after `WouldBlock`.
 pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
     let mut failed = Vec::new();
     let mut at = 0;
@@ -199,8 +198,7 @@ pub(super) fn moving() -> Vec<(Call, usize)> {
     calls().into_iter().filter(|(call, _)| *call != Call::Permitted).collect()
 }
 
-/// The call by which the headers from `at` on are sent after a call that stopped there. `send_each`
-/// sends one message then.
+/// The call that follows one that stopped before header `at`. `send_each` then sends one message.
 pub(super) fn next_call(backend: Backend, way: Way, headers: usize, at: usize) -> Call {
     send_call(backend, if way == Way::Each { 1 } else { headers - at })
 }

@@ -1,4 +1,4 @@
-//! Messages with a segment size of the caller's: sent whole, or segmented in user space.
+//! Messages with the caller's own segment size, sent whole or segmented in user space.
 
 use std::io::IoSlice;
 
@@ -43,7 +43,7 @@ fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
                 Backend::Msg => made.extend([(Call::SendMsg, 1); 4]),
             }
             assert_eq!(calls(), made, "{backend:?} {code}");
-            // EIO and EOPNOTSUPP turn it off.
+            // EIO and EOPNOTSUPP turn GSO off.
             assert_eq!(net.near.gso(), [errno::EINVAL, errno::EMSGSIZE].contains(&code));
             let counted = net.near.counters();
             assert_eq!(
@@ -56,7 +56,7 @@ fn s4_a_message_whose_segment_size_is_rejected_is_segmented_in_user_space() {
     }
 }
 
-/// The message that is segmented in user space ends the call, which has sent it.
+/// A message that is segmented in user space is the last one of its call.
 #[cfg(mmsg_calls)]
 #[test]
 fn s4_a_rejected_message_with_a_segment_size_ends_the_call_with_a_count() {
@@ -71,7 +71,7 @@ fn s4_a_rejected_message_with_a_segment_size_ends_the_call_with_a_count() {
     assert_eq!(net.near.counters().rejected_size, 1);
     assert_eq!(net.delivered(), [pieces(&data), vec![]]);
 
-    // Segmented by the kernel it counts as one batch.
+    // A message that the kernel segments counts as one batch.
     let before = net.near.counters();
     assert_eq!(net.near.send_batch(&msgs[1..]).unwrap(), 4);
     assert_eq!(net.since(before).sent_batches, 2);
@@ -79,8 +79,8 @@ fn s4_a_rejected_message_with_a_segment_size_ends_the_call_with_a_count() {
     assert_eq!(net.delivered(), [[pieces(&data), pieces(&data)].concat(), vec![data.clone(); 2]]);
 }
 
-/// A device with a full queue drops them like this, and the caller's congestion control sees a loss. `Err` would have
-/// the caller send the first ones twice.
+/// The rest is lost as in a device with a full queue, which congestion control expects. After an `Err` the caller would
+/// send the first datagrams twice.
 #[test]
 fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counted() {
     let Some(net) = Net::new() else { return };
@@ -102,7 +102,7 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
             let msgs = [plain, msg, plain];
             let mut fates = vec![(Call::SendMsg, Fate::Kernel)];
             fates.extend(stopped_send(backend, 4, k, code));
-            // Met again by those that are left; an error is the message's own only if it is the first one's.
+            // The rest meets the error again. Only an error of the first datagram is returned.
             fates.extend((k > 0).then_some((send_call(backend, 4 - k), Fate::Fail(code))));
             fault::script(fates);
             let failed = send_all(&net, way, &msgs);
@@ -123,7 +123,7 @@ fn d8_a_message_of_which_a_datagram_was_taken_is_sent_and_what_was_not_is_counte
     }
 }
 
-/// The cause was another datagram's, or is over: the rest goes on within the call.
+/// If the cause is over, the same call sends the rest.
 #[test]
 fn d8_a_segmented_message_goes_on_after_a_count() {
     let Some(net) = Net::new() else { return };
@@ -155,7 +155,7 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
             let expected = vec![vec![], data[..4].to_vec(), data[..10].to_vec()];
             assert_eq!(net.delivered(), [expected, vec![]], "{backend:?} {gso}");
 
-            // No size at all, as the kernel has it.
+            // Size 0 means no segmentation, as in the kernel.
             let none = SendMeta::new().with_segment_size(0);
             let whole = SendMsg::to(net.to(0), &data).with_meta(&none);
             assert_eq!(net.near.send_batch(&[msgs[1], whole, whole]).unwrap(), 3);
@@ -165,7 +165,7 @@ fn s4_odd_segment_sizes_mean_the_same_with_gso_and_without() {
     }
 }
 
-/// As many buffers as the kernel takes, and more of them than a turn has datagrams.
+/// Up to the kernel's maximum number of buffers, and more buffers than datagrams.
 #[test]
 fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
     let Some(net) = Net::new() else { return };
@@ -189,7 +189,7 @@ fn d20_a_message_of_many_buffers_is_segmented_in_user_space() {
     }
 }
 
-/// The crate's segment size stands first, and the kernel uses the last one that it finds.
+/// The kernel uses the last segment size, and the crate writes its own first.
 #[test]
 fn s6_a_segment_size_among_raw_control_messages_is_heeded() {
     let Some(net) = Net::new() else { return };

@@ -1,4 +1,4 @@
-//! Flushes that the socket takes in parts, or not at all.
+//! Flushes of which the socket takes a part or nothing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ fn left(queue: &SendQueue) -> Vec<u32> {
     queue.iter().map(|msg| payload(&msg)).collect()
 }
 
-/// Where the payload of each queued message lies.
+/// The address of each queued payload.
 fn places(queue: &SendQueue) -> Vec<*const u8> {
     queue.iter().flat_map(|msg| msg.slices().map(<[u8]>::as_ptr).collect::<Vec<_>>()).collect()
 }
@@ -60,7 +60,7 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     }
 }
 
-/// A datagram that is pushed after a partial flush waits in the other stage; one flush sends both.
+/// A datagram pushed after a partial flush waits in the second stage. One flush sends both stages.
 #[test]
 fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
     let net = Loopback::new();
@@ -98,12 +98,12 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
 #[test]
 fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     const ALL: usize = 600;
-    // The messages that a flush wires at a time.
+    // The messages that a flush sends with each call.
     const STEP: usize = 256;
     Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..ALL as u32);
     for (steps, k) in [(0, 1), (0, 255), (1, 1), (1, 100), (2, 87)] {
-        // A stream blocks a sender that is too fast, so that nothing is lost.
+        // A full stream blocks the sender, so nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -123,7 +123,7 @@ fn a_long_queue_stops_in_any_of_its_steps_and_loses_nothing() {
     }
 }
 
-/// Each call accepts as many datagrams as the last number of `takes` says, and removes it. Without one it fails.
+/// Each call removes the last number of `takes` and accepts as many datagrams. It fails when `takes` is empty.
 struct Limited {
     takes: RefCell<Vec<usize>>,
     taken: RefCell<Vec<(u16, u32)>>,
@@ -149,12 +149,12 @@ fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
     (msg.dest().expect("it has one").port(), payload(msg))
 }
 
-/// What the test below does with the queue.
+/// A step of the test below.
 #[derive(Clone, Debug)]
 enum Action {
     /// Pushes a datagram to this destination, with options or without.
     Push(u16, bool),
-    /// Flushes onto a socket that accepts these numbers of datagrams, one for each call.
+    /// Flushes to a socket whose calls accept these numbers of datagrams.
     Flush(Vec<usize>),
     Discard,
 }
@@ -226,7 +226,7 @@ fn a_grouped_queue_sends_together_what_goes_to_one_destination() {
     let socket = Limited { takes: RefCell::new(vec![2]), taken: RefCell::default() };
     assert_eq!(socket.flush(&mut queue).expect("two are taken"), 2);
     assert_eq!(socket.taken.take(), [(1, 0), (1, 2)]);
-    // An error is about the front; what is pushed now comes later.
+    // After an error the front stays. A datagram pushed now comes after it.
     assert!(socket.flush(&mut queue).is_err());
     assert_eq!(queue.front().map(|msg| identify(&msg)), Some((1, 4)));
     queue.push(&SendMsg::to(to(1), &data[6])).expect("the queue is ample");

@@ -33,7 +33,7 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 #[test]
 fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
     let net = Loopback::new();
-    // Windows has no other error for any datagram's ICMP error, and a receive passes over it.
+    // On Windows a receive passes over this error, since it may be about any datagram.
     let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
     let codes = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
@@ -53,7 +53,7 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
     const MAX_MESSAGES: u32 = 1024;
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Receiving::all(b).map(|way| (b, way))) {
         way.choose(backend);
-        // A stream gives as many messages as are asked for, without as much kernel memory.
+        // A stream fills any number of messages without much kernel memory.
         let (mut near, far) = UnixStream::pair().expect("a pair");
         near.write_all(&numbers(0..1100).concat()).expect("some 4 KiB fit");
         fault::script([]);
@@ -66,7 +66,7 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
     }
 }
 
-/// The scripted backend fails the test by itself if it is offered nothing.
+/// The scripted backend panics if it is offered nothing.
 #[cfg(has_descriptors)]
 #[test]
 fn d24_no_system_call_is_made_for_no_messages() {
@@ -86,7 +86,7 @@ fn d24_no_system_call_is_made_for_no_messages() {
     }
 }
 
-/// Endless errors of other datagrams: a call that does not wait still ends, and one that waits goes on waiting.
+/// Under endless errors about other datagrams a call that does not wait still ends, and one that waits goes on waiting.
 #[cfg(mmsg_calls)]
 #[test]
 fn d34_a_call_that_meets_only_unrelated_errors_ends() {
@@ -119,7 +119,7 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
     }
 }
 
-/// The kernel would begin the timeout anew: so the second try does not wait, and what is left is the caller's to wait for.
+/// The kernel would restart the timeout, so the second try does not wait: the caller decides.
 #[cfg(mmsg_calls)]
 #[test]
 fn e1_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
@@ -153,7 +153,7 @@ fn a_read_of_the_error_queue_returns_its_own_error() {
         assert_eq!(errno(drained), errno::ENOMEM, "{backend:?} {len}");
         fault::finish();
     }
-    // Reports that were read before it are kept.
+    // An error does not lose the reports read before it.
     if crate::Ancillary::SEND_TIMESTAMP.require(&socket).is_err() {
         return;
     }

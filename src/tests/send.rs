@@ -12,7 +12,7 @@ use super::*;
 
 const N: usize = 5;
 
-/// A count is all that a partial transfer says: the error is not asked for, and the next call is as the first.
+/// A partial transfer returns only its count, and the next call is like the first.
 #[test]
 fn any_count_leaves_the_rest_in_order() {
     let net = Loopback::new();
@@ -35,7 +35,7 @@ fn any_count_leaves_the_rest_in_order() {
     }
 }
 
-/// No kernel does that, and a call that went on for ever would be the worst answer.
+/// No kernel does this, but if one did, the call must not loop.
 #[cfg(mmsg_calls)]
 #[test]
 fn a_call_that_takes_nothing_without_an_error_ends() {
@@ -53,8 +53,8 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
     assert_eq!(calls(), [(Call::SendMmsg, 3)]);
 }
 
-/// An error of a message comes again as often as the message is offered; one about an earlier datagram fails one call,
-/// or none. Nobody spins, waits or gives up behind the caller's back.
+/// A message's own error comes back each time the message is offered. An error about an earlier datagram fails one call or
+/// none. The library never spins, waits or drops a message by itself.
 #[test]
 fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() {
     let net = Loopback::new();
@@ -70,7 +70,7 @@ fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() 
                     assert_eq!(way.send(&net.near, &msgs).unwrap(), bad);
                     fault::finish();
                 }
-                // The message meets its error again, now as the first of its call.
+                // The message is now the first of a call, and meets its error again.
                 let call = send_call(backend, N - bad);
                 fault::script([(call, Fate::Fail(code))]);
                 assert_eq!(errno(way.send(&net.near, &msgs[bad..])), code);
@@ -100,7 +100,7 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
         assert!(calls().starts_with(&[(call, offered); 4]));
         assert_eq!(net.delivered(), [0, 1, 2]);
 
-        // And then something else befalls it.
+        // After the signals the call meets another error.
         fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(errno::ENOMEM))]));
         assert_eq!(errno(way.send(&net.near, &msgs)), errno::ENOMEM);
         assert_eq!(calls(), [(call, offered); 4]);
@@ -112,14 +112,14 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
         net.near.set_write_timeout(None).unwrap();
         assert!(net.delivered().is_empty());
     }
-    // Between the single-message calls of a batch it ends the call.
+    // A signal between single-message calls ends the call with a count.
     fault::script([(Call::SendMsg, Fate::Kernel), (Call::SendMsg, Fate::Fail(errno::EINTR))]);
     assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&net.near, &msgs).unwrap(), 1);
     fault::finish();
     assert_eq!(net.delivered(), [0]);
 }
 
-/// Nobody asked to send to a broadcast address, so each such message fails by itself.
+/// Without `SO_BROADCAST` each message to a broadcast address fails.
 #[test]
 fn d11_each_failure_costs_about_a_call_and_a_header() {
     const ALL: usize = 4096;
@@ -140,7 +140,7 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
         assert!(calls.len() <= ALL + 16, "{backend:?}: {} calls", calls.len());
         assert!(offered <= 2 * ALL, "{backend:?}: {offered} headers");
 
-        // One that fails does not make the others single-message calls.
+        // After one failure the calls grow again.
         let data = numbers(0..64);
         let mut msgs = net.msgs(&data);
         msgs[0] = SendMsg::to(nowhere, b"bad");
@@ -163,13 +163,13 @@ fn d1_a_call_moves_1024_messages_and_the_next_one_goes_on() {
     let msgs: Vec<_> = data.iter().map(|number| SendMsg::new(number)).collect();
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Sending::all(b).map(|way| (b, way))) {
         way.choose(backend);
-        // A stream blocks a sender that is too fast, so that nothing is lost.
+        // A full stream blocks the sender, so nothing is lost.
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();
             far.read_to_end(&mut bytes).map(|_| bytes)
         });
-        // A flush makes as many calls as it takes.
+        // A flush repeats the call.
         let first = if way == Sending::Flush { ALL } else { MAX_MESSAGES };
         fault::script([]);
         assert_eq!(way.send(&near, &msgs).unwrap(), first, "{backend:?} {way:?}");

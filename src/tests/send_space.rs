@@ -1,15 +1,14 @@
-//! macOS: a message whose payload fits the send buffer, and whose payload and control data together do not,
-//! would wait for ever.
+//! On macOS a message would wait for ever if its payload fits the send buffer, but not together with its control data.
 
 use super::*;
 use crate::errors::is_too_big;
 use crate::{Ecn, SendMeta};
 
-/// The default of macOS.
+/// macOS's default size of a send buffer.
 const BUFFER: usize = 9_216;
 const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0);
 
-/// Runs a test with two sockets, as if on macOS with a send buffer of this size.
+/// Runs a test with two sockets, as on macOS with a send buffer of `bytes`.
 fn with_send_buffer(bytes: usize, test: impl Fn(&UdpSocket, &UdpSocket)) {
     Backend::Msg.make_process_default().unwrap();
     fault::set_send_buffer(Some(bytes));
@@ -22,7 +21,7 @@ fn received(far: &UdpSocket) -> usize {
     far.recv(&mut [0; 2 * BUFFER]).expect("it was sent")
 }
 
-/// A blocking call would not return, so it is not made.
+/// A blocking call would never return, so the library does not make it.
 #[test]
 fn n4_a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
     with_send_buffer(BUFFER, |near, far| {
@@ -32,7 +31,7 @@ fn n4_a_message_longer_than_the_send_buffer_with_its_control_data_is_too_big() {
         let never = SendMsg::to(to, &data[..BUFFER - 8]).with_meta(&META);
         assert!(is_too_big(&near.send_batch(&[never]).unwrap_err()));
         assert_eq!(calls(), []);
-        // Without control data the same payload goes, and with it one that is a little shorter.
+        // A payload of this size fits without control data, and a slightly shorter one with it.
         let fits = [SendMsg::to(to, &data), SendMsg::to(to, &data[..BUFFER - 64]).with_meta(&META)];
         assert_eq!(near.send_batch(&fits).unwrap(), 2);
         assert_eq!([received(far), received(far)], [BUFFER, BUFFER - 64]);
@@ -54,7 +53,7 @@ fn n4_the_other_messages_of_a_batch_are_sent() {
     });
 }
 
-/// Nobody asks for the size before a short message; `EWOULDBLOCK` shows that the buffer is shorter still.
+/// For a short message the size of the buffer is read only after `EWOULDBLOCK`.
 #[test]
 fn n4_would_block_is_an_error_where_it_would_be_for_ever() {
     let blocked = [(Call::SendMsg, Fate::Fail(errno::EAGAIN))];

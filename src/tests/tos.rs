@@ -9,12 +9,12 @@ use crate::{Ancillary, Ecn, Offload, SendMeta};
 /// The errors of these kernels.
 const ERRORS: [i32; 2] = [errno::EINVAL, errno::EIO];
 
-/// The source of the messages: another one than the system would choose.
+/// The source of the messages. The system would choose another.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
 const META: SendMeta = SendMeta::new().with_ecn(Ecn::Ect0).with_source(IpAddr::V4(SOURCE));
 
-/// A sender that is bound to all addresses, and a receiver that reads the TOS.
+/// A sender bound to all addresses, and a receiver that reads the TOS.
 struct Pair {
     near: Offload<UdpSocket>,
     far: UdpSocket,
@@ -61,7 +61,7 @@ fn cases() -> impl Iterator<Item = (Backend, i32, bool)> {
     cases.flat_map(|(b, error)| [(b, error, true), (b, error, false)])
 }
 
-/// A rejected TOS is not taken for missing GSO: a batch goes as one.
+/// A rejected TOS is not mistaken for missing GSO: the batch is sent again as a batch.
 #[test]
 fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
     let numbers = numbers(0..6);
@@ -74,7 +74,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
         pair.expect(&all(0..6, Ecn::Ect0));
         assert!(pair.near.sends_tos());
 
-        // With GSO all of them are one header.
+        // With GSO all six are one header.
         let call = send_call(backend, if gso { 1 } else { 6 });
         fault::script([(call, Fate::Fail(error))]);
         assert_eq!(pair.near.send_batch(&msgs).unwrap(), 6, "{backend:?} {error} {gso}");
@@ -82,7 +82,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
         pair.expect(&all(0..6, Ecn::NotEct));
         assert!(!pair.near.sends_tos());
 
-        // Known from now on.
+        // From now on the socket sends without TOS at once.
         let one = if call == Call::SendMsg && !gso { 6 } else { 1 };
         fault::script([]);
         assert_eq!(pair.near.send_batch(&msgs).unwrap(), 6);
@@ -95,7 +95,7 @@ fn n3_a_message_whose_tos_is_rejected_is_sent_without_it_in_the_same_call() {
     }
 }
 
-/// The kernel stops at the first message with a TOS, and hides why.
+/// The kernel stops before the first message with a TOS, and the count hides why.
 #[test]
 fn n3_a_rejected_tos_midway_costs_no_other_message_anything() {
     let numbers = numbers(0..6);
@@ -128,7 +128,7 @@ fn n3_a_kernel_that_rejects_tos_and_a_route_without_gso_get_the_datagrams_all_th
     for (backend, error) in BACKENDS.into_iter().flat_map(|b| ERRORS.map(|error| (b, error))) {
         backend.make_process_default().unwrap();
         let Some(pair) = Pair::new(true) else { return };
-        // The batch, without its TOS, and its datagrams with their TOS.
+        // Rejects the batch, the batch without its TOS, and the datagrams with their TOS.
         let batches = [error, errno::EIO].map(|code| (Call::SendMsg, Fate::Fail(code)));
         fault::script(batches.into_iter().chain([(send_call(backend, 6), Fate::Fail(error))]));
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 6);
@@ -138,7 +138,7 @@ fn n3_a_kernel_that_rejects_tos_and_a_route_without_gso_get_the_datagrams_all_th
     }
 }
 
-/// `EINVAL` has other causes: then it is the message's own, and the TOS stays.
+/// If the message fails without its TOS, too, the error is about the message, and the TOS stays.
 #[test]
 fn n3_an_error_that_is_not_about_the_tos_is_returned() {
     let Some(pair) = Pair::new(false) else { return };
@@ -153,7 +153,7 @@ fn n3_an_error_that_is_not_about_the_tos_is_returned() {
         assert_eq!(pair.near.send_batch(&pair.msgs(&numbers)).unwrap(), 1);
         pair.expect(&all(0..1, Ecn::Ect0));
     }
-    // Without a TOS nothing is tried again, and other errors say nothing about it.
+    // A message without TOS, or with another error, is not tried again.
     for (error, meta) in [
         (errno::EINVAL, SendMeta::new().with_source(SOURCE.into())),
         (errno::EPERM, SendMeta::new().with_ecn(Ecn::Ect0)),
@@ -163,14 +163,14 @@ fn n3_an_error_that_is_not_about_the_tos_is_returned() {
         assert_eq!(errno(pair.near.send_batch(&[msg])), error);
         assert_eq!(calls().len(), 1);
     }
-    // An address that is not of this host: the message is not sent from another one.
+    // A source that is not an address of this host fails. The message is not sent from another one.
     let meta = SendMeta::new().with_ecn(Ecn::Ect0).with_source([192, 0, 2, 1].into());
     let result = pair.near.send_batch(&[SendMsg::to(addr(&pair.far), b"never").with_meta(&meta)]);
     assert!(result.is_err());
     assert!(pair.near.sends_tos());
 }
 
-/// Nothing is known about a plain socket: its caller decides.
+/// A plain socket remembers nothing, so its caller decides.
 #[test]
 fn n3_a_plain_socket_returns_the_error() {
     let Some(pair) = Pair::new(false) else { return };

@@ -1,10 +1,10 @@
-//! The model without chance: every sequence of answers of the kernel, up to a length, and every error number.
+//! The model without chance: every sequence of the kernel's answers up to a length, and every error number.
 //!
-//! The kernel takes the answers one header at a time. A run that ends after it took `used` of `depth` stands for every
-//! sequence that begins with these, and the next run changes the last answer that was taken. At the end the sequences
-//! that all the runs stand for must be all that there are: then none was left out, and none was tried twice.
+//! An answer is the [fate](HeaderFate) of one header. A run that took `used` of `depth` fates covers every sequence that
+//! begins with these, so the next run changes the last fate taken. At the end the number of covered sequences must be the
+//! number of all sequences: none was left out or tried twice.
 //!
-//! `MODEL_DEEPER` is a number of answers by which each sequence gets longer.
+//! `MODEL_DEEPER` is the number of fates by which to lengthen each sequence.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::kernel::{fail, stays};
 use super::*;
 
-/// Fewer answers, so that each of four headers can meet each of them; and both backends give the same results.
+/// Few enough fates to try each on each of four headers. Under these both backends give the same results.
 const FEW: [HeaderFate; 6] = [
     HeaderFate::Pass,
     fail(errno::EINTR),
@@ -25,24 +25,24 @@ const FEW: [HeaderFate; 6] = [
 /// The maximum number of messages of a call.
 const MAX_MESSAGES: usize = 4;
 
-/// Whether the tests run under valgrind or for another platform than this machine's. The sampled model shows them
-/// what depends on either; which answers a call may meet does not, and the kernel is a script anyway.
+/// Whether the tests run under valgrind or for another platform. There the sampled model is enough, since the scripted
+/// kernel answers the same everywhere.
 fn skips() -> bool {
     let skips = ["MEMCHECK", "CROSS_RUN"].iter().any(|name| std::env::var_os(name).is_some());
     if skips {
-        // Past the harness, which keeps what tests print to itself.
+        // Not by `eprintln`, which the test harness captures.
         let _ = io::stderr().lock().write_all(b"skipped: complete models: the sampled one runs\n");
     }
     skips
 }
 
-/// Runs a program by both backends, and returns how many of the answers the kernel has taken.
+/// Runs a program by both backends, and returns how many fates the kernel has taken.
 fn run(world: &mut World, program: &[Op], fates: &[HeaderFate], alike: bool) -> usize {
     let both = catch_unwind(AssertUnwindSafe(|| {
         BACKENDS.map(|backend| {
             let numbered = world.next;
             let used = world.run(backend, fates, program);
-            // Which messages are mixed follows from their numbers.
+            // The numbers of messages decide their shapes, so both backends begin with the same number.
             world.next = numbered;
             (used, world.said.clone())
         })
@@ -55,7 +55,7 @@ fn run(world: &mut World, program: &[Op], fates: &[HeaderFate], alike: bool) -> 
     one.max(other)
 }
 
-/// Runs the programs under every sequence of so many answers.
+/// Runs the programs under every sequence of `depth` fates.
 fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[HeaderFate], depth: usize, alike: bool) {
     let deeper = std::env::var("MODEL_DEEPER");
     let depth = depth + deeper.map_or(0, |text| text.parse().expect("a number of answers"));
@@ -68,7 +68,7 @@ fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[HeaderFate], depth: usi
                 let fates: Vec<_> = digits.iter().map(|digit| alphabet[*digit]).collect();
                 let used = run(&mut world, program, &fates, alike);
                 covered += sequences(depth - used);
-                // The answers after those taken made no difference.
+                // The fates that were not taken made no difference.
                 let Some(last) = digits[..used].iter().rposition(|d| d + 1 < alphabet.len()) else {
                     break;
                 };
@@ -80,13 +80,13 @@ fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[HeaderFate], depth: usi
     }
 }
 
-/// Each way to send each of the numbers of messages.
+/// Programs that send each of these numbers of messages in each way.
 fn sends(shape: Shape, counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
     let each = |way| counts.clone().map(move |count| vec![Op::Send { way, shape, count }]);
     SendWay::ALL.into_iter().flat_map(each).collect()
 }
 
-/// Each number of waiting messages into each number of buffers, and then one more call.
+/// Programs that receive each of these numbers of messages into each number of buffers, and then call once more.
 fn receives(counts: impl Iterator<Item = usize> + Clone) -> Vec<Vec<Op>> {
     let receive = |way, messages| Op::Receive { way, messages, bytes: 30 };
     let mut programs = Vec::new();
@@ -130,7 +130,7 @@ fn every_sequence_of_answers_to_receives() {
     }
 }
 
-/// All error numbers of Linux, at the first, a middle and the last message.
+/// All of Linux's error numbers, at the first, a middle and the last message.
 #[test]
 fn every_error_at_first_middle_and_last_message() {
     const COUNT: usize = 5;
@@ -150,7 +150,7 @@ fn every_error_at_first_middle_and_last_message() {
     ] {
         let Some(mut world) = World::new(kind, false) else { return };
         for (program, errno) in programs.iter().flat_map(|p| (1..=133).map(move |e| (p, e))) {
-            // These are about the socket, or the call, and do not stay with a message.
+            // These are about the socket or the call, so they do not stay with a message.
             let of_all = [errno::EINTR, errno::EAGAIN, errno::ECONNREFUSED, errno::ENOSYS];
             for fate in [fail(errno), stays(errno)] {
                 for at in [0, COUNT / 2, COUNT - 1] {

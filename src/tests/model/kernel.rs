@@ -1,18 +1,18 @@
-//! The model's kernel: it answers for each header that is offered, as the real one would, and logs its answers.
+//! The model's kernel: it decides about each offered header as the real one would, and logs its answer to each call.
 //!
-//! A multi-message call ends before the first header that does not go through. `sendmmsg` then
-//! hides the error; `recvmmsg` keeps it for the socket's next call (do_recvmmsg in net/socket.c).
+//! A multi-message call ends before the first header that fails. `sendmmsg` then hides the error, and `recvmmsg` keeps it
+//! for the socket's next call (do_recvmmsg in net/socket.c).
 
 use std::collections::VecDeque;
 
 use crate::sys::fault::{Call, Fate, errno};
 
-/// The answer to the next header.
+/// What happens to the next header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderFate {
     /// It goes through.
     Pass,
-    /// It fails. An error that `stays` meets that message however often it is offered.
+    /// It fails. If the error `stays`, the message fails each time it is offered.
     Fail { errno: i32, stays: bool },
     /// The multi-message call ends before it, without an error.
     Short,
@@ -31,8 +31,8 @@ pub(super) const fn stays(errno: i32) -> HeaderFate {
 }
 
 impl HeaderFate {
-    /// One of each class that the library distinguishes. An error that stays is the message's own; one that does not is
-    /// another datagram's, a GSO batch's, or temporary.
+    /// One of each class that the library distinguishes. An error that stays is the message's own. One that does not is about
+    /// another datagram or a GSO batch, or temporary.
     pub(super) const ALL: [Self; 17] = [
         Self::Pass,
         Self::Short,
@@ -53,7 +53,7 @@ impl HeaderFate {
         stays(errno::ENOBUFS),
     ];
 
-    /// The fate that a byte means, if it means one.
+    /// The fate of a byte, if it has one.
     pub(super) fn of(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
@@ -62,16 +62,16 @@ impl HeaderFate {
 /// The kernel's answer to one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It was left to the real kernel, with all that was offered.
+    /// The real kernel got all offered headers.
     Passed,
-    /// The real kernel was given fewer headers than were offered.
+    /// The real kernel got only some of the offered headers.
     Short,
-    /// The caller's error.
+    /// An error for the caller.
     Failed(i32),
-    /// An error about the call, not about a message.
+    /// The multi-message calls are missing.
     NotTheCall,
     Interrupted,
-    /// The question whether multi-message calls are permitted.
+    /// The test call that asks whether the multi-message calls are permitted.
     Asked,
 }
 
@@ -84,14 +84,14 @@ pub(super) fn ends_call(log: &[Answer]) -> bool {
 #[derive(Default)]
 pub(super) struct Kernel {
     pub(super) fates: VecDeque<HeaderFate>,
-    /// The error that stays with the message at the head of the line.
+    /// The error that stays with the first unsent message.
     head: Option<i32>,
-    /// An error that a receive met after messages; the next receive returns it.
+    /// An error that a receive met after messages. The next receive returns it.
     pub(super) deferred: Option<i32>,
     /// Messages that wait to be received.
     pub(super) waiting: usize,
     forbidden: bool,
-    /// The system calls that the present call of the library may come to.
+    /// The maximum number of system calls for the library's current call.
     bound: usize,
     log: Vec<Answer>,
 }
@@ -99,25 +99,25 @@ pub(super) struct Kernel {
 impl Kernel {
     /// Begins a call of the library that moves up to `datagrams`.
     pub(super) fn begin(&mut self, datagrams: usize) {
-        // An fate costs a try for each report of an unrelated ICMP error, then the same for each datagram of a GSO
-        // batch, and the question whether the calls are permitted.
+        // A fate may cost repeated calls after an unrelated ICMP error, the same again for the datagrams of a GSO batch, and
+        // the test call for permission.
         const PER_FATE: usize = 12;
         self.bound = 8 + 4 * datagrams + PER_FATE * self.fates.len();
         self.log.clear();
     }
 
-    /// Its answers since then.
+    /// The answers since [`begin`](Self::begin).
     pub(super) fn answers(&self) -> Vec<Answer> {
         self.log.clone()
     }
 
-    /// The caller has got its error, and gives up on the message at the head of the line.
+    /// The caller has got the error, and skips the first unsent message.
     pub(super) fn give_up(&mut self) {
         self.head = None;
     }
 
     pub(super) fn decide(&mut self, call: Call, offered: usize) -> Fate {
-        assert!(self.log.len() < self.bound, "a call that does not end: {:?}", self.log);
+        assert!(self.log.len() < self.bound, "the call does not end: {:?}", self.log);
         let (fate, answer) = match call {
             Call::Permitted if std::mem::take(&mut self.forbidden) => {
                 (Fate::Fail(errno::EPERM), Answer::Asked)
@@ -134,7 +134,7 @@ impl Kernel {
         if let Some(errno) = self.deferred.take() {
             return failed(errno);
         }
-        // With nothing there, the first fate may still be an error; else the real kernel says so.
+        // If nothing waits, the first fate may still be an error. Otherwise the real kernel returns `EAGAIN`.
         let (count, stop) = self.headers(many, offered.min(self.waiting.max(1)));
         self.waiting = self.waiting.saturating_sub(count);
         if let (Some(HeaderFate::Fail { errno, .. }), 1..) = (stop, count) {
@@ -155,14 +155,14 @@ impl Kernel {
         self.answer(count, stop)
     }
 
-    /// How many of up to `max` headers go through, and what stops the one after them.
+    /// How many of up to `max` headers go through, and the fate of the one that does not.
     fn headers(&mut self, many: bool, max: usize) -> (usize, Option<HeaderFate>) {
         let mut count = 0;
         while count < max {
             match self.fates.pop_front() {
                 None => return (max, None),
                 Some(HeaderFate::Pass) => count += 1,
-                // These are about multi-message calls, and the last two about whole ones.
+                // These concern only multi-message calls, and the last two only their first header.
                 Some(HeaderFate::Short) if !many || count == 0 => {}
                 Some(HeaderFate::Missing | HeaderFate::Forbidden) if !many || count > 0 => {}
                 stop => return (count, stop),
@@ -171,7 +171,7 @@ impl Kernel {
         (max, None)
     }
 
-    /// The answer of a call of which so many headers go through.
+    /// The answer to a call of which `count` headers go through.
     fn answer(&mut self, count: usize, stop: Option<HeaderFate>) -> (Fate, Answer) {
         match stop {
             None => (Fate::Kernel, Answer::Passed),

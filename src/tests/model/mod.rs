@@ -1,11 +1,11 @@
-//! Any calls of the library on a socket, under a model of the kernel that decides about each system call, and judges
-//! that compare what each call returned with what the kernel said and with the datagrams that came:
+//! Runs any calls of the library under a model of the kernel that decides about each system call. After each call a judge
+//! compares its result with the kernel's answers and with the received datagrams:
 //!
-//! - Nothing is lost, doubled or moved to another place: `Ok(n)` is the first `n` messages, `Err` is none of them and the
-//!   kernel's last word.
-//! - What the kernel rejects as a GSO batch goes as its datagrams in the same call. Of a message that is segmented in
-//!   user space the first datagram went, and what did not is counted.
-//! - Both backends do the same.
+//! - No message is lost, duplicated or reordered: `Ok(n)` means the first `n` messages, `Err` means none of them and is the
+//!   kernel's last error.
+//! - A rejected GSO batch is sent as its datagrams in the same call. Of a message that is segmented in user space at least
+//!   the first datagram was sent, and the counters tell how many were not.
+//! - Both backends give the same results.
 
 #[cfg(test)]
 mod exhaustive;
@@ -25,7 +25,7 @@ use kernel::{Answer, HeaderFate, Kernel};
 use receive::{Mailbox, ReceiveWay};
 use send::{SendWay, Shape};
 
-/// What the calls are made on.
+/// The socket under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
@@ -46,7 +46,7 @@ pub(super) enum Op {
         shape: Shape,
         count: usize,
     },
-    /// Puts datagrams into the socket.
+    /// Sends datagrams to the receiver.
     Fill {
         count: usize,
         together: bool,
@@ -63,17 +63,16 @@ struct World {
     kernel: Arc<Mutex<Kernel>>,
     kind: Kind,
     backend: Backend,
-    /// The sender, and its receivers.
     net: Net,
     mailbox: Mailbox,
     /// The number of the next message.
     next: usize,
-    /// What the calls returned.
+    /// The results of the calls.
     said: Vec<String>,
 }
 
 impl World {
-    /// `None` where the kernel has no GSO. `errors` says whether ICMP errors are reported.
+    /// `None` where the kernel has no GSO. `errors` turns on the error queues.
     fn new(kind: Kind, errors: bool) -> Option<Self> {
         let (net, mailbox) = (Net::new()?, Mailbox::new(kind));
         if errors {
@@ -84,8 +83,7 @@ impl World {
         Some(Self { kernel, kind, backend, net, mailbox, next: 0, said: Vec::new() })
     }
 
-    /// Runs a program, each call of which meets the next of the kernel's answers, and then none. Returns how many of
-    /// them were taken.
+    /// Runs a program, whose calls take the fates in order until none are left. Returns how many were taken.
     fn run(&mut self, backend: Backend, fates: &[HeaderFate], program: &[Op]) -> usize {
         self.backend = backend;
         self.said.clear();
@@ -116,7 +114,7 @@ fn lock(kernel: &Mutex<Kernel>) -> MutexGuard<'_, Kernel> {
     kernel.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a call of the library that moves up to `datagrams`, with the model's kernel beneath. Also returns its answers.
+/// Makes a call of the library, which moves up to `datagrams`, under the model's kernel. Also returns the kernel's answers.
 fn under<R>(
     kernel: &Arc<Mutex<Kernel>>,
     backend: &mut Backend,
@@ -133,7 +131,7 @@ fn under<R>(
     (result, lock(kernel).answers())
 }
 
-/// Runs the program that any bytes mean.
+/// Runs the program that the bytes encode. Any bytes are a program.
 pub(super) fn run(config: [u8; 8], records: &[[u8; 8]]) {
     const SIZES: [usize; 8] = [0, 1, 2, 3, 4, 5, 8, 40];
     let [backend, kind, errors, ..] = config;

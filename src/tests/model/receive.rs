@@ -1,4 +1,4 @@
-//! Receives: every datagram once and in order, and the kernel's errors.
+//! Receives: every datagram arrives once and in order, and errors are the kernel's.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -22,13 +22,13 @@ impl ReceiveWay {
     }
 }
 
-/// The socket that receives, and what waits in it.
+/// The receiving socket, and the messages that wait in it.
 pub(super) struct Mailbox {
     pub(super) socket: Offload<UdpSocket>,
-    /// Messages, each as its datagrams.
+    /// The datagrams of each message.
     waiting: VecDeque<Vec<Vec<u8>>>,
     near: Offload<UdpSocket>,
-    /// Kept, so that its headers are used again.
+    /// Kept between receives, so that its headers are reused.
     batch: RecvBatch,
 }
 
@@ -57,7 +57,7 @@ fn got(datagram: Datagram<'_>) -> Got {
 }
 
 impl World {
-    /// Puts messages into the socket: single datagrams, or such as the socket gets coalesced.
+    /// Sends messages to the socket: single datagrams, or with `together` coalesced ones if the socket takes them.
     pub(super) fn fill(&mut self, count: usize, together: bool) {
         let Mailbox { socket, waiting, near, .. } = &mut self.mailbox;
         if waiting.len() > 40 {
@@ -74,7 +74,7 @@ impl World {
             waiting.push_back(data.chunks(len).map(<[u8]>::to_vec).collect());
         }
         self.next += count;
-        // When a last datagram has come back, all have come.
+        // Loopback keeps the order: when a last datagram has come back, all have arrived.
         let near = near.get_ref();
         near.send_to(b"last", addr(near)).expect("loopback takes a datagram");
         near.recv(&mut [0; 4]).expect("it comes back");
@@ -128,13 +128,16 @@ impl World {
             Ok(count) => {
                 let whole = !kernel::ends_call(log);
                 assert!(count <= max, "invented: {what}");
-                assert!(count == max || !whole && count > 0, "it ends for no reason: {what}");
+                assert!(count == max || !whole && count > 0, "short for no reason: {what}");
             }
             Err(error) => {
                 let errno = error.raw_os_error().expect("the system's");
                 let none = errno == errno::EAGAIN && max == 0 && messages > 0;
                 let last = log.iter().rev().find(|answer| matches!(answer, Answer::Failed(_)));
-                assert!(none || last == Some(&Answer::Failed(errno)), "nobody said so: {what}");
+                assert!(
+                    none || last == Some(&Answer::Failed(errno)),
+                    "not the kernel's error: {what}"
+                );
             }
         }
         let (from, mut datagrams) = (addr(self.mailbox.near.get_ref()), 0);
@@ -153,7 +156,7 @@ impl World {
         self.kernel().waiting = waiting;
     }
 
-    /// Receives all that waits, and the kernel's own deferred error.
+    /// Receives all waiting messages, and the kernel's deferred error.
     pub(super) fn receive_all(&mut self) {
         while !self.mailbox.waiting.is_empty() || self.kernel().deferred.is_some() {
             self.receive(ReceiveWay::Batch, 7, 2_000);

@@ -1,4 +1,4 @@
-//! Sends, call after call until each message has an outcome, and the judge of each call.
+//! Sends: repeats calls until each message has an outcome, and judges each call.
 
 use std::io::IoSlice;
 
@@ -24,14 +24,14 @@ impl SendWay {
     }
 }
 
-/// Which messages.
+/// The kind of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tests) enum Shape {
-    /// They form one GSO batch.
+    /// One GSO batch.
     Alike,
-    /// With a segment size of their own.
+    /// Messages with their own segment size.
     OwnSegments,
-    /// Batches to two destinations, single messages, empty ones, gathered ones, and those with a segment size.
+    /// Batches to two destinations; single, empty and gathered messages; and messages with their own segment size.
     Mixed,
 }
 
@@ -63,7 +63,7 @@ impl Msg {
         Self { far, data: bytes(number, len), own, gathered: mixed && number % 4 == 1 }
     }
 
-    /// The datagrams that it is to be.
+    /// The datagrams that the message should become.
     fn pieces(&self) -> Vec<&[u8]> {
         match self.own {
             Some(size) if !self.data.is_empty() => self.data.chunks(size.into()).collect(),
@@ -72,7 +72,7 @@ impl Msg {
     }
 }
 
-/// Calls `then` with the messages as the library has them.
+/// Calls `then` with the messages in the library's type.
 fn lend<R>(msgs: &[Msg], net: &Net, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R {
     let parts: Vec<_> = msgs
         .iter()
@@ -87,7 +87,7 @@ fn lend<R>(msgs: &[Msg], net: &Net, then: impl FnOnce(&[SendMsg<'_>]) -> R) -> R
     then(&lent.collect::<Vec<_>>())
 }
 
-/// A call, and what is known about it.
+/// A call, its result, and the state before it.
 #[derive(Debug)]
 struct Case<'a> {
     msgs: &'a [Msg],
@@ -96,7 +96,7 @@ struct Case<'a> {
     failed: Vec<(usize, i32)>,
     log: Vec<Answer>,
     before: Counters,
-    /// Whether GSO was on, and the first header a batch.
+    /// Whether GSO was on, and whether the first header was a GSO batch.
     gso: bool,
     first_is_batch: bool,
 }
@@ -110,11 +110,11 @@ impl World {
         while !rest.is_empty() {
             rest = &rest[self.send_once(way, rest)..];
             calls += 1;
-            assert!(calls < 200, "no end of calls: {:?}", self.said);
+            assert!(calls < 200, "too many calls: {:?}", self.said);
         }
     }
 
-    /// Makes a call, and judges it. Returns how many messages have an outcome.
+    /// Makes and judges one call. Returns how many messages have an outcome.
     fn send_once(&mut self, way: SendWay, msgs: &[Msg]) -> usize {
         let before = self.net.near.counters();
         let gso = self.net.near.gso() && self.kind != Kind::Plain;
@@ -155,7 +155,7 @@ impl World {
         assert!(case.failed.is_sorted_by(|a, b| a.0 < b.0), "{case:?}");
         assert!(case.failed.iter().all(|(i, _)| *i < handled), "{case:?}");
 
-        // What came is the first messages, but for those that failed.
+        // The handled messages arrived, except those that failed.
         let delivered = self.net.delivered();
         let mut came = delivered.each_ref().map(|datagrams| datagrams.iter().peekable());
         let (mut sent, mut dropped) = (0, 0);
@@ -172,10 +172,10 @@ impl World {
         }
         assert!(
             came.iter_mut().all(|came| came.next().is_none()),
-            "doubled, or not counted: {case:?}"
+            "duplicated or not counted: {case:?}"
         );
 
-        // Errors are what the kernel said.
+        // All errors are the kernel's.
         let said: Vec<_> = case
             .log
             .iter()
@@ -184,10 +184,10 @@ impl World {
             )
             .collect();
         assert!(case.failed.iter().all(|(_, errno)| said.contains(errno)), "{case:?}");
-        // A message that is segmented in user space ends its call.
+        // A message that is segmented in user space is the last one of its call.
         let may_end = !case.gso && case.msgs.iter().any(|msg| msg.own.is_some());
         let whole = !kernel::ends_call(&case.log) && !may_end;
-        assert!(!whole || handled == case.msgs.len(), "it ends for no reason: {case:?}");
+        assert!(!whole || handled == case.msgs.len(), "short for no reason: {case:?}");
         let mut given_up = 0;
         if let Err(error) = &case.result {
             let errno = error.raw_os_error().expect("the system's");
@@ -218,7 +218,7 @@ impl World {
         let rejections = [errno::EIO, errno::EOPNOTSUPP].map(Answer::Failed);
         let is_said = case.log.iter().any(|answer| rejections.contains(answer));
         assert!(rejected == 0 || handled > 0 && is_said, "{case:?}");
-        // (A report in the error queue makes EOPNOTSUPP another datagram's.)
+        // Only EIO: with a report in the error queue EOPNOTSUPP may be about another datagram.
         let first = case.first_is_batch && case.log[0] == rejections[0];
         if first && handled > 0 && case.failed.is_empty() {
             assert_eq!((rejected, self.net.near.gso()), (1, false), "it tries again: {case:?}");
