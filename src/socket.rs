@@ -59,13 +59,13 @@ pub(crate) use implementations::forward;
 ///
 /// # One call, one system call
 ///
-/// - A call makes one `recvmmsg` or `sendmmsg` of at most 1,024 messages, or with [`Backend::Msg`](crate::Backend::Msg) a
-///   system call for each message. [`Offload`](crate::Offload) makes more after a short send or a rejected GSO batch.
+/// - A call makes one `recvmmsg` or `sendmmsg` of at most 1,024 messages, or with [`Backend::Msg`](crate::Backend::Msg) one
+///   for each message. [`Offload`](crate::Offload) makes more after a short send or a rejected GSO batch.
 /// - A receive waits for its first message only. A send waits for each message: a write timeout bounds each wait.
 /// - `Ok(n)`: the first `n` messages have moved, the others have not. A count may be short for any reason: call again
 ///   with the rest.
 /// - `Ok(0)` for one or more messages: an Internet socket was shut down. (A Unix socket then returns empty messages.)
-/// - A call allocates only if its thread has made none of that size before.
+/// - A call allocates only if it is the largest of its thread so far.
 ///
 /// # Errors
 ///
@@ -74,17 +74,18 @@ pub(crate) use implementations::forward;
 /// - An asynchronous error is about an earlier datagram: `ConnectionRefused` on a connected socket, by ICMP. It fails one
 ///   call, or none if it arrives within a batch. [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) puts each into the
 ///   [error queue](crate::error_queue).
-/// - With `ERRORS` on, Linux fails calls on unconnected sockets for datagrams to anybody. The crate then repeats the call,
-///   or returns the count.
-/// - A signal repeats the call. On a socket with a timeout the call returns [`Interrupted`](io::ErrorKind::Interrupted),
-///   since the kernel would restart the timeout.
-/// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (Windows: `TimedOut`).
+/// - With `ERRORS` on, Linux fails calls on an unconnected socket for datagrams to any destination. The crate repeats such a
+///   call, or returns its count.
+/// - A call that a signal interrupts is repeated. With a timeout on the socket it returns
+///   [`Interrupted`](io::ErrorKind::Interrupted), since the kernel would restart the timeout.
+/// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
+///   Windows).
 ///
 /// [`guide::errors`](crate::guide::errors) says what each error means and what to do.
 ///
 /// # Platforms
 ///
-/// Linux, Android, NetBSD and OpenBSD move many messages in a system call, macOS, iOS and Windows one. FreeBSD's C library
+/// Linux, Android, NetBSD and OpenBSD move many messages in a system call; macOS, iOS and Windows one. FreeBSD's C library
 /// loops over single calls, as does musl's `sendmmsg`. On Windows a receive takes one message.
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg", "WSARecvMsg", "WSASendMsg"))]
 #[diagnostic::on_unimplemented(

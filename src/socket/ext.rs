@@ -32,7 +32,7 @@ pub trait BatchSocketExt: BatchSocket {
     /// messages past it; use a [`SendQueue`] to keep messages until the socket accepts them.
     ///
     /// A reported message was not sent, so a program may send it again. `ConnectionRefused`, on a connected UDP socket or on
-    /// one whose error queue is full, is about a datagram sent earlier: the call reports the message at hand without trying
+    /// one whose error queue is full, is about a datagram sent earlier: the call reports the next message, and does not try
     /// it again. While the peer rejects datagrams, this may be every second message.
     ///
     /// ```

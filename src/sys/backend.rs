@@ -184,7 +184,7 @@ pub(super) fn send(
         // A message's own error comes back with each try, and each may put another report into the error queue.
         let mut tries = 3;
         let unrelated = |error: &io::Error| {
-            // `ConnectionRefused` is never about the message at hand.
+            // `ConnectionRefused` is never about the message to send.
             if error.kind() != io::ErrorKind::ConnectionRefused {
                 if tries == 0 {
                     return false;

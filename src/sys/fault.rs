@@ -1,7 +1,7 @@
 //! Scripted results of system calls, for tests of errors that a test cannot make the kernel return.
 //!
-//! Each thread has its own script and log. A call takes the next entry for its kind. If there is none, it goes to the
-//! kernel. A test that models the kernel decides about each call by a function instead ([`decide_by`]).
+//! Each thread has its own script and log. A call takes the next entry for its kind, or goes to the kernel if there is
+//! no entry. A test that models the kernel decides about each call by a function instead ([`decide_by`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -87,7 +87,7 @@ impl RecvFlags {
     #[doc(alias = "MSG_TRUNC")]
     pub const FULL_LEN: Self = Self(1 << 2);
 
-    /// Reads the error queue (`MSG_ERRQUEUE`), for [`drain_errors`](crate::error_queue::drain_errors) alone.
+    /// Reads the error queue (`MSG_ERRQUEUE`). Only for [`drain_errors`](crate::error_queue::drain_errors).
     pub(crate) const ERROR_QUEUE: Self = Self(1 << 7);
 
     /// How many of `messages` a receive may fill.

@@ -1,4 +1,4 @@
-//! Flushes of which the socket takes a part or nothing.
+//! Flushes that the socket takes in part or not at all.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -18,7 +18,7 @@ const FUTURE_ROW: usize = 64;
 
 /// The calls of [`BatchSocket`] as futures, for tokio's sockets (feature `tokio`).
 ///
-/// Needs a tokio runtime with I/O and time enabled, such as by `enable_all`. Poll each future within one runtime.
+/// Needs a tokio runtime with I/O and time enabled (`enable_all`). Poll each future within one runtime.
 ///
 /// Implemented for tokio's `UdpSocket`; on Unix also for its `UnixDatagram`, and for
 /// [`AsyncFd<T>`](https://docs.rs/tokio/latest/tokio/io/unix/struct.AsyncFd.html) of another non-blocking datagram
@@ -51,18 +51,18 @@ const FUTURE_ROW: usize = 64;
 /// # What the futures do
 ///
 /// - A receive waits for its first message, a send until the socket accepts one. No future returns `WouldBlock`.
-/// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns it: up to 16 ms late while
-///   reports wait in the [error queue](crate::error_queue).
+/// - An error of the socket, such as `ConnectionRefused`, wakes a waiting receive, which returns the error. While reports
+///   wait in the [error queue](crate::error_queue), this takes up to 16 ms.
 /// - After an ICMP error tokio no longer reports when a full socket has space: a send then sleeps for 1 to 16 ms and tries
 ///   again. See [the guide](crate::guide::tokio#after-an-error).
 /// - Each system call costs one unit of the task's cooperative budget, so a flooded socket leaves other tasks their
 ///   turn. A unit is a whole batch: smaller batches yield earlier.
-/// - A future allocates only if its thread has made no call of that size before.
+/// - A future allocates only if its call is the largest of its thread so far.
 ///
 /// # Cancel safety
 ///
-/// You may drop every future but that of [`send_each`](Self::send_each), which may have sent some messages and taken up to
-/// 64 more from its iterator. Use a [`SendQueue`] for sends that may be dropped.
+/// A dropped future loses nothing, except that of [`send_each`](Self::send_each): it may have sent some messages and taken
+/// up to 64 more from its iterator. Use a [`SendQueue`] for sends that may be dropped.
 ///
 /// # Tasks
 ///
@@ -107,8 +107,8 @@ pub trait AsyncBatchSocket: Sync {
         call: &mut dyn FnMut(&dyn BatchSocket) -> io::Result<usize>,
     ) -> io::Result<usize>;
 
-    /// Waits for a message, and receives up to `msgs.len()` of those that are there, like [`BatchSocket::recv_batch`].
-    /// Returns how many came.
+    /// Waits for a message, and receives into `msgs` those that are there, like [`BatchSocket::recv_batch`]. Returns how many
+    /// came.
     ///
     /// Cancel safe: a dropped future has received nothing.
     ///

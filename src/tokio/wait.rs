@@ -5,8 +5,8 @@
 //! - While reports wait in the error queue, a receive must not clear the readiness of errors, which a task that waits for
 //!   `Interest::ERROR` needs. The receive waits for datagrams, and looks for an error every 16 ms, since nothing
 //!   else would tell it.
-//! - tokio keeps a socket that was shut down read closed, so its receives would find nothing for ever.
-//! - After an error tokio keeps a socket write closed on Linux, and thus writable. A send that finds it full sleeps.
+//! - After a shutdown tokio reports a socket as readable (read closed) for ever, while its receives find nothing.
+//! - After an error tokio on Linux reports a socket as writable (write closed) for ever. A send that finds it full sleeps.
 
 use std::future::poll_fn;
 use std::io;

@@ -40,7 +40,7 @@ pub(crate) struct Slots {
     offset: usize,
     stride: usize,
     slot_len: usize,
-    /// The number of first slots whose headers the kernel may have written to since they were reset.
+    /// The kernel may have written to this many headers, from the first, since the last reset.
     touched: usize,
 }
 

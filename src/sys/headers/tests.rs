@@ -1,4 +1,4 @@
-//! Headers written by hand, as no kernel at hand leaves them; and the addresses of slots.
+//! Headers with results that no available kernel leaves, and the addresses of slots.
 
 // The fuzz targets use `payloads` only.
 #![cfg_attr(not(test), allow(unused_imports))]

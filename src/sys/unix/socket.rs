@@ -1,4 +1,4 @@
-//! What a socket is, and what the kernel does for it.
+//! Questions about a socket: its type and family, and what the kernel supports on it.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     let handle = SockRef::from(&socket);
     let local = handle.local_addr()?;
     let v6 = local.is_ipv6();
-    // A raw IPv6 socket receives IPv6 alone, whatever IPV6_V6ONLY says.
+    // A raw IPv6 socket receives only IPv6, whatever IPV6_V6ONLY says.
     let both = v6 && !is_raw(&handle)? && !handle.only_v6()?;
     Ok(Families { v4: local.is_ipv4() || both, v6 })
 }

@@ -1,4 +1,4 @@
-//! What a socket is, and what the system does for it.
+//! Questions about a socket: its type and family, and what the system supports on it.
 
 use std::io;
 pub use std::os::windows::io::AsSocket;
@@ -47,7 +47,7 @@ pub(crate) fn borrow(socket: &(impl AsSocket + ?Sized)) -> BorrowedSocket<'_> {
 pub(crate) fn families(socket: BorrowedSocket<'_>) -> io::Result<Families> {
     let info = protocol(socket)?;
     let is_v6 = info.iAddressFamily == i32::from(AF_INET6);
-    // A raw IPv6 socket receives IPv6 alone, whatever IPV6_V6ONLY says.
+    // A raw IPv6 socket receives only IPv6, whatever IPV6_V6ONLY says.
     let both = is_v6 && info.iSocketType != SOCK_RAW && !SockRef::from(&socket).only_v6()?;
     Ok(Families { v4: info.iAddressFamily == i32::from(AF_INET) || both, v6: is_v6 })
 }

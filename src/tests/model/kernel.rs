@@ -69,7 +69,7 @@ pub(super) enum Answer {
     /// An error for the caller.
     Failed(i32),
     /// The multi-message calls are missing.
-    NotTheCall,
+    CallsMissing,
     Interrupted,
     /// The test call that asks whether the multi-message calls are permitted.
     Asked,
@@ -180,10 +180,10 @@ impl Kernel {
                 (Fate::Fail(errno::EINTR), Answer::Interrupted)
             }
             Some(HeaderFate::Fail { errno, .. }) => failed(errno),
-            Some(HeaderFate::Missing) => (Fate::Fail(errno::ENOSYS), Answer::NotTheCall),
+            Some(HeaderFate::Missing) => (Fate::Fail(errno::ENOSYS), Answer::CallsMissing),
             Some(HeaderFate::Forbidden) => {
                 self.forbidden = true;
-                (Fate::Fail(errno::EPERM), Answer::NotTheCall)
+                (Fate::Fail(errno::EPERM), Answer::CallsMissing)
             }
             Some(HeaderFate::Pass | HeaderFate::Short) => unreachable!("they stop no first header"),
         }
