@@ -378,7 +378,7 @@ mod tests {
             with(|arena| grow(arena, 1));
         })
         .join()
-        .expect("the thread ends in peace");
+        .expect("the thread ends");
         assert_eq!(receiver.recv(), Ok(4));
     }
 }

@@ -81,7 +81,7 @@ pub(crate) use implementations::forward;
 /// - [`WouldBlock`](io::ErrorKind::WouldBlock): a non-blocking socket is not ready, or a timeout is over (then `TimedOut` on
 ///   Windows).
 ///
-/// [`guide::errors`](crate::guide::errors) says what each error means and what to do.
+/// [`guide::errors`](crate::guide::errors) explains each error.
 ///
 /// # Platforms
 ///

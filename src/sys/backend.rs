@@ -137,7 +137,7 @@ pub(super) fn recv(
     flags: RecvFlags,
 ) -> io::Result<usize> {
     if wired.len() == 0 {
-        // FreeBSD's recvmmsg would receive a message all the same.
+        // Even then FreeBSD's recvmmsg would receive a message.
         return Ok(0);
     }
     let mut call =

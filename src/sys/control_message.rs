@@ -92,7 +92,7 @@ impl<'a> Iterator for ControlMessages<'a> {
                 Some(message)
             }
             None => {
-                // Nothing after a malformed message can be trusted.
+                // Nothing after a malformed message is decoded.
                 self.rest = &[];
                 None
             }

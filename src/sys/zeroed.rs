@@ -19,15 +19,15 @@ use super::native::header::{Buffer, Header};
 /// The type has no invalid bit patterns, no padding that is read, and no `Drop`.
 pub(super) unsafe trait Plain: Sized {}
 
-// SAFETY: bytes.
+// SAFETY: any byte is a valid `u8`.
 unsafe impl Plain for u8 {}
-// SAFETY: an array of bytes.
+// SAFETY: any bytes are a valid array of bytes.
 unsafe impl Plain for Control {}
-// SAFETY: a C struct of a raw pointer and a length.
+// SAFETY: any bytes are a valid C struct of a raw pointer and a length.
 unsafe impl Plain for Buffer {}
-// SAFETY: an array of bytes.
+// SAFETY: any bytes are a valid array of bytes.
 unsafe impl Plain for Name {}
-// SAFETY: a C struct of raw pointers, lengths and flags; a null pointer is a valid raw pointer.
+// SAFETY: any bytes are a valid C struct of raw pointers, lengths and flags.
 unsafe impl Plain for Header {}
 
 /// A zeroed slice on the heap, of fixed length. Its elements stay in place when it moves.
@@ -53,7 +53,7 @@ unsafe impl Send for Buffer {}
 // SAFETY: as for a header.
 unsafe impl Sync for Buffer {}
 
-// SAFETY: it owns its elements, and lends them by the borrow rules only.
+// SAFETY: it owns its elements, and all access follows the borrow rules.
 unsafe impl<T: Plain + Send> Send for Zeroed<T> {}
 // SAFETY: as above; a shared reference gives shared references only.
 unsafe impl<T: Plain + Sync> Sync for Zeroed<T> {}

@@ -33,25 +33,25 @@ fn moving_calls() -> Vec<(Call, usize)> {
 
 #[test]
 fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..N as u32);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for system in without_calls() {
         for way in Sending::all(Backend::Mmsg) {
             choose(Backend::Mmsg, false);
             fault::script(without(&system, Call::SendMmsg));
-            assert_eq!(way.send(&net.near, &msgs).unwrap(), N, "{way:?}");
-            assert_eq!(Sending::Batch.send(&net.near, &msgs).unwrap(), N);
+            assert_eq!(way.send(&loopback.near, &msgs).unwrap(), N, "{way:?}");
+            assert_eq!(Sending::Batch.send(&loopback.near, &msgs).unwrap(), N);
             let mut expected = vec![(Call::SendMmsg, N)];
             expected.extend([(Call::SendMsg, 1); 2 * N]);
             assert_eq!(moving_calls(), expected, "{way:?}");
             assert_eq!(Backend::current(), Backend::Msg);
-            assert_eq!(net.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
+            assert_eq!(loopback.delivered(), [0, 1, 2, 3, 0, 1, 2, 3]);
 
             // The fallback holds for the other direction, too.
-            net.fill(0..2);
+            loopback.fill(0..2);
             fault::script([]);
-            assert_eq!(Receiving::Batch.recv(&net.far, 2).unwrap(), [0, 1]);
+            assert_eq!(Receiving::Batch.recv(&loopback.far, 2).unwrap(), [0, 1]);
             assert_eq!(calls(), [(Call::RecvMsg, 1); 2]);
         }
     }
@@ -59,14 +59,14 @@ fn p2_a_send_falls_back_within_the_same_call_and_remembers() {
 
 #[test]
 fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     for system in without_calls() {
         for way in Receiving::each(Backend::Mmsg).filter(|way| !matches!(way, Receiving::Arena(_)))
         {
-            net.fill(0..5);
+            loopback.fill(0..5);
             fault::script(without(&system, Call::RecvMmsg));
-            assert_eq!(way.recv(&net.far, 2).unwrap(), [0, 1], "{way:?}");
-            assert_eq!(way.recv(&net.far, 3).unwrap(), [2, 3, 4]);
+            assert_eq!(way.recv(&loopback.far, 2).unwrap(), [0, 1], "{way:?}");
+            assert_eq!(way.recv(&loopback.far, 3).unwrap(), [2, 3, 4]);
             let mut expected = vec![(Call::RecvMmsg, 2)];
             expected.extend([(Call::RecvMsg, 1); 5]);
             assert_eq!(moving_calls(), expected, "{way:?}");
@@ -74,9 +74,9 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
 
             let data = numbers(0..2);
             fault::script([]);
-            assert_eq!(net.near.send_batch(&net.msgs(&data)).unwrap(), 2);
+            assert_eq!(loopback.near.send_batch(&loopback.msgs(&data)).unwrap(), 2);
             assert_eq!(calls(), [(Call::SendMsg, 1); 2]);
-            assert_eq!(net.delivered(), [0, 1]);
+            assert_eq!(loopback.delivered(), [0, 1]);
         }
     }
 }
@@ -84,15 +84,15 @@ fn p2_a_receive_falls_back_within_the_same_call_and_remembers() {
 /// The single-message call moves a single message, and nothing replaces that call.
 #[test]
 fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..1);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for code in [errno::ENOSYS, errno::EPERM] {
             fault::script([(Call::SendMsg, Fate::Fail(code)), (Call::RecvMsg, Fate::Fail(code))]);
-            assert_eq!(errno(net.near.send_batch(&msgs)), code);
-            assert_eq!(errno(Receiving::Batch.recv(&net.far, 1)), code);
+            assert_eq!(errno(loopback.near.send_batch(&msgs)), code);
+            assert_eq!(errno(Receiving::Batch.recv(&loopback.far, 1)), code);
             assert_eq!(calls(), [(Call::SendMsg, 1), (Call::RecvMsg, 1)]);
             assert_eq!(Backend::current(), backend);
         }
@@ -101,9 +101,9 @@ fn p2_a_single_message_says_nothing_about_the_multi_message_calls() {
 
 #[test]
 fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..N as u32);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for backend in BACKENDS {
         for way in Sending::each(backend) {
             let chosen = Backend::current();
@@ -111,19 +111,19 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
                 let call = send_call(backend, N - bad);
                 if bad > 0 {
                     fault::script(stopped_send(backend, N, bad, errno::EPERM));
-                    assert_eq!(way.send(&net.near, &msgs).unwrap(), bad);
+                    assert_eq!(way.send(&loopback.near, &msgs).unwrap(), bad);
                     fault::finish();
                 }
                 fault::script([(call, Fate::Fail(errno::EPERM))]);
-                assert_eq!(errno(way.send(&net.near, &msgs[bad..])), errno::EPERM);
+                assert_eq!(errno(way.send(&loopback.near, &msgs[bad..])), errno::EPERM);
                 let asked = (call == Call::SendMmsg).then_some((Call::Permitted, 1));
                 let made: Vec<_> =
                     [(call, offered(call, N - bad))].into_iter().chain(asked).collect();
                 assert_eq!(calls(), made, "{backend:?} {way:?}");
 
-                assert_eq!(way.send(&net.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
+                assert_eq!(way.send(&loopback.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
                 let good: Vec<_> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(net.delivered(), good);
+                assert_eq!(loopback.delivered(), good);
                 assert_eq!(Backend::current(), chosen, "the calls stay in use");
             }
         }
@@ -133,19 +133,19 @@ fn s10_a_datagram_that_a_firewall_rejects_gets_eperm_alone() {
 /// The kernel keeps an asynchronous error for the socket's next call. The probe must not be that call.
 #[test]
 fn s10_the_probe_leaves_the_sockets_own_error_alone() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     Backend::Mmsg.make_process_default().unwrap();
     // A socket connected to itself rejects the datagrams of others, who get ECONNREFUSED.
     let refusing = socket();
     refusing.connect(addr(&refusing)).unwrap();
-    net.near.connect(addr(&refusing)).unwrap();
-    net.near.send(b"one").unwrap();
-    net.settle();
+    loopback.near.connect(addr(&refusing)).unwrap();
+    loopback.near.send(b"one").unwrap();
+    loopback.settle();
 
     fault::script([(Call::SendMmsg, Fate::Fail(errno::EPERM))]);
     let msgs = [SendMsg::new(b"two"), SendMsg::new(b"three")];
-    assert_eq!(errno(net.near.send_batch(&msgs)), errno::EPERM);
+    assert_eq!(errno(loopback.near.send_batch(&msgs)), errno::EPERM);
     assert_eq!(calls(), [(Call::SendMmsg, 2), (Call::Permitted, 1)]);
-    let pending = net.near.take_error().unwrap().expect("ECONNREFUSED is still there");
+    let pending = loopback.near.take_error().unwrap().expect("ECONNREFUSED is still there");
     assert_eq!(pending.raw_os_error(), Some(errno::ECONNREFUSED));
 }

@@ -19,7 +19,7 @@ struct Line(String);
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, " {}={value:?}", field.name()).expect("a string takes all");
+        write!(self.0, " {}={value:?}", field.name()).expect("a string takes any text");
     }
 }
 
@@ -56,7 +56,7 @@ fn assert_events(call: impl FnOnce(), expected: &[(&str, &[&str])]) {
     assert_eq!(lines.len(), expected.len(), "{lines:?}");
     for (line, (level, parts)) in lines.iter().zip(expected) {
         assert!(line.starts_with(level), "{line}");
-        assert!(parts.iter().all(|part| line.contains(part)), "{line} has not {parts:?}");
+        assert!(parts.iter().all(|part| line.contains(part)), "{line} lacks one of {parts:?}");
     }
 }
 
@@ -82,11 +82,11 @@ fn a_rejected_gso_batch_says_what_the_kernel_said() {
 
 #[test]
 fn missing_calls_are_said_once() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     Backend::Mmsg.make_process_default().unwrap();
     let data = numbers(0..2);
-    let msgs = net.msgs(&data);
-    let send = || assert_eq!(net.near.send_batch(&msgs).unwrap(), 2);
+    let msgs = loopback.msgs(&data);
+    let send = || assert_eq!(loopback.near.send_batch(&msgs).unwrap(), 2);
     fault::script([(Call::SendMmsg, Fate::Fail(errno::ENOSYS))]);
     assert_events(send, &[("WARN", &["one message a call", "os error 38"])]);
     fault::finish();
@@ -97,11 +97,11 @@ fn missing_calls_are_said_once() {
 fn a_socket_without_gso_says_so_when_it_is_asked_for() {
     let stream = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a socket");
     let off = || {
-        Offload::builder().gso(false).gro(false).build(&stream).expect("wrapped");
+        Offload::builder().gso(false).gro(false).build(&stream).expect("any socket can be wrapped");
     };
     assert_events(off, &[]);
     let on = || {
-        Offload::builder().gro(false).build(&stream).expect("wrapped");
+        Offload::builder().gro(false).build(&stream).expect("any socket can be wrapped");
     };
     assert_events(on, &[("WARN", &["GSO is off", "does not support it"])]);
 }
@@ -109,7 +109,8 @@ fn a_socket_without_gso_says_so_when_it_is_asked_for() {
 #[test]
 fn a_buffer_below_what_was_asked_is_said() {
     let socket = socket();
-    let set = |bytes| crate::options::set_send_buffer(&socket, bytes).expect("some size");
+    let set =
+        |bytes| crate::options::set_send_buffer(&socket, bytes).expect("a socket has buffers");
     assert_events(|| assert!(set(8_192) >= 8_192), &[]);
     // Beyond the system's limit, unless the process may exceed it.
     let asked = i32::MAX as usize / 2;

@@ -248,7 +248,10 @@ impl Receiving {
             Self::Arena(backend) => MmsgBuf::with_backend(backend).recv(socket, &mut msgs),
             _ => socket.recv_batch(&mut msgs),
         }?;
-        assert!(msgs[count..].iter().all(|msg| msg.is_empty()), "more is set than was counted");
+        assert!(
+            msgs[count..].iter().all(|msg| msg.is_empty()),
+            "more messages are set than were counted"
+        );
         Ok(msgs[..count].iter().map(|msg| number(msg.data())).collect())
     }
 }
@@ -306,5 +309,5 @@ fn calls() -> Vec<(Call, usize)> {
 #[track_caller]
 fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     let error = result.expect_err("the call is expected to fail");
-    error.raw_os_error().unwrap_or_else(|| panic!("not the system's: {error:?}"))
+    error.raw_os_error().unwrap_or_else(|| panic!("not an error of the system: {error:?}"))
 }

@@ -270,8 +270,8 @@ fn n2_threads_meet_rejections_and_lose_and_double_nothing() {
             }
         }
         fault::script([]);
-        far.set_nonblocking(true).expect("a mode");
-        assert!(far.recv(&mut [0; 8]).is_err(), "doubled");
+        far.set_nonblocking(true).expect("a non-blocking socket");
+        assert!(far.recv(&mut [0; 8]).is_err(), "a duplicate");
     };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -288,7 +288,7 @@ fn a_batch_has_no_more_segments_than_its_builder_allows() {
         return;
     }
     for (max, batches) in [(0, 0), (1, 0), (10, 3), (64, 1), (1_000, 1)] {
-        let mut net = Net::new().expect("as before");
+        let mut net = Net::new().expect("the kernel has GSO, as above");
         let builder = Offload::builder().gro(false).max_segments(max);
         net.near = builder.build(socket()).expect("a UDP socket");
         let batch = Batch::new(&[run_of(0, 40, 30)]);

@@ -155,7 +155,7 @@ impl Way {
 type Failed = Vec<(usize, i32)>;
 
 fn code(error: &io::Error) -> i32 {
-    error.raw_os_error().expect("the system's")
+    error.raw_os_error().expect("an error of the system")
 }
 
 /// Sends all messages in one way, call after call. Skips a message that fails, and offers it again after `WouldBlock`.
@@ -178,7 +178,7 @@ pub(super) fn send_all(net: &Net, way: Way, msgs: &[SendMsg<'_>]) -> Failed {
         };
         match result {
             Ok(count) => {
-                assert!(count > 0, "a call that neither sends nor fails");
+                assert!(count > 0, "the call neither sends nor fails");
                 at += count;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -37,25 +37,25 @@ fn places(queue: &SendQueue) -> Vec<*const u8> {
 #[test]
 fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
     const N: usize = 6;
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..N as u32);
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         for k in 1..=N {
-            let mut queue = queue(&net.msgs(&data));
+            let mut queue = queue(&loopback.msgs(&data));
             let (places_before, bytes) = (places(&queue), queue.bytes());
             fault::script(stopped_send(backend, N, k, errno::EAGAIN));
-            assert_eq!(net.near.flush(&mut queue).unwrap(), k);
+            assert_eq!(loopback.near.flush(&mut queue).unwrap(), k);
             calls();
             assert_eq!(queue.len(), N - k);
             assert_eq!(left(&queue), (k as u32..N as u32).collect::<Vec<_>>());
-            assert_eq!(places(&queue), places_before[k..], "none is moved");
+            assert_eq!(places(&queue), places_before[k..], "payloads stay in place");
             assert_eq!(queue.bytes(), bytes / N * (N - k));
 
-            assert_eq!(net.near.flush(&mut queue).unwrap(), N - k);
+            assert_eq!(loopback.near.flush(&mut queue).unwrap(), N - k);
             assert!(queue.is_empty());
-            assert_eq!((queue.bytes(), net.near.flush(&mut queue).unwrap()), (0, 0));
-            assert_eq!(net.delivered(), (0..N as u32).collect::<Vec<_>>());
+            assert_eq!((queue.bytes(), loopback.near.flush(&mut queue).unwrap()), (0, 0));
+            assert_eq!(loopback.delivered(), (0..N as u32).collect::<Vec<_>>());
         }
     }
 }
@@ -63,14 +63,14 @@ fn a_flush_that_stops_at_k_keeps_the_rest_in_order() {
 /// A datagram pushed after a partial flush waits in the second stage. One flush sends both stages.
 #[test]
 fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..6);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let mut queue = queue(&msgs[..3]);
         fault::script(stopped_send(backend, 3, 1, errno::EAGAIN));
-        assert_eq!(net.near.flush(&mut queue).unwrap(), 1);
+        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 1);
         calls();
         for msg in &msgs[3..] {
             queue.push(msg).unwrap();
@@ -82,15 +82,15 @@ fn an_error_in_the_second_stage_comes_after_the_first_stage_is_sent() {
         let mut fates = vec![(call, Fate::Kernel); first_stage];
         fates.push((call, Fate::Fail(errno::ENOBUFS)));
         fault::script(fates);
-        assert_eq!(net.near.flush(&mut queue).unwrap(), 2);
+        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 2);
         fault::finish();
         assert_eq!(left(&queue), [3, 4, 5]);
 
         fault::script([(call, Fate::Fail(errno::ENOBUFS))]);
-        assert_eq!(errno(net.near.flush(&mut queue)), errno::ENOBUFS);
+        assert_eq!(errno(loopback.near.flush(&mut queue)), errno::ENOBUFS);
         fault::finish();
-        assert_eq!(net.near.flush(&mut queue).unwrap(), 3);
-        assert_eq!(net.delivered(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(loopback.near.flush(&mut queue).unwrap(), 3);
+        assert_eq!(loopback.delivered(), [0, 1, 2, 3, 4, 5]);
     }
 }
 
@@ -146,7 +146,7 @@ impl BatchSocket for Limited {
 
 /// Destination and number.
 fn identify(msg: &SendMsg<'_>) -> (u16, u32) {
-    (msg.dest().expect("it has one").port(), payload(msg))
+    (msg.dest().expect("it has a destination").port(), payload(msg))
 }
 
 /// A step of the test below.

@@ -10,19 +10,19 @@ use super::*;
 #[cfg(has_descriptors)]
 #[test]
 fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
             let call = recv_call(backend, 3);
-            net.fill(0..3);
-            net.far.set_read_timeout(Some(TIMEOUT)).unwrap();
+            loopback.fill(0..3);
+            loopback.far.set_read_timeout(Some(TIMEOUT)).unwrap();
             fault::script([(call, Fate::Fail(errno::EINTR))]);
-            let error = way.recv(&net.far, 3).unwrap_err();
+            let error = way.recv(&loopback.far, 3).unwrap_err();
             assert_eq!((error.kind(), calls().len()), (io::ErrorKind::Interrupted, 1));
 
-            net.far.set_read_timeout(None).unwrap();
+            loopback.far.set_read_timeout(None).unwrap();
             fault::script([(call, Fate::Fail(errno::EINTR)); 3]);
-            assert_eq!(way.recv(&net.far, 3).unwrap(), [0, 1, 2]);
+            assert_eq!(way.recv(&loopback.far, 3).unwrap(), [0, 1, 2]);
             let made = calls();
             assert!(made[..4].iter().all(|(made, _)| *made == call), "{made:?}");
         }
@@ -32,17 +32,17 @@ fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
 #[cfg(has_descriptors)]
 #[test]
 fn r10_an_error_before_any_message_is_returned_once_and_loses_none() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     // On Windows a receive passes over this error, since it may be about any datagram.
     let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
     let codes = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN, errno::EPERM]).chain(refused);
     for (backend, code) in codes.flat_map(|code| BACKENDS.map(|backend| (backend, code))) {
         for way in Receiving::each(backend) {
-            net.fill(0..3);
+            loopback.fill(0..3);
             fault::script([(recv_call(backend, 4), Fate::Fail(code))]);
-            assert_eq!(errno(way.recv(&net.far, 4)), code, "{backend:?} {way:?}");
+            assert_eq!(errno(way.recv(&loopback.far, 4)), code, "{backend:?} {way:?}");
             fault::finish();
-            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{code} is not deferred");
+            assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{code} is returned once");
         }
     }
 }
@@ -72,12 +72,12 @@ fn d1_a_call_takes_1024_messages_and_the_next_one_goes_on() {
 fn d24_no_system_call_is_made_for_no_messages() {
     for backend in BACKENDS {
         for way in Receiving::each(backend).filter(|way| *way != Receiving::Into) {
-            let net = Loopback::new();
-            net.fill(0..2);
+            let loopback = Loopback::new();
+            loopback.fill(0..2);
             fault::script([]);
-            assert!(way.recv(&net.far, 0).unwrap().is_empty());
+            assert!(way.recv(&loopback.far, 0).unwrap().is_empty());
             assert!(calls().is_empty());
-            assert_eq!(way.recv(&net.far, 2).unwrap(), [0, 1]);
+            assert_eq!(way.recv(&loopback.far, 2).unwrap(), [0, 1]);
         }
         fault::script([]);
         assert_eq!(socket().send_batch(&[]).unwrap(), 0);
@@ -92,24 +92,24 @@ fn d24_no_system_call_is_made_for_no_messages() {
 fn d34_a_call_that_meets_only_unrelated_errors_ends() {
     for (backend, blocking) in BACKENDS.into_iter().flat_map(|b| [(b, true), (b, false)]) {
         for way in Receiving::each(backend) {
-            let net = Loopback::new();
-            net.far.set_read_timeout(None).unwrap();
-            net.far.set_nonblocking(!blocking).unwrap();
+            let loopback = Loopback::new();
+            loopback.far.set_read_timeout(None).unwrap();
+            loopback.far.set_nonblocking(!blocking).unwrap();
             let errors = crate::Ancillary::ERRORS;
-            if errors.enable(&net.far).unwrap() != errors {
+            if errors.enable(&loopback.far).unwrap() != errors {
                 return;
             }
-            net.fill(0..3);
+            loopback.fill(0..3);
             let refused = (recv_call(backend, 4), Fate::Fail(errno::ECONNREFUSED));
             fault::script([refused; 20]);
-            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
+            assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
             fault::finish();
             fault::script(std::iter::repeat_n(refused, 5_000));
             if blocking {
-                net.fill(0..3);
-                assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
+                loopback.fill(0..3);
+                assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1, 2], "{backend:?} {way:?}");
             } else {
-                let error = way.recv(&net.far, 4).unwrap_err();
+                let error = way.recv(&loopback.far, 4).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::Interrupted);
                 let made = fault::log().len();
                 assert!(made < 2_000, "{made} calls");
@@ -125,17 +125,17 @@ fn d34_a_call_that_meets_only_unrelated_errors_ends() {
 fn e1_after_an_unrelated_error_a_socket_with_a_timeout_does_not_wait() {
     for backend in BACKENDS {
         for way in Receiving::each(backend) {
-            let net = Loopback::new();
-            if crate::Ancillary::ERRORS.require(&net.far).is_err() {
+            let loopback = Loopback::new();
+            if crate::Ancillary::ERRORS.require(&loopback.far).is_err() {
                 return;
             }
             let refused = (recv_call(backend, 4), Fate::Fail(errno::ECONNREFUSED));
             fault::script([refused]);
-            let error = way.recv(&net.far, 4).unwrap_err();
+            let error = way.recv(&loopback.far, 4).unwrap_err();
             assert_eq!((error.kind(), fault::finish().len()), (io::ErrorKind::Interrupted, 2));
-            net.fill(0..2);
+            loopback.fill(0..2);
             fault::script([refused]);
-            assert_eq!(way.recv(&net.far, 4).unwrap(), [0, 1]);
+            assert_eq!(way.recv(&loopback.far, 4).unwrap(), [0, 1]);
             fault::finish();
         }
     }

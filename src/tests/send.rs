@@ -15,21 +15,21 @@ const N: usize = 5;
 /// A partial transfer returns only its count, and the next call is like the first.
 #[test]
 fn any_count_leaves_the_rest_in_order() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..N as u32);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for backend in BACKENDS {
         for way in Sending::each(backend) {
             for (k, code) in (1..=N).flat_map(|k| [(k, errno::EAGAIN), (k, errno::ECONNREFUSED)]) {
                 let fates = stopped_send(backend, N, k, code);
                 let made = fates.len();
                 fault::script(fates);
-                assert_eq!(way.send(&net.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
+                assert_eq!(way.send(&loopback.near, &msgs).unwrap(), k, "{backend:?} {way:?}");
                 assert_eq!(calls().len(), made);
-                assert_eq!(net.delivered(), (0..k as u32).collect::<Vec<_>>());
+                assert_eq!(loopback.delivered(), (0..k as u32).collect::<Vec<_>>());
 
-                assert_eq!(way.send(&net.near, &msgs[k..]).unwrap(), N - k);
-                assert_eq!(net.delivered(), (k as u32..N as u32).collect::<Vec<_>>());
+                assert_eq!(way.send(&loopback.near, &msgs[k..]).unwrap(), N - k);
+                assert_eq!(loopback.delivered(), (k as u32..N as u32).collect::<Vec<_>>());
             }
         }
     }
@@ -39,17 +39,17 @@ fn any_count_leaves_the_rest_in_order() {
 #[cfg(mmsg_calls)]
 #[test]
 fn a_call_that_takes_nothing_without_an_error_ends() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..3);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     for way in Sending::each(Backend::Mmsg) {
         fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-        assert_eq!(way.send(&net.near, &msgs).unwrap(), 0);
+        assert_eq!(way.send(&loopback.near, &msgs).unwrap(), 0);
         assert_eq!(calls(), [(Call::SendMmsg, 3)]);
     }
     choose(Backend::Mmsg, false);
     fault::script([(Call::SendMmsg, Fate::AtMost(0))]);
-    assert_eq!(net.near.send_each(&msgs, |_, error| panic!("{error}")).unwrap(), 0);
+    assert_eq!(loopback.near.send_each(&msgs, |_, error| panic!("{error}")).unwrap(), 0);
     assert_eq!(calls(), [(Call::SendMmsg, 3)]);
 }
 
@@ -57,9 +57,9 @@ fn a_call_that_takes_nothing_without_an_error_ends() {
 /// none. The library never spins, waits or drops a message by itself.
 #[test]
 fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..N as u32);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     let refused = cfg!(mmsg_calls).then_some(errno::ECONNREFUSED);
     let codes: Vec<_> = ORDINARY_ERRORS.into_iter().chain([errno::EAGAIN]).chain(refused).collect();
     for backend in BACKENDS {
@@ -67,18 +67,18 @@ fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() 
             for (bad, code) in (0..N).flat_map(|bad| codes.iter().map(move |code| (bad, *code))) {
                 if bad > 0 {
                     fault::script(stopped_send(backend, N, bad, code));
-                    assert_eq!(way.send(&net.near, &msgs).unwrap(), bad);
+                    assert_eq!(way.send(&loopback.near, &msgs).unwrap(), bad);
                     fault::finish();
                 }
                 // The message is now the first of a call, and meets its error again.
                 let call = send_call(backend, N - bad);
                 fault::script([(call, Fate::Fail(code))]);
-                assert_eq!(errno(way.send(&net.near, &msgs[bad..])), code);
+                assert_eq!(errno(way.send(&loopback.near, &msgs[bad..])), code);
                 assert_eq!(calls(), [(call, offered(call, N - bad))]);
 
-                assert_eq!(way.send(&net.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
+                assert_eq!(way.send(&loopback.near, &msgs[bad + 1..]).unwrap(), N - bad - 1);
                 let good: Vec<u32> = (0..N as u32).filter(|i| *i != bad as u32).collect();
-                assert_eq!(net.delivered(), good, "{backend:?} {way:?} {code}");
+                assert_eq!(loopback.delivered(), good, "{backend:?} {way:?} {code}");
             }
         }
     }
@@ -87,50 +87,50 @@ fn s9_s11_any_error_is_returned_by_the_one_call_that_offers_its_message_first() 
 #[cfg(has_descriptors)]
 #[test]
 fn d9_an_interrupted_call_is_made_again_unless_the_socket_has_a_timeout() {
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let data = numbers(0..3);
-    let msgs = net.msgs(&data);
+    let msgs = loopback.msgs(&data);
     let interrupted = |call| [(call, Fate::Fail(errno::EINTR)); 3];
     for (backend, way) in BACKENDS.into_iter().flat_map(|b| Sending::all(b).map(|way| (b, way))) {
         way.choose(backend);
         let call = send_call(backend, 3);
         fault::script(interrupted(call));
-        assert_eq!(way.send(&net.near, &msgs).unwrap(), 3);
+        assert_eq!(way.send(&loopback.near, &msgs).unwrap(), 3);
         let offered = offered(call, 3);
         assert!(calls().starts_with(&[(call, offered); 4]));
-        assert_eq!(net.delivered(), [0, 1, 2]);
+        assert_eq!(loopback.delivered(), [0, 1, 2]);
 
         // After the signals the call meets another error.
         fault::script(interrupted(call).into_iter().chain([(call, Fate::Fail(errno::ENOMEM))]));
-        assert_eq!(errno(way.send(&net.near, &msgs)), errno::ENOMEM);
+        assert_eq!(errno(way.send(&loopback.near, &msgs)), errno::ENOMEM);
         assert_eq!(calls(), [(call, offered); 4]);
 
-        net.near.set_write_timeout(Some(TIMEOUT)).unwrap();
+        loopback.near.set_write_timeout(Some(TIMEOUT)).unwrap();
         fault::script([(call, Fate::Fail(errno::EINTR))]);
-        let error = way.send(&net.near, &msgs).unwrap_err();
+        let error = way.send(&loopback.near, &msgs).unwrap_err();
         assert_eq!((error.kind(), calls().len()), (io::ErrorKind::Interrupted, 1));
-        net.near.set_write_timeout(None).unwrap();
-        assert!(net.delivered().is_empty());
+        loopback.near.set_write_timeout(None).unwrap();
+        assert!(loopback.delivered().is_empty());
     }
     // A signal between single-message calls ends the call with a count.
     fault::script([(Call::SendMsg, Fate::Kernel), (Call::SendMsg, Fate::Fail(errno::EINTR))]);
-    assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&net.near, &msgs).unwrap(), 1);
+    assert_eq!(MmsgBuf::with_backend(Backend::Msg).send(&loopback.near, &msgs).unwrap(), 1);
     fault::finish();
-    assert_eq!(net.delivered(), [0]);
+    assert_eq!(loopback.delivered(), [0]);
 }
 
 /// Without `SO_BROADCAST` each message to a broadcast address fails.
 #[test]
 fn d11_each_failure_costs_about_a_call_and_a_header() {
     const ALL: usize = 4096;
-    let net = Loopback::new();
+    let loopback = Loopback::new();
     let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
     for backend in BACKENDS {
         backend.make_process_default().unwrap();
         let msgs = vec![SendMsg::to(nowhere, b"bad"); ALL];
         let mut failed = 0;
         fault::script([]);
-        let done = net.near.send_each(&msgs, |index, error| {
+        let done = loopback.near.send_each(&msgs, |index, error| {
             assert_eq!((index, error.raw_os_error()), (failed, Some(errno::EACCES)));
             failed += 1;
         });
@@ -142,15 +142,15 @@ fn d11_each_failure_costs_about_a_call_and_a_header() {
 
         // After one failure the calls grow again.
         let data = numbers(0..64);
-        let mut msgs = net.msgs(&data);
+        let mut msgs = loopback.msgs(&data);
         msgs[0] = SendMsg::to(nowhere, b"bad");
         fault::script([]);
-        let done = net.near.send_each(&msgs, &mut |index, _| assert_eq!(index, 0));
+        let done = loopback.near.send_each(&msgs, &mut |index, _| assert_eq!(index, 0));
         assert_eq!(done.unwrap(), msgs.len());
         if backend == Backend::Mmsg {
             assert!(fault::finish().len() < 10);
         }
-        assert_eq!(net.delivered(), (1..64).collect::<Vec<_>>());
+        assert_eq!(loopback.delivered(), (1..64).collect::<Vec<_>>());
     }
 }
 

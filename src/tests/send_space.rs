@@ -60,7 +60,7 @@ fn n4_would_block_is_an_error_where_it_would_be_for_ever() {
     let send = |near: &UdpSocket, far: &UdpSocket, len: usize| {
         fault::script(blocked);
         let data = [7; 1_400];
-        near.set_nonblocking(true).expect("a mode");
+        near.set_nonblocking(true).expect("a non-blocking socket");
         let msg = SendMsg::to(addr(far), &data[..len]).with_meta(&META);
         let error = near.send_batch(&[msg]).unwrap_err();
         fault::finish();
@@ -82,7 +82,7 @@ fn n4_a_future_returns_instead_of_waiting_for_ever() {
         let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let near = near.try_clone().expect("a descriptor");
-            near.set_nonblocking(true).expect("a mode");
+            near.set_nonblocking(true).expect("a non-blocking socket");
             let near = ::tokio::net::UdpSocket::from_std(near).expect("in a runtime");
             near.writable().await.expect("it is writable");
             let data = [7; BUFFER - 8];

@@ -21,7 +21,7 @@ fn with_ready_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket, Socket
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
         let addr = socket.local_addr().expect("it is bound");
         socket.send_to(b"one", addr).await.expect("loopback takes a datagram");
-        socket.readable().await.expect("it has come");
+        socket.readable().await.expect("the datagram has arrived");
         test(socket, addr).await;
     });
 }
@@ -31,7 +31,7 @@ fn with_ready_socket<F: Future<Output = ()>>(test: impl FnOnce(UdpSocket, Socket
 fn at_once<T>(future: impl Future<Output = io::Result<T>>) -> Result<T, Option<i32>> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result.map_err(|error| error.raw_os_error()),
-        Poll::Pending => panic!("it waits for the socket"),
+        Poll::Pending => panic!("the future waits for the socket"),
     }
 }
 

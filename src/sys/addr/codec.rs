@@ -88,8 +88,9 @@ pub(super) fn decode(bytes: &Name, len: usize) -> Option<SocketAddr> {
         }
         numbers::AF_INET6 if len >= V6_LEN => {
             let ip: [u8; 16] = *bytes[8..].first_chunk().expect("24 bytes are left");
-            let word =
-                |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("within 32"));
+            let word = |at: usize| {
+                u32::from_ne_bytes(*bytes[at..].first_chunk().expect("4 bytes are left"))
+            };
             Some(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(ip), port, word(4), word(24))))
         }
         _ => None,

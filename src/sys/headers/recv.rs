@@ -122,7 +122,7 @@ impl<'a> RecvHeaders<'a> {
             None => self.storage.controls.pointer(self.len).cast(),
         };
         let header = self.storage.headers.at(self.len);
-        // An `IoSliceMut` is a `Buffer` by its documentation.
+        // std documents that an `IoSliceMut` has the layout of a `Buffer`.
         header.set_buffers(buffers.as_mut_ptr().cast(), buffers.len());
         header.set_name(name, NAME_LEN);
         header.set_control(control, CONTROL_SPACE);

@@ -142,7 +142,7 @@ impl<'a> SendHeaders<'a> {
         header.clear_flags();
         match payload {
             Payload::One(data) => self.set_buffer(data.as_ptr(), data.len()),
-            // An `IoSlice` is a `Buffer` by its documentation.
+            // std documents that an `IoSlice` has the layout of a `Buffer`.
             Payload::Many(list) => header.set_buffers(list.as_ptr().cast(), list.len()),
         }
         true

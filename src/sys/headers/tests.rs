@@ -14,9 +14,9 @@ use crate::sys::{CONTROL_SPACE, RecvResult};
 impl SendHeaders<'_> {
     /// The payloads of the complete headers, as the kernel would read them.
     pub(crate) fn payloads(self) -> Vec<Vec<u8>> {
-        // SAFETY: invariant 1.
+        // SAFETY: invariant 1 of `SendHeaders`.
         let wired = unsafe { WiredSends::new(self.storage.headers.range(0..self.len)) };
-        // SAFETY: invariant 1.
+        // SAFETY: invariant 1 of `SendHeaders`.
         let read = |b: &super::super::native::header::Buffer| unsafe {
             slice::from_raw_parts(b.start(), b.len())
         };

@@ -68,7 +68,7 @@ fn recv_one(
     #[cfg(any(test, fuzzing))]
     fault::next(Call::RecvMsg, 1)?;
     let header = &mut wired.as_mut()[i].0;
-    // SAFETY: the invariant of WiredRecvs.
+    // SAFETY: the header meets the invariant of WiredRecvs.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header.msg_hdr, flags) };
     header.msg_len = usize::try_from(len).map_err(|_| io::Error::last_os_error())? as _;
     // SAFETY: the call has just filled the header.
@@ -94,11 +94,11 @@ fn send_one(
     let fd = socket.as_raw_fd();
     let hdr = &wired.as_mut()[i].0.msg_hdr;
     let len = if hdr.msg_iovlen != 1 || hdr.msg_controllen != 0 {
-        // SAFETY: the invariant of WiredSends.
+        // SAFETY: the header meets the invariant of WiredSends.
         unsafe { libc::sendmsg(fd, hdr, flags) }
     } else {
         let (name, name_len) = (hdr.msg_name.cast_const().cast(), hdr.msg_namelen);
-        // SAFETY: the invariant of WiredSends; the header points at one iovec.
+        // SAFETY: the header meets the invariant of WiredSends, and points at one iovec.
         unsafe {
             let buffer = &*hdr.msg_iov;
             libc::sendto(fd, buffer.iov_base, buffer.iov_len, flags, name, name_len)

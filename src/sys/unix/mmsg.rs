@@ -53,7 +53,7 @@ pub(super) fn recvmmsg(
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::RecvMmsg, len)?;
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
-    // SAFETY: the invariant of WiredRecvs; there are at least `len` headers.
+    // SAFETY: the headers meet the invariant of WiredRecvs, and there are at least `len`.
     let n = unsafe {
         calls::recvmmsg(socket.as_raw_fd(), headers, len as _, flags as _, ptr::null_mut())
     };
@@ -74,7 +74,7 @@ pub(super) fn sendmmsg(
     #[cfg(any(test, fuzzing))]
     let len = fault::next(Call::SendMmsg, len)?;
     let headers = wired.as_mut().as_mut_ptr().cast::<Raw>();
-    // SAFETY: the invariant of WiredSends; there are at least `len` headers.
+    // SAFETY: the headers meet the invariant of WiredSends, and there are at least `len`.
     let n = unsafe { calls::sendmmsg(socket.as_raw_fd(), headers, len as _, flags as _) };
     count(n as isize)
 }

@@ -41,7 +41,7 @@ pub(crate) fn kernel_release() -> Option<String> {
 #[cfg(feature = "tokio")]
 pub(crate) fn has_error(socket: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: `poll` is one pollfd.
+    // SAFETY: `poll` is one writable pollfd.
     let ready = unsafe { libc::poll(&mut poll, 1, 0) };
     ready > 0 && poll.revents & libc::POLLERR != 0
 }

@@ -70,7 +70,7 @@ fn recv_one(socket: BorrowedSocket<'_>, header: &mut Header, flags: RecvFlags) -
         Err(error) if error.raw_os_error() == Some(WSAEMSGSIZE) => {
             if header.msg.dwFlags != MSG_CTRUNC || header.received == 0 {
                 header.msg.dwFlags |= MSG_TRUNC;
-                // SAFETY: the invariant of WiredRecvs.
+                // SAFETY: the header meets the invariant of WiredRecvs.
                 header.received = unsafe { buffer_bytes(&header.msg) };
             }
             Ok(())
@@ -123,7 +123,7 @@ unsafe fn buffer_bytes(msg: &WSAMSG) -> u32 {
 #[cold]
 fn check_ready(socket: BorrowedSocket<'_>, events: i16) -> io::Result<()> {
     let mut poll = WSAPOLLFD { fd: handle(socket), events, revents: 0 };
-    // SAFETY: `poll` is one WSAPOLLFD.
+    // SAFETY: `poll` is one writable WSAPOLLFD.
     match unsafe { WSAPoll(&mut poll, 1, 0) } {
         0 => Err(io::Error::from_raw_os_error(WSAEWOULDBLOCK)),
         1.. => Ok(()),
@@ -151,11 +151,11 @@ fn send_one(
     let (s, mut sent, overlapped) = (handle(socket), 0, ptr::null_mut());
     let msg = &wired.as_mut()[i].msg;
     if msg.Control.len > 0 {
-        // SAFETY: the invariant of WiredSends.
+        // SAFETY: the header meets the invariant of WiredSends.
         return check(unsafe { WSASendMsg(s, msg, flags, &mut sent, overlapped, None) });
     }
     let (buffers, count) = (msg.lpBuffers.cast_const(), msg.dwBufferCount);
     let (to, to_len) = (msg.name.cast_const(), msg.namelen);
-    // SAFETY: the invariant of WiredSends.
+    // SAFETY: the header meets the invariant of WiredSends.
     check(unsafe { WSASendTo(s, buffers, count, &mut sent, flags, to, to_len, overlapped, None) })
 }

@@ -42,7 +42,7 @@ fn options_are_written_as_documented() {
     for (v4, meta, expected) in [
         (true, new().with_ecn(Ecn::Ect0), message(0, 50, &int(2))),
         (false, new().with_ecn(Ecn::Ce), message(41, 50, &int(3))),
-        // A TOS byte with more than ECN bits goes as a whole.
+        // A TOS byte with other bits than ECN is sent as a whole.
         (true, new().with_tos(0xB9), message(0, 3, &int(0xB9))),
         (false, new().with_tos(0xB9), message(41, 39, &int(0xB9))),
         (true, new().with_hop_limit(7), message(0, 4, &int(7))),
@@ -137,7 +137,7 @@ fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() 
         let two = [SendMsg::to(to, b"two").with_ecn(Ecn::Ect0), SendMsg::to(to, b"three")];
         assert_eq!(socket.send_batch(&two).expect("the first is sent"), 1);
         fault::finish();
-        assert_eq!(socket.send_batch(&two[1..]).expect("the error was another's"), 1);
+        assert_eq!(socket.send_batch(&two[1..]).expect("the error was about another datagram"), 1);
         fault::script([(Call::RecvMsg, Fate::Fail(code))]);
         for _ in 0..3 {
             assert_eq!(socket.recv_into(&mut batch).expect("one is there"), 1);
@@ -149,7 +149,7 @@ fn n5_calls_on_an_unconnected_socket_pass_over_icmp_errors_of_other_datagrams() 
 #[test]
 fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
     let (near, far) = (socket(), socket());
-    near.connect(far.local_addr().expect("it is bound")).expect("it only remembers");
+    near.connect(far.local_addr().expect("it is bound")).expect("connect only stores the peer");
     let msgs = [SendMsg::new(b"one"), SendMsg::new(b"two"), SendMsg::new(b"three")];
     for code in [WSAECONNRESET, WSAENETRESET] {
         fault::script([(Call::SendMsg, Fate::Fail(code))]);
@@ -157,7 +157,7 @@ fn n5_a_connected_socket_returns_the_icmp_error_of_its_peer_once() {
         fault::finish();
         assert_eq!(error.raw_os_error(), Some(code));
         assert_eq!(near.send_batch(&msgs).expect("all are sent"), 3);
-        // Within a batch it ends the call, and is lost.
+        // Within a batch the error ends the call, and is lost.
         fault::script([Fate::Kernel, Fate::Fail(code)].map(|fate| (Call::SendMsg, fate)));
         assert_eq!(near.send_batch(&msgs).expect("the first is sent"), 1);
         fault::finish();

@@ -58,7 +58,7 @@ fn run(world: &mut World, program: &[Op], fates: &[HeaderFate], alike: bool) -> 
 /// Runs the programs under every sequence of `depth` fates.
 fn explore(kind: Kind, programs: &[Vec<Op>], alphabet: &[HeaderFate], depth: usize, alike: bool) {
     let deeper = std::env::var("MODEL_DEEPER");
-    let depth = depth + deeper.map_or(0, |text| text.parse().expect("a number of answers"));
+    let depth = depth + deeper.map_or(0, |text| text.parse().expect("a number"));
     let sequences = |len: usize| (alphabet.len() as u64).pow(len as u32);
     for errors in [false, true] {
         let Some(mut world) = World::new(kind, errors) else { return };

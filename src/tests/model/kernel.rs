@@ -185,7 +185,9 @@ impl Kernel {
                 self.forbidden = true;
                 (Fate::Fail(errno::EPERM), Answer::CallsMissing)
             }
-            Some(HeaderFate::Pass | HeaderFate::Short) => unreachable!("they stop no first header"),
+            Some(HeaderFate::Pass | HeaderFate::Short) => {
+                unreachable!("they let a first header through")
+            }
         }
     }
 }

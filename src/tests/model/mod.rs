@@ -123,7 +123,7 @@ fn under<R>(
 ) -> (R, Vec<Answer>) {
     lock(kernel).begin(datagrams);
     let decider = Arc::clone(kernel);
-    backend.make_process_default().expect("both are here");
+    backend.make_process_default().expect("Linux has both");
     fault::decide_by(move |call, offered| lock(&decider).decide(call, offered));
     let result = call();
     fault::script([]);

@@ -36,7 +36,7 @@ impl Mailbox {
     pub(super) fn new(kind: Kind) -> Self {
         let gro = matches!(kind, Kind::Offload { gro: true, .. });
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        socket.set_nonblocking(true).expect("a mode");
+        socket.set_nonblocking(true).expect("a non-blocking socket");
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a UDP socket");
         let near = crate::tests::socket();
         Self {
@@ -131,7 +131,7 @@ impl World {
                 assert!(count == max || !whole && count > 0, "short for no reason: {what}");
             }
             Err(error) => {
-                let errno = error.raw_os_error().expect("the system's");
+                let errno = error.raw_os_error().expect("an error of the system");
                 let none = errno == errno::EAGAIN && max == 0 && messages > 0;
                 let last = log.iter().rev().find(|answer| matches!(answer, Answer::Failed(_)));
                 assert!(

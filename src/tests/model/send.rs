@@ -133,11 +133,11 @@ impl World {
                     SendWay::Batch => socket.send_batch(sends),
                     SendWay::Each => socket.send_each(sends, |i, error| {
                         lock(kernel).give_up();
-                        failed.push((i, error.raw_os_error().expect("the system's")));
+                        failed.push((i, error.raw_os_error().expect("an error of the system")));
                     }),
                     SendWay::Flush => {
                         let mut queue = SendQueue::new(1 << 20);
-                        sends.iter().for_each(|msg| queue.push(msg).expect("it is ample"));
+                        sends.iter().for_each(|msg| queue.push(msg).expect("the queue is ample"));
                         let result = socket.flush(&mut queue);
                         assert_eq!(queue.len(), sends.len() - result.as_ref().unwrap_or(&0));
                         result
@@ -190,7 +190,7 @@ impl World {
         assert!(!whole || handled == case.msgs.len(), "short for no reason: {case:?}");
         let mut given_up = 0;
         if let Err(error) = &case.result {
-            let errno = error.raw_os_error().expect("the system's");
+            let errno = error.raw_os_error().expect("an error of the system");
             assert_eq!(said.last(), Some(&errno), "{case:?}");
             let about_none = [errno::EAGAIN, errno::ECONNREFUSED].contains(&errno);
             assert!(

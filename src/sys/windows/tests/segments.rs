@@ -40,7 +40,7 @@ pub(in super::super) fn send(
 /// The destination, the control data and a copy of the payload of message `i`.
 fn contents<'w>(wired: &'w mut WiredSends<'_>, i: usize) -> (&'w [u8], &'w [u8], Vec<u8>) {
     let bytes = |(start, len): (*const u8, usize)| -> &'w [u8] {
-        // SAFETY: the invariant of WiredSends.
+        // SAFETY: the header meets the invariant of WiredSends.
         if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
     };
     let payload =
