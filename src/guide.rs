@@ -1,5 +1,6 @@
 //! How to choose, to size and to react.
 //!
+//! - [`cookbook`]: a recipe for each kind of program
 //! - [`choosing`]: which type for which program
 //! - [`batches`]: how many messages, and how long a slot
 //! - [`memory`]: what is taken, when, and how it is given back; where a buffer should begin
@@ -13,6 +14,9 @@
 //! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
 //!
 //! These modules hold text alone.
+
+#[doc = include_str!("../docs/guide/cookbook.md")]
+pub mod cookbook {}
 
 #[doc = include_str!("../docs/guide/choosing.md")]
 pub mod choosing {}

@@ -2,7 +2,7 @@ use std::io;
 use std::net::UdpSocket;
 
 fn main() -> io::Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:7777")?;
+    let socket = UdpSocket::bind("0.0.0.0:7777")?;
     let mut buffer = [0; 1500];
     loop {
         let (len, from) = socket.recv_from(&mut buffer)?;

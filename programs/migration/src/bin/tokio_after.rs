@@ -1,14 +1,18 @@
-use mmsg::{RecvBatch, prelude::*};
+use mmsg::{Ancillary, RecvBatch, prelude::*};
 use std::io;
 use tokio::net::UdpSocket;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:7777").await?;
+    let socket = UdpSocket::bind("0.0.0.0:7777").await?;
+    Ancillary::DEST.require(&socket)?; // Replies leave from the address that was asked.
     let mut batch = RecvBatch::new(64, 1500);
     loop {
-        socket.recv_into(&mut batch).await?;
-        let replies = batch.iter().filter_map(|d| d.reply(d.data()));
+        if let Err(error) = socket.recv_into(&mut batch).await {
+            eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
+        }
+        let whole = batch.iter().filter(|d| !d.truncated());
+        let replies = whole.filter_map(|d| d.reply(d.data()));
         socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
     }
 }

@@ -3,7 +3,7 @@ use tokio::net::UdpSocket;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:7777").await?;
+    let socket = UdpSocket::bind("0.0.0.0:7777").await?;
     let mut buffer = [0; 1500];
     loop {
         let (len, from) = socket.recv_from(&mut buffer).await?;
