@@ -8,7 +8,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let socket = std::net::UdpSocket::bind(addr)?;
     let endpoint = quinn::Endpoint::new(Default::default(), Some(config), socket, runtime)?;
     while let Some(incoming) = endpoint.accept().await {
-        let connection = incoming.await?;
+        let Ok(connection) = incoming.await else { continue };
         println!("{}: {}", connection.remote_address(), connection.closed().await);
     }
     Ok(())
