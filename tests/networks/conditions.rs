@@ -170,7 +170,7 @@ pub const CONDITIONS: [Condition; 24] = [
         fragmentation: Some(Fragmentation::Probe),
         errors: true,
         sees: "`TooBig` with the MTU in the error queue, and calls that fail",
-        does: "makes the calls that fail again, up to three times; sends all the same",
+        does: "makes the calls that fail again; sends all the same",
         holds: |outcome| {
             outcome.errors_among(&[libc::EMSGSIZE]);
             assert_eq!(outcome.received, 0, "{outcome:?}");
@@ -258,7 +258,7 @@ pub const CONDITIONS: [Condition; 24] = [
         rules: Rules { reject: (100, Unreachable::Port), ..QUIET.rules },
         errors: true,
         sees: "reports in the error queue, and calls that fail",
-        does: "makes the calls that fail again, up to three times",
+        does: "makes the calls that fail again",
         holds: |outcome| {
             outcome.errors_among(&[libc::ECONNREFUSED]);
             assert!(outcome.reports > 0, "{outcome:?}");

@@ -1,7 +1,7 @@
 //! A network with faults, and every way to send and to receive over it: nothing is lost or doubled but by the
 //! network, and every error is reported.
 //!
-//! This prints the tables of the guide's page on real networks (needs root, `/dev/net/tun`, `ip` and `tc`):
+//! This prints the tables that docs/record/0.2.0/networks.md has (needs root, `/dev/net/tun`, `ip` and `tc`):
 //!
 //! ```text
 //! cargo build --workspace --all-features --bins --examples &&
