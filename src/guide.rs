@@ -2,18 +2,18 @@
 //!
 //! - [`cookbook`]: a recipe for each kind of program
 //! - [`choosing`]: which type for which program
-//! - [`batches`]: how many messages, and how long a slot
-//! - [`memory`]: what is taken, when, and how it is given back; where a buffer should begin
+//! - [`batches`]: how many messages to offer, and how long a slot is
+//! - [`memory`]: what is allocated, when, and how to free it; where a buffer should begin
 //! - [`cores`]: a socket for each core, or several threads behind one
-//! - [`back_pressure`]: when the socket takes no more
+//! - [`back_pressure`]: when the socket accepts no more
 //! - [`metadata`]: what can be received and set with a message, by platform
-//! - [`real_networks`]: what to set beyond loopback, and what to look at
+//! - [`real_networks`]: settings for real networks, and figures to look at
 //! - [`kernels`]: what each Linux release has, and which ones the tests ran on
-//! - `tokio`, with the feature `tokio`: what to know beyond the futures
-//! - [`errors`]: what each error means and what to do about it
+//! - `tokio`, with the feature `tokio`: calls without waiting, hand-written futures, errors
+//! - [`errors`]: what errors mean and what to do
 //! - [`migration`]: from std, tokio, nix, quinn and quinn-udp
 //!
-//! These modules hold text alone.
+//! These modules contain text only.
 
 #[doc = include_str!("../docs/guide/cookbook.md")]
 pub mod cookbook {}
