@@ -1,9 +1,11 @@
-//! Makes a page with charts of a run's measurements.
+//! Makes the pages of a run: a short one with charts, and one that holds every table.
 
-mod about;
 mod charts;
 mod goals;
+mod loads;
+mod markdown;
 mod page;
+mod record;
 mod tables;
 
 use std::fs;
@@ -14,16 +16,21 @@ use tables::Measured;
 
 pub fn write(from: &Path, to: &Path) -> io::Result<()> {
     let measured = Measured::read(from)?;
-    fs::create_dir_all(to)?;
-    let charts = charts::draw(&measured, to).map_err(io::Error::other)?;
-    fs::write(to.join("benchmarks.md"), page::text(&measured, &charts)?)?;
-    println!("benchmarks.md is written, and {} charts", charts.len());
-    // Tests measure nothing worth printing.
-    if measured.about.get("extent").is_some_and(|extent| extent == "test") {
-        return Ok(());
+    let record = Path::new("record").join(measured.version());
+    fs::create_dir_all(to.join(&record))?;
+    for (file, chart) in charts::all(&measured) {
+        fs::write(to.join(file), chart)?;
     }
-    for (what, places) in goals::missed(&measured) {
-        println!("short of its goal: {what}: {}", places.join("; "));
+    let goals = goals::judged(&measured);
+    let record = record.join("benchmarks.md");
+    fs::write(to.join("benchmarks.md"), page::text(&measured, &goals))?;
+    fs::write(to.join(&record), record::text(&measured))?;
+    println!("wrote benchmarks.md, its charts and {}", record.display());
+    // The figures of a test mean nothing.
+    if measured.about("extent") != "test" {
+        for goal in goals.iter().filter(|goal| goal.met < goal.of) {
+            println!("missed in {} of {}: {}", goal.of - goal.met, goal.of, goal.says);
+        }
     }
     Ok(())
 }

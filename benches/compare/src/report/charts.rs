@@ -1,243 +1,223 @@
-//! The charts. Each has a background of its own, so that it reads the same on a light and on a dark
-//! page.
+//! The charts, as SVG. Each has a background of its own: it reads the same on a light and on a dark page.
 
-use std::ops::Range;
-use std::path::Path;
+use std::fmt::Write;
 
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use super::loads::{self, SHOWN};
+use super::markdown::figure;
+use super::tables::{Measured, middle};
 
-use super::tables::{Measured, middle, ratio};
-use crate::load::Load;
-
-/// A chart's file, and its description for readers who cannot see it.
-pub struct Chart {
-    pub file: &'static str,
-    pub says: &'static str,
-}
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-const SIZE: (u32, u32) = (920, 480);
-const PAPER: RGBColor = RGBColor(250, 250, 247);
-const INK: RGBColor = RGBColor(40, 44, 52);
-const RULE: RGBColor = RGBColor(222, 222, 216);
-const FONT: &str = "sans-serif";
+/// Width and height, and the edges of the plot.
+const SIZE: [f64; 2] = [920.0, 460.0];
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 900.0;
+const TOP: f64 = 84.0;
+const BOTTOM: f64 = 400.0;
+const PAPER: &str = "#fafaf7";
+const INK: &str = "#282c34";
+const RULE: &str = "#dededa";
 
 /// Colours that most colour-blind people can tell apart; ours are the blue ones.
-fn colour(way: &str) -> RGBColor {
+fn colour(way: &str) -> &'static str {
     match way {
-        "std" => RGBColor(120, 120, 120),
-        "nix" => RGBColor(204, 121, 167),
-        "quinn-udp" => RGBColor(230, 159, 0),
-        "raw" => RGBColor(170, 190, 200),
-        "raw GSO" => RGBColor(110, 135, 150),
-        "mmsg RecvMsg" => RGBColor(105, 190, 235),
-        "quinn-udp GSO" => RGBColor(213, 94, 0),
-        "mmsg Offload" => RGBColor(0, 62, 116),
-        _ => RGBColor(0, 128, 190),
+        "std" => "#787878",
+        "tokio" => "#009e73",
+        "nix" => "#cc79a7",
+        "quinn-udp" => "#e69f00",
+        "quinn-udp GSO" => "#d55e00",
+        "mmsg Offload" => "#003e74",
+        _ => "#0080be",
     }
 }
 
-pub fn draw(measured: &Measured, to: &Path) -> Result<Vec<Chart>> {
-    let charts = vec![
-        Chart {
-            file: "ns-per-datagram.svg",
-            says: "Nanoseconds a datagram over the size of the batch, for each way",
-        },
-        Chart { file: "speed-up.svg", says: "Speed-up over std by workload, for each way" },
-    ];
-    over_batch(measured, &to.join(charts[0].file))?;
-    speed_up(measured, &to.join(charts[1].file))?;
-    Ok(charts)
+/// The charts by the names of their files.
+pub fn all(measured: &Measured) -> [(&'static str, String); 3] {
+    [
+        ("ns-per-datagram.svg", over_batch(measured)),
+        ("speed-up.svg", speed_up(measured)),
+        ("echo.svg", echo(measured)),
+    ]
 }
 
-/// A chart's paper, with its title on it.
-fn paper<'a>(file: &'a Path, title: &str) -> Result<Area<'a>> {
-    let area = SVGBackend::new(file, SIZE).into_drawing_area();
-    area.fill(&PAPER)?;
-    let style = (FONT, 19).into_font().color(&INK);
-    area.draw(&Text::new(title.to_string(), (20, 14), style))?;
-    Ok(area)
-}
-
-fn text(size: i32) -> TextStyle<'static> {
-    (FONT, size).into_font().color(&INK)
-}
-
-fn centred(size: i32) -> TextStyle<'static> {
-    text(size).pos(Pos::new(HPos::Center, VPos::Bottom))
-}
-
-/// ns a datagram over the size of the batch, both on logarithmic scales.
-fn over_batch(measured: &Measured, file: &Path) -> Result<()> {
-    const WAYS: [&str; 6] =
-        ["std", "nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
-    let cells: Vec<_> = measured
+/// CPU time per datagram over the size of the batch, both logarithmic.
+fn over_batch(measured: &Measured) -> String {
+    let ways = [[("std", "std")].as_slice(), &SHOWN].concat();
+    let loads = measured
         .times
         .iter()
-        .filter(|(cell, _)| cell.workload == "batch" && cell.payload == 1200 && !cell.metadata)
-        .collect();
-    let line = |way: &str| -> Vec<(f64, f64)> {
-        let point = |(cell, rounds)| {
-            let (cell, rounds): (&Load, _) = (cell, rounds);
-            Some(((cell.each as f64).log2(), middle(rounds, way)?))
-        };
-        cells.iter().filter_map(|(cell, rounds)| point((*cell, *rounds))).collect()
-    };
-    let lines: Vec<_> = WAYS.iter().map(|way| (*way, line(way))).collect();
-    let (low, high) = bounds(lines.iter().flat_map(|(_, line)| line).map(|point| point.1));
-    let right = cells.iter().map(|(cell, _)| (cell.each as f64).log2()).fold(1.0, f64::max);
+        .filter(|(load, _)| (load.workload, load.payload, load.metadata) == ("batch", 1200, false));
+    let loads: Vec<_> = loads.map(|(load, rounds)| (load.each, rounds)).collect();
+    let mut chart =
+        Chart::new("CPU time to send and receive a datagram of 1,200 bytes over loopback", &ways);
+    let scale = Scale { low: 100.0, high: 6000.0, log: true };
+    chart.values(&scale, "ns per datagram");
+    let last = loads.len().saturating_sub(1).max(1) as f64;
+    let x = |i: usize| LEFT + 20.0 + i as f64 / last * (RIGHT - LEFT - 40.0);
+    for (i, (each, _)) in loads.iter().enumerate() {
+        chart.text([x(i), BOTTOM + 20.0], 14, "middle", &each.to_string());
+    }
+    chart.text([(LEFT + RIGHT) / 2.0, BOTTOM + 44.0], 15, "middle", "datagrams per batch");
+    for (way, _) in ways {
+        let points = loads.iter().enumerate();
+        let points =
+            points.filter_map(|(i, (_, rounds))| Some((x(i), scale.y(middle(rounds, way)?))));
+        chart.line(points, colour(way));
+    }
+    chart.done()
+}
 
-    let area = paper(file, "Sending and receiving datagrams of 1,200 bytes over loopback")?;
-    let axes = ["datagrams a batch", "processor time, ns a datagram"];
-    let mut chart = axes_on(&area, 50, right, low..high, axes)?;
-    for (way, line) in &lines {
-        let colour = colour(way);
-        let width = if way.starts_with("mmsg") { 3 } else { 2 };
+/// How many times as fast as std, by load.
+fn speed_up(measured: &Measured) -> String {
+    let mut chart = Chart::new("How many times as fast as std, by load (logarithmic)", &SHOWN);
+    let scale = Scale { low: 0.4, high: 100.0, log: true };
+    chart.values(&scale, "speed-up over std");
+    let rows = loads::one_thread(measured);
+    let groups: Vec<_> = rows.into_iter().map(|row| (row.name, row.speed_ups)).collect();
+    chart.bars(&groups, &SHOWN, &scale, 1.0);
+    chart.done()
+}
+
+/// What echo servers of one thread do in a second of CPU time.
+fn echo(measured: &Measured) -> String {
+    let ways = [
+        ("std", "std"),
+        ("tokio", "tokio"),
+        ("mmsg", "mmsg"),
+        ("mmsg Offload", "mmsg with Offload"),
+    ];
+    let groups =
+        measured.echo.iter().filter(|(echo, _)| echo.threads == 1).map(|(echo, rounds)| {
+            let load = if echo.load == "GSO" { "GSO batches" } else { "single datagrams" };
+            let net = if echo.net == "veth" { "virtual Ethernet" } else { "loopback" };
+            ([load, net], ways.map(|(way, _)| Some(middle(rounds, way)? / 1e3)).to_vec())
+        });
+    let mut groups: Vec<_> = groups.collect();
+    groups.sort_by_key(|([load, net], _)| (*load == "GSO batches", *net));
+    let all = groups.iter().flat_map(|(_, rates)| rates).flatten();
+    let high = all.fold(1.0, |high, rate| rate.max(high)) * 1.1;
+    let mut chart =
+        Chart::new("Datagrams of 1,200 bytes that an echo server of one thread returns", &ways);
+    let scale = Scale { low: 0.0, high, log: false };
+    chart.values(&scale, "thousands per second of CPU time");
+    chart.bars(&groups, &ways, &scale, 0.0);
+    chart.done()
+}
+
+/// The vertical axis.
+struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+}
+
+impl Scale {
+    fn y(&self, value: f64) -> f64 {
+        let on = |value: f64| if self.log { value.max(self.low).ln() } else { value };
+        let share = (on(value) - on(self.low)) / (on(self.high) - on(self.low));
+        BOTTOM - share * (BOTTOM - TOP)
+    }
+
+    /// Round values: 1, 2, 5, 10 ..., or five steps.
+    fn ticks(&self) -> Vec<f64> {
+        let round =
+            (-1..9).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
+        if self.log {
+            return round.filter(|tick| (self.low..=self.high).contains(tick)).collect();
+        }
+        let mut steps = round.filter(|step| self.high / step < 6.0);
+        let step = steps.next().unwrap_or(self.high);
+        (0..6).map(|i| f64::from(i) * step).filter(|tick| *tick <= self.high).collect()
+    }
+}
+
+struct Chart(String);
+
+impl Chart {
+    /// Paper, a title, and a legend below it.
+    fn new(title: &str, ways: &[(&str, &str)]) -> Self {
+        let [width, height] = SIZE;
+        let mut chart = Self(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" fill=\"{INK}\">\n"
+        ));
+        chart.rect([0.0, 0.0], SIZE, PAPER);
+        chart.text([20.0, 30.0], 19, "start", title);
+        let mut x = 20.0;
+        for (way, label) in ways {
+            chart.rect([x, 48.0], [14.0, 12.0], colour(way));
+            chart.text([x + 20.0, 59.0], 14, "start", label);
+            // Wide enough for any sans-serif font.
+            x += 44.0 + 7.8 * label.len() as f64;
+        }
         chart
-            .draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(width)))?
-            .label(*way)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 2), (x + 18, y + 2)], colour.filled()));
-        chart.draw_series(line.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .margin(14)
-        .background_style(PAPER)
-        .border_style(RULE)
-        .label_font(text(14))
-        .draw()?;
-    area.present()?;
-    Ok(())
-}
 
-/// Powers of ten around all values.
-fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = values.fold((f64::MAX, 1.0), |(low, high), v| (v.min(low), v.max(high)));
-    // Half a decade is space enough.
-    let step = |log: f64, up: bool| {
-        let halves = log * 2.0;
-        10f64.powf(if up { halves.ceil() } else { halves.floor() } / 2.0)
-    };
-    (step(low.min(high).log10(), false), step(high.log10() + 0.02, true))
-}
+    fn rect(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2], fill: &str) {
+        let size = format!("width=\"{width:.1}\" height=\"{height:.1}\"");
+        let _ = writeln!(self.0, "<rect x=\"{x:.1}\" y=\"{y:.1}\" {size} fill=\"{fill}\"/>");
+    }
 
-/// How many times as fast as std, by workload: bars in groups.
-fn speed_up(measured: &Measured, file: &Path) -> Result<()> {
-    const WAYS: [&str; 5] = ["nix", "quinn-udp", "mmsg RecvBatch", "quinn-udp GSO", "mmsg Offload"];
-    const BASE: f64 = 0.5;
-    let shown = |cell: &&Load| {
-        !cell.metadata && cell.workload != "ready" && (cell.workload != "batch" || cell.each == 64)
-    };
-    let times = |cell| WAYS.map(|way| ratio(&measured.times[cell], "std", way));
-    let cells = measured.times.keys().filter(shown);
-    let groups: Vec<_> = cells.map(|cell| (short(cell), times(cell))).collect();
-    let (_, high) = bounds(groups.iter().flat_map(|(_, times)| times).filter_map(|times| *times));
+    fn text(&mut self, [x, y]: [f64; 2], size: u32, anchor: &str, words: &str) {
+        let at = format!("x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\"");
+        let _ = writeln!(self.0, "<text {at}>{words}</text>");
+    }
 
-    let area = paper(file, "Speed-up over std, one datagram a call, by workload")?;
-    let axes = ["", "times as fast as std"];
-    let mut chart = axes_on(&area, 84, groups.len() as f64, BASE..high * 1.2, axes)?;
-    let slot = 0.86 / WAYS.len() as f64;
-    for (g, (name, times)) in groups.iter().enumerate() {
-        for (w, times) in times.iter().enumerate() {
-            let Some(times) = *times else { continue };
-            let left = g as f64 + 0.07 + w as f64 * slot;
-            let bar = [(left, BASE), (left + slot * 0.9, times)];
-            chart.draw_series([Rectangle::new(bar, colour(WAYS[w]).filled())])?;
-            let (x, y) = chart.backend_coord(&(left + slot * 0.45, times));
-            let places = usize::from(times < 9.95);
-            area.draw(&Text::new(format!("{times:.places$}"), (x, y - 3), centred(12)))?;
+    fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
+        let (mut line, mut dots) = (String::new(), String::new());
+        for (x, y) in points {
+            let _ = write!(line, "{x:.1},{y:.1} ");
+            let _ =
+                writeln!(dots, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>");
         }
-        let below = chart.backend_coord(&(g as f64 + 0.5, BASE));
-        for (line, words) in name.lines().enumerate() {
-            let at = (below.0, below.1 + 22 + 18 * line as i32);
-            area.draw(&Text::new(words.to_string(), at, centred(14)))?;
+        let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\"");
+        let _ = write!(self.0, "<polyline points=\"{}\" {stroke}/>\n{dots}", line.trim_end());
+    }
+
+    /// The vertical axis with its rules, and what its numbers are.
+    fn values(&mut self, scale: &Scale, unit: &str) {
+        for tick in scale.ticks() {
+            let words =
+                if tick.fract() == 0.0 { figure(tick).replace(".0", "") } else { figure(tick) };
+            self.rect([LEFT, scale.y(tick)], [RIGHT - LEFT, 1.0], RULE);
+            self.text([LEFT - 8.0, scale.y(tick) + 5.0], 14, "end", &words);
+        }
+        let middle = (TOP + BOTTOM) / 2.0;
+        let turn = format!("<g transform=\"translate(22 {middle}) rotate(-90)\">");
+        let _ = writeln!(
+            self.0,
+            "{turn}<text font-size=\"15\" text-anchor=\"middle\">{unit}</text></g>"
+        );
+    }
+
+    /// Groups of bars that begin at `base`, with their figures, and two words below each group.
+    fn bars(
+        &mut self,
+        groups: &[([&str; 2], Vec<Option<f64>>)],
+        ways: &[(&str, &str)],
+        scale: &Scale,
+        base: f64,
+    ) {
+        let group_width = (RIGHT - LEFT) / groups.len().max(1) as f64;
+        let width = group_width * 0.86 / ways.len() as f64;
+        self.rect([LEFT, scale.y(base)], [RIGHT - LEFT, 1.0], INK);
+        for (g, (name, values)) in groups.iter().enumerate() {
+            let left = LEFT + g as f64 * group_width;
+            for (i, ((way, _), value)) in ways.iter().zip(values).enumerate() {
+                let Some(value) = *value else { continue };
+                let x = left + group_width * 0.07 + i as f64 * width;
+                let [high, low] = [value.max(base), value.min(base)].map(|value| scale.y(value));
+                self.rect([x, high], [width * 0.9, low - high], colour(way));
+                let y = if value < base { low + 14.0 } else { high - 4.0 };
+                self.text([x + width * 0.45, y], 11, "middle", &figure(value));
+            }
+            for (line, words) in name.iter().enumerate() {
+                let at = [left + group_width / 2.0, BOTTOM + 20.0 + 18.0 * line as f64];
+                self.text(at, 14, "middle", words);
+            }
         }
     }
-    legend(&area, &WAYS)?;
-    area.present()?;
-    Ok(())
-}
 
-/// Axes on a chart's paper. Without a name for it, nothing is written along the first.
-fn axes_on<'a>(
-    area: &Area<'a>,
-    top: u32,
-    right: f64,
-    values: Range<f64>,
-    [x, y]: [&str; 2],
-) -> Result<ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>> {
-    let mut chart = ChartBuilder::on(area)
-        .margin(20)
-        .margin_top(top)
-        .margin_right(30)
-        .x_label_area_size(46)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..right, values.log_scale())?;
-    let (power, value) = (|x: &f64| format!("{:.0}", x.exp2()), |y: &f64| thousands(*y));
-    let mut mesh = chart.configure_mesh();
-    mesh.disable_x_mesh()
-        .bold_line_style(RULE)
-        .light_line_style(TRANSPARENT)
-        .axis_style(INK)
-        .label_style(text(14))
-        .axis_desc_style(text(15))
-        .y_label_formatter(&value)
-        .y_desc(y);
-    match x {
-        "" => mesh.disable_x_axis(),
-        _ => mesh.x_labels(right as usize + 1).x_label_formatter(&power).x_desc(x),
-    };
-    mesh.draw()?;
-    drop(mesh);
-    Ok(chart)
-}
-
-/// A workload's name in two lines.
-fn short(cell: &Load) -> String {
-    match cell.workload {
-        "batch" => format!("batch of {}\n{} B", cell.each, cell.payload),
-        "fan-out" => format!("fan-out\n{} x {}", cell.dests, cell.each),
-        "idle" => format!("idle\n{} of {}", cell.each, cell.slots),
-        name => format!("{name}\n{} B", cell.payload),
+    fn done(mut self) -> String {
+        self.0.push_str("</svg>\n");
+        self.0
     }
-}
-
-/// One row below the title.
-fn legend(area: &Area<'_>, ways: &[&str]) -> Result<()> {
-    let mut x = 22;
-    for way in ways {
-        area.draw(&Rectangle::new([(x, 48), (x + 14, 60)], colour(way).filled()))?;
-        let style = text(14).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(way.to_string(), (x + 19, 54), style))?;
-        // There is no font to measure by: letters are wide or narrow.
-        let width = |letter| match letter {
-            'm' | 'w' | 'O' | 'G' | 'S' => 10,
-            'i' | 'f' | 'l' | 't' | 'r' | ' ' | '-' => 5,
-            _ => 8,
-        };
-        x += 34 + way.chars().map(width).sum::<i32>();
-    }
-    Ok(())
-}
-
-/// 1234.0 as "1,234"; small values with a decimal.
-fn thousands(value: f64) -> String {
-    if value < 10.0 && value.fract() > 0.001 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -30,7 +30,7 @@ pub type Rounds = BTreeMap<String, Vec<f64>>;
 
 #[derive(Default)]
 pub struct Measured {
-    pub about: BTreeMap<String, String>,
+    about: BTreeMap<String, String>,
     /// Nanoseconds of the processor a datagram.
     pub times: BTreeMap<Load, Rounds>,
     /// Allocations a datagram.
@@ -77,6 +77,17 @@ fn load(row: &[String]) -> io::Result<Load> {
 }
 
 impl Measured {
+    /// A line of `about.csv`.
+    pub fn about(&self, what: &str) -> &str {
+        self.about.get(what).map_or("unknown", String::as_str)
+    }
+
+    /// The version of this crate that was measured.
+    pub fn version(&self) -> &str {
+        let mut packages = self.about("packages").split("; ");
+        packages.find_map(|package| package.strip_prefix("mmsg ")).unwrap_or("unknown")
+    }
+
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut measured = Self::default();
         for row in rows(folder, "about.csv")? {
