@@ -1,9 +1,8 @@
-//! One datagram a call beside batches: `cargo bench`.
+//! Compares batches with one datagram per call: `cargo bench`.
 //!
-//! One thread sends a batch over loopback and receives it again: by std, one datagram a call; by
-//! `send_batch` with `recv_batch` or `recv_into`; and with `Offload`. Criterion prints times over
-//! the size of the batch. Allocations are counted; the run fails if a call of this crate allocates.
-//! The comparison with other crates and with raw system calls is `benches/compare`.
+//! One thread sends a batch over loopback and receives it: with std, one datagram per call; with `send_batch` and
+//! `recv_batch` or `recv_into`; and with `Offload`. Criterion prints times by size of the batch. The run fails if a call of
+//! this crate allocates. `benches/compare` compares other crates and raw system calls.
 
 #[path = "../tests/common/counting.rs"]
 mod counting;
@@ -30,7 +29,7 @@ struct Wire {
     near: UdpSocket,
     far: UdpSocket,
     to: SocketAddr,
-    /// Datagrams that may wait at `far`.
+    /// Datagrams that the receive buffer of `far` holds.
     capacity: usize,
 }
 
@@ -41,7 +40,7 @@ impl Wire {
         let socket = socket2::SockRef::from(&far);
         socket.set_recv_buffer_size(1024 * CHARGE)?;
         let capacity = socket.recv_buffer_size()? / CHARGE;
-        // A datagram that was lost ends the benchmark instead of stopping it.
+        // A lost datagram ends the benchmark; without a timeout it would hang.
         far.set_read_timeout(Some(Duration::from_secs(10)))?;
         Ok(Self { near, far, to, capacity })
     }
@@ -118,14 +117,14 @@ fn main() {
         let mut group = criterion.benchmark_group(format!("{payload} bytes"));
         for batch in (0..=9).map(|power| 1 << power) {
             for way in WAYS {
-                // Anew for each: with GRO on, a receive by std would be of several datagrams.
+                // New sockets each time: with GRO enabled, a receive of std would return several datagrams.
                 let wire = Wire::new().expect("two loopback sockets");
                 if batch > wire.capacity {
                     continue;
                 }
                 group.throughput(Throughput::Elements(batch as u64));
                 let mut turn = turn(way, &wire, batch, payload);
-                // The first calls allocate headers, once.
+                // The first calls allocate headers.
                 (0..3).for_each(|_| turn());
                 let ((), counts) = counted(|| (0..50).for_each(|_| turn()));
                 println!("{way}, batches of {batch}: {} allocations in 50", counts.allocations);
@@ -139,7 +138,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Push and flush. No thread receives: the kernel drops datagrams that do not fit the receiver's buffer.
+/// Push and flush. Nobody receives: the kernel drops what does not fit the receive buffer.
 fn queues(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue");
     group.sample_size(10);
@@ -157,7 +156,7 @@ fn queues(criterion: &mut Criterion) {
             });
         });
     }
-    // As golang.org/x/net measures the queue of its http2 (BenchmarkWriteQueue), whose frames are empty.
+    // Like BenchmarkWriteQueue of golang.org/x/net's http2, whose frames are empty.
     let data = [[7; 16]; 25];
     let mut queue = SendQueue::new(1 << 20);
     group.throughput(Throughput::Elements(data.len() as u64));

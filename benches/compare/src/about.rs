@@ -1,4 +1,4 @@
-//! On what, of what and when figures are taken: noted beside them, so that a page is made of tables alone.
+//! `about.csv`: machine, versions and date, so that the tables alone make a page.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Extent;
 
-/// Packages that a page names, by their names in `Cargo.lock`.
+/// Packages whose versions a page shows.
 const PACKAGES: [&str; 5] = ["mmsg", "nix", "quinn-udp", "tokio", "libc"];
 
-/// Writes `about.csv`. No name of the machine, and no path on it.
+/// Writes `about.csv`. It holds neither the machine's name nor a path.
 pub fn write(folder: &Path, extent: Extent) -> io::Result<()> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -43,7 +43,7 @@ pub fn write(folder: &Path, extent: Extent) -> io::Result<()> {
     ];
     let mut about = File::create(folder.join("about.csv"))?;
     writeln!(about, "what,value")?;
-    // A comma would begin another field.
+    // A comma would start another field.
     facts.iter().try_for_each(|(what, value)| writeln!(about, "{what},{}", value.replace(',', " ")))
 }
 
@@ -56,8 +56,7 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
     )
 }
 
-/// The latest version of a package in the lock file: what is compared with is that, where an older
-/// one is another dependency's.
+/// The latest version of a package in the lock file. An older one belongs to another dependency.
 fn version(lock: &str, name: &str) -> String {
     let key = |version: &str| -> Vec<u64> {
         version.split('.').map(|part| part.parse().unwrap_or(0)).collect()

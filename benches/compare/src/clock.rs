@@ -1,9 +1,8 @@
-//! Time on the processors, in user space and in the kernel.
+//! CPU time, user and kernel.
 
 use std::time::Duration;
 
-/// Counts the time in which this thread runs, and not the time in which others do. The measured loops never
-/// wait.
+/// The CPU time of this thread. The measured loops never wait.
 pub struct Clock(Duration);
 
 impl Clock {
@@ -16,12 +15,12 @@ impl Clock {
     }
 }
 
-/// The time of all threads of a process so far.
+/// The CPU time of all threads of a process so far.
 pub fn of_process(pid: u32) -> Duration {
     let mut clock = 0;
     // SAFETY: the call writes one clock's number.
     let status = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) };
-    assert_eq!(status, 0, "the process is there");
+    assert_eq!(status, 0, "the process exists");
     now(clock)
 }
 
@@ -29,6 +28,6 @@ fn now(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one timespec.
     let status = unsafe { libc::clock_gettime(clock, &mut time) };
-    assert_eq!(status, 0, "the clock is there");
+    assert_eq!(status, 0, "the clock exists");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,5 +1,5 @@
-//! All ways in turn: each moves datagrams for a few milliseconds a round, and another one begins each round. All
-//! loads in turn, too, so that a slow phase of the machine meets some rounds of many loads and not all rounds of one.
+//! All ways take turns of a few milliseconds, and another one begins each round. All loads take turns, too: a slow
+//! phase of the machine then meets some rounds of many loads, not all rounds of one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use crate::load::Load;
 use crate::peers::{self, Turn};
 use crate::tables::Tables;
 
-/// How long a way has its turn.
+/// How long a turn takes.
 const SLICE: Duration = Duration::from_millis(2);
-/// Turns whose allocations are counted.
+/// Calls of a turn whose allocations are counted.
 const COUNTED: usize = 50;
 
 struct Contender {
     way: &'static str,
     turn: Turn,
-    /// Turns that fill a slice.
+    /// Calls that fill a slice.
     times: usize,
-    /// Datagrams of a turn.
+    /// Datagrams per call.
     datagrams: usize,
 }
 
-/// Measures and prints every load; false if a way of this crate allocated.
+/// Measures and prints every load. Returns false if a way of this crate allocated.
 pub fn run(loads: &[Load], extent: Extent, tables: &mut Tables) -> io::Result<bool> {
     let (passes, rounds) = match extent {
         Extent::Test => (1, 1),
@@ -62,18 +62,17 @@ pub fn run(loads: &[Load], extent: Extent, tables: &mut Tables) -> io::Result<bo
         }
     }
     if extent == Extent::Test {
-        println!("{} loads, by each of their ways: all has arrived", loads.len());
+        println!("{} loads, each by all of its ways: every datagram arrived", loads.len());
     }
     Ok(frugal)
 }
 
-/// The times of each contender in each round, nanoseconds a datagram.
+/// CPU and elapsed time of each contender in each round, ns per datagram.
 fn measure(contenders: &mut [Contender], rounds: usize) -> Vec<Vec<[f64; 2]>> {
     let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
     for round in 0..rounds {
         for step in 0..contenders.len() {
-            // Another way begins each round, and every other round has the reverse order, so that no way
-            // always follows the same one.
+            // Every other round reverses the order, so that no way always follows the same one.
             let step = if round % 2 == 0 { step } else { contenders.len() - 1 - step };
             let i = (step + round / 2) % contenders.len();
             times[i].push(contenders[i].slice());
@@ -85,11 +84,11 @@ fn measure(contenders: &mut [Contender], rounds: usize) -> Vec<Vec<[f64; 2]>> {
 impl Contender {
     fn new(way: &'static str, load: &Load, extent: Extent) -> Option<Self> {
         let mut turn = peers::turn(way, load)?;
-        // Twice, for the two stages of a queue: their memory is part of no turn.
+        // Twice: a queue has two stages, which allocate in their first turn.
         (0..2).for_each(|_| turn(true));
         let mut times = 1;
         if extent != Extent::Test {
-            // Once for the caches, and once for the count.
+            // First warm the caches, then count.
             (0..10).for_each(|_| turn(false));
             let begin = Instant::now();
             let mut done = 0;
@@ -116,14 +115,13 @@ impl Contender {
     }
 }
 
-/// One side of `benches/compare/xnet/compare.sh`, the work of x/net's own benchmark: for each size of
-/// batch and each way of this crate the time of a datagram on the wall and on the processors, and
-/// allocations a datagram. The Go program prints the same of itself.
+/// One side of `benches/compare/xnet/compare.sh`, which repeats x/net's own benchmark. Prints way, size of the
+/// batch, and per datagram: elapsed time, CPU time, allocations. The Go program prints the same.
 pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
     for size in (0..=9).map(|power| 1 << power) {
         for way in ["mmsg RecvMsg", "mmsg RecvBatch", "mmsg Offload"] {
             let contender = Contender::new(way, &Load::new("batch", 15, size), Extent::Test);
-            let mut turn = contender.expect("it can do without metadata").turn;
+            let mut turn = contender.expect("no way needs metadata").turn;
             (0..3).for_each(|_| turn(false));
             let (begin, cpu) = (Instant::now(), Clock::start());
             let (mut datagrams, slice) = (0, Duration::from_millis(milliseconds));
@@ -144,11 +142,11 @@ pub fn beside_xnet(milliseconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the medians of the processor's time.
+/// Prints the median CPU times.
 fn tell(load: &Load, contenders: &[Contender], cpu_times: &mut [Vec<f64>]) {
     let Load { workload, payload, dests, each, slots, metadata, .. } = load;
     let meta = if *metadata { ", ECN and destination" } else { "" };
-    println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{meta} (ns a datagram)");
+    println!("{workload}: {dests} x {each} x {payload} B, {slots} slots{meta} (ns per datagram)");
     for (contender, cpu) in contenders.iter().zip(cpu_times) {
         cpu.sort_by(f64::total_cmp);
         println!("    {:16} {:9.1}", contender.way, cpu[cpu.len() / 2]);

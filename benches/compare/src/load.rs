@@ -6,46 +6,46 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Bytes of each receive buffer for single datagrams.
 pub const SLOT_LEN: usize = 1500;
-/// Bytes of one that any coalesced message fits.
+/// Bytes of a receive buffer that any coalesced message fits.
 pub const COALESCED_LEN: usize = 65_535;
-/// Receive buffers for coalesced messages, where as many as there are datagrams would be absurd.
-const MOST_COALESCED: usize = 32;
-/// The ECN bits sent, and expected where metadata is received: ECT(0).
+/// A receive of coalesced messages has at most this many buffers. Each holds many datagrams.
+const MAX_COALESCED: usize = 32;
+/// The ECN bits of datagrams with metadata: ECT(0).
 pub const ECN: u8 = 0b10;
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Where memory lies, in bytes from the start of a page.
+/// Where memory begins, in bytes from the start of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The first buffer to receive into, which others follow at once.
+    /// The first receive buffer. The others follow it without a gap.
     pub buffer: usize,
     /// Bytes of each such buffer.
     pub buffer_len: usize,
-    /// Each payload, or the first of those that are contiguous.
+    /// Each payload, or the first of contiguous ones.
     pub payload: usize,
 }
 
-/// Datagrams that a turn moves: `each` to each destination, all from one socket.
+/// The datagrams of a turn: `each` to each destination, all from one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// Whether each datagram is sent with ECN bits, and received with these and its destination.
+    /// Whether datagrams are sent with ECN bits, and received with these and their destination.
     pub metadata: bool,
     pub workload: &'static str,
     /// Bytes of each datagram.
     pub payload: usize,
     pub dests: usize,
-    /// Datagrams to each of them, one after the other.
+    /// Datagrams to each destination, in a row.
     pub each: usize,
-    /// Places for messages that are offered to a receive.
+    /// Messages that a receive has room for.
     pub slots: usize,
-    /// Where lent buffers and payloads lie; `None`: where the allocator puts them.
+    /// Where borrowed buffers and payloads lie. `None` leaves it to the allocator.
     pub place: Option<Place>,
 }
 
 impl Load {
-    /// `each` datagrams for one destination, all in one call.
+    /// `each` datagrams to one destination, all in one call.
     pub const fn new(workload: &'static str, payload: usize, each: usize) -> Self {
         Self { workload, payload, dests: 1, each, slots: each, metadata: false, place: None }
     }
@@ -59,12 +59,12 @@ impl Load {
         (65_507 / self.payload).min(64)
     }
 
-    /// Slots for coalesced messages that are offered to a receive.
+    /// Coalesced messages that a receive has room for.
     pub fn coalesced_slots(&self) -> usize {
-        if self.slots > self.each { self.slots } else { self.slots.min(MOST_COALESCED) }
+        if self.slots > self.each { self.slots } else { self.slots.min(MAX_COALESCED) }
     }
 
-    /// All payloads, back to back. Each begins with its number. Leaked: a process makes a few.
+    /// All payloads, back to back. Each begins with its number. The memory is leaked: a process makes few.
     pub fn slab(&self) -> &'static [u8] {
         let mut slab = Vec::with_capacity(self.datagrams() * self.payload);
         for i in 0..self.datagrams() {
@@ -74,7 +74,7 @@ impl Load {
         self.placed(&slab)
     }
 
-    /// A copy of a payload, where payloads lie.
+    /// A copy of a payload at its place.
     fn placed(&self, payload: &[u8]) -> &'static [u8] {
         let Some(Place { payload: at, .. }) = self.place else { return payload.to_vec().leak() };
         let memory = page_offset(at, payload.len());
@@ -82,8 +82,8 @@ impl Load {
         memory
     }
 
-    /// Memory for the buffers that are lent for a receive, and the length of each.
-    pub fn lent(&self) -> (&'static mut [u8], usize) {
+    /// Memory for borrowed receive buffers, and the length of each.
+    pub fn buffer_memory(&self) -> (&'static mut [u8], usize) {
         match self.place {
             Some(Place { buffer, buffer_len, .. }) => {
                 (page_offset(buffer, self.slots * buffer_len), buffer_len)
@@ -103,8 +103,8 @@ impl Load {
         parts.flat_map(move |(part, to)| part.chunks(len).map(move |batch| (*to, batch)))
     }
 
-    /// A transmit for each datagram, or for as many as make a GSO batch if fewer buffers are lent than there
-    /// are datagrams: destination, contents, segment size.
+    /// Destination, contents and segment size of each transmit. A transmit is a GSO batch if there are fewer
+    /// receive buffers than datagrams, and one datagram otherwise.
     pub fn transmits(&self, to: &[SocketAddr]) -> Vec<(SocketAddr, &'static [u8], Option<u16>)> {
         let segments = if self.slots < self.each { self.segments() } else { 1 };
         let size = (segments > 1).then_some(self.payload as u16);
@@ -129,24 +129,24 @@ impl Load {
     }
 }
 
-/// Memory that begins `at` bytes behind the start of a page.
+/// Memory that begins `at` bytes after the start of a page.
 fn page_offset(at: usize, len: usize) -> &'static mut [u8] {
     let memory = vec![0; len + 2 * PAGE].leak();
     let start = memory.as_ptr().align_offset(PAGE) + at;
     &mut memory[start..][..len]
 }
 
-/// Buffers for received messages as a program has them: each is an allocation.
+/// Receive buffers as a program has them: each is an allocation.
 pub fn buffers(count: usize, len: usize) -> impl Iterator<Item = &'static mut [u8]> {
     (0..count).map(move |_| vec![0; len].leak())
 }
 
-/// The most buffers that are lent for a receive: quinn-udp's `BATCH_SIZE`.
-pub const MOST_LENT: usize = 32;
+/// A receive borrows at most this many buffers: quinn-udp's `BATCH_SIZE`.
+pub const MAX_BUFFERS: usize = 32;
 
-/// Lends memory for a receive in buffers of `len` bytes, and says in how many.
+/// Splits memory into buffers of `len` bytes. Returns how many there are, too.
 #[inline(always)]
-pub fn lend(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MOST_LENT], usize) {
+pub fn split_buffers(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MAX_BUFFERS], usize) {
     let count = memory.len() / len;
     let mut chunks = memory.chunks_exact_mut(len);
     let buffers = std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
@@ -157,13 +157,12 @@ pub fn lend(memory: &mut [u8], len: usize) -> ([IoSliceMut<'_>; MOST_LENT], usiz
 pub struct Datagram<'a> {
     pub addr: SocketAddr,
     pub data: &'a [u8],
-    /// ECN bits and destination, where they were asked for.
+    /// ECN bits and destination, if enabled.
     pub meta: Option<(u8, IpAddr)>,
 }
 
 impl Datagram<'_> {
-    /// Does what every receiver does: reads the datagram's source, its bytes' place and length, and its
-    /// metadata.
+    /// Reads what every receiver reads: source, address and length of the payload, metadata.
     #[inline(always)]
     pub fn glance(self) {
         match self.addr {
@@ -177,10 +176,10 @@ impl Datagram<'_> {
     }
 }
 
-/// Compares the datagrams received in a turn with those sent.
+/// Checks that a turn received what it sent.
 pub struct Check {
     load: Load,
-    /// Where it is sent from.
+    /// The sender.
     from: SocketAddr,
     arrived: Vec<bool>,
 }
@@ -206,7 +205,7 @@ impl Check {
     }
 }
 
-/// Datagrams that lie ready, each by itself, for one destination.
+/// Separate payloads to one destination.
 pub fn ready() -> Vec<Load> {
     let mut loads = Vec::new();
     for metadata in [false, true] {
@@ -218,7 +217,7 @@ pub fn ready() -> Vec<Load> {
     loads
 }
 
-/// All workloads of one thread. `capacity` is how many datagrams may wait at a socket.
+/// All loads of one thread. A socket's receive buffer holds `capacity` datagrams.
 pub fn all(capacity: usize) -> Vec<Load> {
     let mut loads = ready();
     loads.retain(|load| load.each <= capacity);
@@ -229,7 +228,7 @@ pub fn all(capacity: usize) -> Vec<Load> {
             let sweep = (0..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity);
             loads.extend(sweep.map(|each| load("batch", payload, each)));
         }
-        // A part of 10 MiB: 128 turns move all of it.
+        // 128 turns move 10 MiB.
         loads.push(load("bulk", 1280, 64));
         loads.extend([1, 4, 16].map(|each| Load { dests: 32, ..load("fan-out", 1200, each) }));
         loads.push(Load { slots: 512, ..load("idle", 15, 1) });

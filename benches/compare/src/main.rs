@@ -1,14 +1,12 @@
-//! What a user could pick, on the same work, in the same run: `cargo run --release -p compare`.
+//! Compares what a user could pick, on the same work, in the same run: `cargo run --release -p compare`.
 //!
-//! Sends and receives on one thread over loopback, by std, nix, quinn-udp, raw calls and this crate
-//! (`peers/` has a file for each, which says what it does), and echo servers in processes of their
-//! own. The ways take turns of a few milliseconds, many rounds: ratios are of one round, whose ways
-//! all meet the same load of the machine. Allocations are counted; the run fails if a
-//! way of this crate allocates.
+//! One thread sends and receives over loopback with std, nix, quinn-udp, raw calls and this crate; `peers/` has a
+//! file for each. Echo servers run in processes of their own. The ways take turns of a few milliseconds, for many
+//! rounds. A ratio compares turns of one round, which meet the same load of the machine. The run fails if a way of
+//! this crate allocates.
 //!
-//! `target/throughput/` has the figures as tables, from which `compare report` makes
-//! `docs/benchmarks.md`; `benches/compare/report.sh` does all of it. `compare ratios` compares two
-//! ways of doing one thing, to judge a change.
+//! `target/throughput/` gets the figures. `compare report` makes `docs/benchmarks.md` from them, and
+//! `benches/compare/report.sh` does both. `compare ratios` compares two ways of doing one thing, to judge a change.
 
 mod about;
 mod clock;
@@ -44,32 +42,32 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure all ways in turn, and leave tables in target/throughput.
+    /// Measure all ways in turn, and write tables to target/throughput.
     Run {
-        /// Only workloads whose name holds it: ready, batch, bulk, fan-out, idle, echo.
+        /// Only workloads whose name contains this: ready, batch, bulk, fan-out, idle, echo.
         #[arg(default_value = "")]
         filter: String,
-        /// Fewer rounds: a look, not figures to quote.
+        /// Fewer rounds, for rough figures.
         #[arg(long)]
         quick: bool,
-        /// Everything once, every datagram checked; no figures.
+        /// Everything once, every datagram checked, no figures.
         #[arg(long, conflicts_with = "quick")]
         test: bool,
     },
-    /// Compare pairs of ways in turn, and print ratios beside the promised ones.
+    /// Compare pairs of ways in turn, and print each ratio beside its promise.
     Ratios {
-        /// Only rows whose name holds all of these.
+        /// Only rows whose name contains all of these.
         filters: Vec<String>,
-        /// Every way once; no figures.
+        /// Every way once, no figures.
         #[arg(long)]
         test: bool,
     },
-    /// Write benchmarks.md and its charts from the tables of a run.
+    /// Write benchmarks.md, its charts and the record from the tables of a run.
     Report {
-        /// The tables.
+        /// The folder of the tables.
         #[arg(long, default_value = "target/throughput")]
         from: PathBuf,
-        /// Where to write.
+        /// The folder to write to.
         #[arg(long, default_value = "docs")]
         to: PathBuf,
     },
@@ -81,7 +79,7 @@ enum Command {
     Serve { way: String, threads: usize, ip: std::net::IpAddr },
 }
 
-/// How much is done.
+/// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Everything once, every datagram checked.
@@ -118,7 +116,7 @@ fn compare(filter: &str, extent: Extent) -> io::Result<()> {
     let mut tables = Tables::create(extent, filter.is_empty())?;
     let mut loads = load::all(wire::capacity()?);
     if loads.iter().all(|load| load.each < 512) {
-        println!("skipped: batches that the receive buffer has no space for (root has more)");
+        println!("skipped: batches that do not fit the receive buffer (root gets a larger one)");
     }
     loads.retain(|load| load.workload.contains(filter));
 
@@ -128,7 +126,7 @@ fn compare(filter: &str, extent: Extent) -> io::Result<()> {
     }
     tables.finish()?;
     if !frugal {
-        return Err(io::Error::other("a way of this crate allocates, which none may"));
+        return Err(io::Error::other("a way of this crate allocates; none may"));
     }
     Ok(())
 }

@@ -1,11 +1,10 @@
-//! The promises that are ratios, measured as ratios.
+//! Measures the promises that are ratios.
 //!
-//! Two sides take turns of a few milliseconds, many times, and each pair of turns gives a ratio of
-//! their CPU time. Other load of the machine meets both of a pair, so the median of the ratios is
-//! stable where times are not; the quartiles beside it show the spread. Nothing is asserted: a row over
-//! its promise is marked.
+//! Two sides take many turns of a few milliseconds. Each pair of turns gives a ratio of CPU times. Other load of the
+//! machine meets both sides of a pair, so the median ratio is stable where times are not; quartiles show the
+//! spread. A row over its promise is marked and fails nothing.
 //!
-//! `compare ratios ready send_each 'x 64 x 15 B'` measures the rows whose names hold all of these.
+//! `compare ratios ready send_each 'x 64 x 15 B'` measures the rows whose names contain all of these.
 
 use std::hint::black_box;
 use std::io;
@@ -18,23 +17,23 @@ use crate::clock::Clock;
 use crate::load::{self, Load, Place};
 use crate::{peers, wire};
 
-/// Datagrams a turn: about two milliseconds.
+/// Datagrams per turn of about two milliseconds.
 const TURN: usize = 2048;
 /// Pairs of turns.
 const PAIRS: usize = 200;
-/// Datagrams a turn with GSO.
+/// Datagrams per turn with GSO.
 const SEGMENTED_TURN: usize = 16_384;
 
-/// One of two sides that are compared: a turn and its time. With true, also compares the received
-/// datagrams with the sent ones, where it can.
+/// A turn of one side, which returns its time. With true, it compares received datagrams with sent ones instead,
+/// where it can.
 type Side = Box<dyn FnMut(bool) -> Duration>;
 
 struct Row {
     name: String,
-    /// The ratio is promised to be at most this.
+    /// The highest ratio that keeps the promise.
     promise: Option<f64>,
     pairs: usize,
-    /// Datagrams in a turn of each side.
+    /// Datagrams per turn of each side.
     datagrams: [usize; 2],
     sides: Box<dyn FnOnce() -> [Side; 2]>,
 }
@@ -45,11 +44,11 @@ pub fn run(filters: &[String], test: bool) -> io::Result<()> {
     if test {
         let count = rows.len();
         rows.into_iter().flat_map(|row| (row.sides)()).for_each(|mut side| _ = side(true));
-        println!("both sides of {count} ratios took a turn; what came is what was sent");
+        println!("both sides of {count} ratios took a turn; all datagrams arrived unchanged");
         return Ok(());
     }
     let [promised, ratio] = ["promised", "ratio"];
-    println!("{:72} {promised:>9} {ratio:>7}  {:15} {:>15}", "", "quartiles", "ns a datagram");
+    println!("{:72} {promised:>9} {ratio:>7}  {:15} {:>15}", "", "quartiles", "ns per datagram");
     rows.into_iter().for_each(measure);
     Ok(())
 }
@@ -57,7 +56,7 @@ pub fn run(filters: &[String], test: bool) -> io::Result<()> {
 fn all(capacity: usize) -> Vec<Row> {
     let load = |each, payload| Load::new("batch", payload, each);
     let mut rows = ready();
-    rows.extend(lent());
+    rows.extend(borrowed());
     rows.extend(placement());
     for payload in [15, 1200] {
         for batch in (3..=9).map(|power| 1 << power).filter(|batch| *batch <= capacity) {
@@ -80,13 +79,13 @@ fn all(capacity: usize) -> Vec<Row> {
         rows.push(of(["mmsg dyn RecvBatch", "mmsg RecvBatch"], load(batch, 15), Some(1.02)));
         rows.push(of(["mmsg dyn RecvMsg", "mmsg RecvMsg"], load(batch, 15), Some(1.02)));
     }
-    // One datagram waits and 512 slots are offered: a receive must cost no more than for one slot.
+    // One datagram waits in 512 slots. The empty slots must cost little.
     let idle = Load { workload: "idle", slots: 512, ..load(1, 15) };
     for (way, promise) in [("mmsg RecvBatch", 1.20), ("mmsg RecvMsg", 1.30)] {
         rows.push(of([way, "std"], idle, Some(promise)));
         rows.push(receive_alone([way, "std"], Load { dests: 16, ..idle }, promise));
     }
-    // Many destinations: 32 of four datagrams each, and 512 of one, where there is no GSO batch.
+    // Many destinations: 32 with four datagrams each, and 512 with one, which make no GSO batch.
     let fan_out = Load { workload: "fan-out", dests: 32, ..load(4, 1200) };
     rows.push(of(["mmsg Offload", "raw GSO"], fan_out, Some(1.05)));
     let fan_out = Load { dests: 512, each: 1, slots: 1, ..fan_out };
@@ -97,8 +96,7 @@ fn all(capacity: usize) -> Vec<Row> {
     rows
 }
 
-/// From payloads that lie ready, each by itself, beside quinn-udp, which copies them together; and from payloads
-/// that lie in one piece, beside its segmentation.
+/// Separate payloads, beside quinn-udp with a copy; contiguous payloads, beside its segmentation.
 fn ready() -> Vec<Row> {
     let mut rows = Vec::new();
     for load in load::ready() {
@@ -112,32 +110,32 @@ fn ready() -> Vec<Row> {
         rows.push(of(["mmsg list", "raw GSO"], load, None));
         if load.metadata {
             rows.push(with_ecn("mmsg list", load, Some(1.03)));
-            // What of it is the kernel's: headers and control messages are prepared.
+            // The kernel's share: headers and control messages are prepared.
             rows.push(with_ecn("raw GSO", load, None));
         }
     }
-    // In the order a b c ... a b c ...: 32 destinations, four datagrams each.
+    // 32 destinations with four datagrams each, in the order a b c ... a b c ...
     let load = Load { workload: "interleaved", dests: 32, ..load::ready()[0] };
     rows.push(of(["mmsg grouped", "mmsg queue"], Load { payload: 1200, ..load }, Some(0.5)));
     rows
 }
 
-/// The ways of a QUIC stack: buffers lent for each call, ECN bits and addresses both ways.
-fn lent() -> Vec<Row> {
-    let ways = ["mmsg lent", "quinn-udp lent"];
+/// The ways of a QUIC stack: borrowed buffers, ECN bits and addresses in both directions.
+fn borrowed() -> Vec<Row> {
+    let ways = ["mmsg borrowed", "quinn-udp borrowed"];
     let mut rows = Vec::new();
     for payload in [15, 1200] {
-        let load = Load { metadata: true, ..Load::new("lent", payload, 1) };
+        let load = Load { metadata: true, ..Load::new("borrowed", payload, 1) };
         rows.push(of(ways, load, Some(1.0)));
         rows.push(of(ways, Load { each: 32, slots: 32, ..load }, Some(0.97)));
-        // Coalesced, into one buffer.
+        // Coalesced into one buffer.
         rows.push(of(ways, Load { each: 32, ..load }, Some(1.0)));
     }
     rows
 }
 
-/// Few datagrams, whose bytes the kernel copies from and to good and bad places: slow is a buffer that begins shortly
-/// behind a payload, both modulo a page.
+/// Few datagrams at good and bad places in memory. The kernel copies slowly into a buffer that begins shortly after
+/// the payload, both modulo a page.
 fn placement() -> Vec<Row> {
     let sizes = [1, 2, 4, 8, 16, 54].map(|each| (each, 1200));
     let sizes = sizes.into_iter().chain([200, 600, 1472].map(|payload| (8, payload)));
@@ -152,13 +150,13 @@ fn placement() -> Vec<Row> {
         let name = format!("{way}{} / of whole pages", described(&load));
         between(name, promise, [(way, load), (way, placed(0, 65_536, 0, load))])
     };
-    let coalesced = Load { slots: 1, metadata: true, ..load("lent", (8, 1200)) };
-    // No promise: the caller places these buffers.
+    let coalesced = Load { slots: 1, metadata: true, ..load("borrowed", (8, 1200)) };
+    // The caller places these buffers, so there is no promise.
     for at in [1, 16, 32, 48, 64, 80, 128] {
-        rows.push(beside_page("mmsg lent", placed(at, 65_536, 0, coalesced), None));
+        rows.push(beside_page("mmsg borrowed", placed(at, 65_536, 0, coalesced), None));
     }
     let single = Load { slots: 8, ..coalesced };
-    rows.push(beside_page("mmsg lent", placed(0, 65_535, 0, single), None));
+    rows.push(beside_page("mmsg borrowed", placed(0, 65_535, 0, single), None));
     for at in [1, 16, 64] {
         let odd = placed(0, 65_536, at, load("few", (8, 1200)));
         let ways = ["mmsg list", "mmsg segments"];
@@ -167,19 +165,19 @@ fn placement() -> Vec<Row> {
     rows
 }
 
-/// A load with ECN bits beside the same without.
+/// A load with ECN bits beside the same load without.
 fn with_ecn(way: &'static str, load: Load, promise: Option<f64>) -> Row {
     let name = format!("{way}{} / without", described(&load));
     between(name, promise, [true, false].map(|metadata| (way, Load { metadata, ..load })))
 }
 
-/// Sends and receives by two ways.
+/// Two ways on one load.
 fn of(ways: [&'static str; 2], load: Load, promise: Option<f64>) -> Row {
     let name = format!("{}{}", ways.join(" / "), described(&load));
     between(name, promise, ways.map(|way| (way, load)))
 }
 
-/// Sends and receives as many datagrams by two ways.
+/// Two ways on loads with the same number of datagrams.
 fn between(name: String, promise: Option<f64>, sides: [(&'static str, Load); 2]) -> Row {
     let (_, load) = sides[0];
     let segmented = ["ready", "interleaved"].contains(&load.workload);
@@ -190,7 +188,7 @@ fn between(name: String, promise: Option<f64>, sides: [(&'static str, Load); 2])
 }
 
 fn side(way: &str, load: Load, times: usize) -> Side {
-    let mut turn = peers::turn(way, &load).expect("it has all that the load asks for");
+    let mut turn = peers::turn(way, &load).expect("it has every feature of the load");
     Box::new(move |check| {
         if check {
             turn(true);
@@ -202,7 +200,7 @@ fn side(way: &str, load: Load, times: usize) -> Side {
     })
 }
 
-/// Times the receives alone.
+/// Two ways, timed in their receives alone.
 fn receive_alone(ways: [&'static str; 2], load: Load, promise: f64) -> Row {
     let times = TURN.div_ceil(load.datagrams());
     let side = move |way| -> Side {
@@ -236,8 +234,8 @@ fn described(load: &Load) -> String {
     }
 }
 
-/// Push and flush of many datagrams beside those of 64: a datagram costs the same in a queue of
-/// any length.
+/// Push and flush of many datagrams beside those of 64: a datagram's cost does not depend on the queue's
+/// length.
 fn queue(len: usize) -> Row {
     let lengths = [len, 64];
     let times = lengths.map(|len| (2 * TURN).div_ceil(len));
@@ -250,7 +248,7 @@ fn queue(len: usize) -> Row {
     }
 }
 
-/// Sends to a socket that no thread reads: the kernel drops what does not fit it.
+/// Sends to a socket that nobody reads. The kernel drops what does not fit.
 fn flushes(len: usize, times: usize) -> Side {
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
     let (near, far) = (bind(), bind());
@@ -258,23 +256,23 @@ fn flushes(len: usize, times: usize) -> Side {
     let mut queue = SendQueue::new(usize::MAX);
     let mut flush = move |socket: &dyn BatchSocket| {
         (0..len).for_each(|_| queue.push(&msg).expect("it has no bound"));
-        // A stand-in takes 64 a call.
+        // A stand-in takes 64 per call.
         while !queue.is_empty() {
             socket.flush(&mut queue).expect("they are taken");
         }
     };
-    // Twice, for the queue's two stages: their memory is part of no turn.
+    // Twice: a queue has two stages, which allocate in their first turn.
     (0..2).for_each(|_| flush(&Double));
     Box::new(move |check| {
         let begin = Clock::start();
         (0..if check { 1 } else { times }).for_each(|_| flush(&near));
-        // Held open: a closed port answers, which costs more.
+        // Keeps the socket open: a closed port answers, which costs more.
         black_box(&far);
         begin.elapsed()
     })
 }
 
-/// Accepts everything and does nothing with it.
+/// Takes every message and sends none.
 struct Double;
 
 impl BatchSocket for Double {
@@ -287,11 +285,11 @@ impl BatchSocket for Double {
     }
 }
 
-/// Takes the turns of a row and prints the ratio.
+/// Takes the turns of a row and prints its ratio.
 fn measure(row: Row) {
     let mut sides = (row.sides)();
     let mut times = [Vec::new(), Vec::new()];
-    // The first turns allocate and grow memory; they are not measured.
+    // The first turns allocate; they are not measured.
     sides.iter_mut().for_each(|side| _ = side(false));
     for pair in 0..row.pairs {
         // Each side goes first as often as the other.

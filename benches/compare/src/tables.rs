@@ -1,4 +1,4 @@
-//! Where the figures go: plain tables, a line a row, fields between commas.
+//! Writes the figures of a run as CSV files.
 
 use std::env;
 use std::fs::{self, File};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::load::Load;
 use crate::{Extent, about};
 
-/// The tables of a run, in `target/throughput`; of a test, in `target/throughput-test`. A part
-/// of a run goes to `target/throughput-part`, and replaces nothing.
+/// The tables of a run, in `target/throughput`. Those of a test go to `target/throughput-test`, those of
+/// some workloads to `target/throughput-part`, so that neither replaces a run.
 pub struct Tables {
     times: BufWriter<File>,
     allocations: BufWriter<File>,
@@ -27,7 +27,7 @@ pub struct Echoed<'a> {
     pub round: usize,
     pub datagrams: usize,
     pub lost: usize,
-    /// The server's time on processors, both of its user's and of the kernel.
+    /// The server's CPU time, user and kernel.
     pub cpu: Duration,
     pub wall: Duration,
 }
@@ -56,13 +56,13 @@ impl Tables {
         })
     }
 
-    /// Time a datagram, on the processor and on the wall.
+    /// CPU time and elapsed time per datagram.
     pub fn time(&mut self, load: &Load, way: &str, round: usize, ns: [f64; 2]) -> io::Result<()> {
         let [cpu, wall] = ns;
         writeln!(self.times, "{},{way},{round},{cpu:.2},{wall:.2}", fields(load))
     }
 
-    /// Allocations of the counted turns.
+    /// Allocations in the counted turns.
     pub fn allocated(&mut self, load: &Load, way: &str, allocations: usize) -> io::Result<()> {
         writeln!(self.allocations, "{},{way},{},{allocations}", fields(load), load.datagrams())
     }
@@ -89,7 +89,7 @@ fn fields(load: &Load) -> String {
     format!("{workload},{payload},{dests},{each},{slots},{meta}")
 }
 
-/// Cargo's target folder: this program lies in a folder of it.
+/// Cargo's target folder, two levels above this program.
 fn target() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;

@@ -9,10 +9,10 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::load::Load;
 
-/// Bytes of a receive buffer that the kernel charges for a waiting datagram with its overhead, rounded up.
+/// Bytes of a receive buffer that the kernel charges for a waiting datagram, rounded up.
 const CHARGE: usize = 4096;
-/// Space for the largest batch.
-const MOST: usize = 1024;
+/// Datagrams that the buffer of a single receiver is to hold.
+const MAX: usize = 1024;
 
 /// Sockets of one way: datagrams go from `near` to one of `far`.
 pub struct Wire {
@@ -27,19 +27,19 @@ impl Wire {
         let bind = || UdpSocket::bind("127.0.0.1:0");
         let far = (0..load.dests).map(|_| bind()).collect::<io::Result<Vec<_>>>()?;
         for socket in &far {
-            options::set_recv_buffer(socket, CHARGE * if load.dests == 1 { MOST } else { 128 })?;
-            // A datagram that was lost ends the benchmark instead of stopping it.
+            options::set_recv_buffer(socket, CHARGE * if load.dests == 1 { MAX } else { 128 })?;
+            // A lost datagram ends the benchmark; without a timeout it would hang.
             socket.set_read_timeout(Some(Duration::from_secs(10)))?;
         }
         let near = bind()?;
-        // quinn-udp's sockets have this, so the others have it, too: the kernel's work is the same. It is
-        // spared the choice of an identification for each datagram.
+        // quinn-udp sets this, so all sockets have it. The kernel then need not choose an
+        // identification for each datagram.
         far.iter().chain([&near]).try_for_each(|socket| Fragmentation::Probe.set(socket))?;
         let to = far.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
         Ok(Self { near, far, to })
     }
 
-    /// Enables ECN bits and destinations at each receiver, or disables them.
+    /// Enables or disables ECN bits and destinations at each receiver.
     pub fn enable_metadata(&self, on: bool) -> io::Result<()> {
         for socket in &self.far {
             setsockopt(socket, sockopt::IpRecvTos, &on)?;
@@ -57,9 +57,9 @@ impl Wire {
     }
 }
 
-/// Datagrams that may wait at a socket here.
+/// Datagrams that a receive buffer holds on this machine.
 pub fn capacity() -> io::Result<usize> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     // The kernel doubles the size.
-    Ok(2 * options::set_recv_buffer(&socket, CHARGE * MOST)? / CHARGE)
+    Ok(2 * options::set_recv_buffer(&socket, CHARGE * MAX)? / CHARGE)
 }

@@ -1,28 +1,25 @@
 #!/usr/bin/env bash
 # benches/compare/xnet/compare.sh [--test]
 #
-# This crate beside the Go library golang.org/x/net, whose batches it grew out of: the work of that
-# library's own benchmark, M messages of 15 bytes sent and then received over loopback, at batch
-# sizes from 1 to 512. Both programs take turns, and a ratio is the median of the ratios of each
-# pair of turns, by the clock on the wall. Go's collector runs beside the program; the time of all
-# its threads shows in the processors' time.
+# Compares this crate with the Go library golang.org/x/net, on the work of that library's own benchmark: send M messages
+# of 15 bytes over loopback, then receive them, for M from 1 to 512. Both programs take turns. A ratio is the median
+# ratio of elapsed times of each pair of turns. CPU time covers all threads of a program, also Go's garbage collector.
 #
-# Prints a table and leaves it in target/throughput/xnet.csv. With --test: one short turn each, no
-# table.
+# Prints a table and writes it to target/throughput/xnet.csv. With --test: one short turn each, no table.
 #
-# Needs Go, and the module golang.org/x/net from Go's cache or its proxy.
+# Needs Go, and the module golang.org/x/net from Go's cache or a module proxy.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 skip() { echo "skipped: the comparison with golang.org/x/net: $1"; exit 0; }
 
-command -v go >/dev/null || skip "no Go here"
+command -v go >/dev/null || skip "Go is not installed"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (cd benches/compare/xnet && GOFLAGS=-mod=readonly go mod download) >"$scratch/log" 2>&1 ||
-    skip "its module is not to be had: $(tail -n 1 "$scratch/log")"
+    skip "cannot get its module: $(tail -n 1 "$scratch/log")"
 (cd benches/compare/xnet && GOFLAGS=-mod=readonly go build -o "$scratch/xnet" .) >"$scratch/log" 2>&1 ||
-    skip "it is not to be built here: $(tail -n 1 "$scratch/log")"
+    skip "cannot build it: $(tail -n 1 "$scratch/log")"
 target=$(cargo metadata --no-deps --format-version 1 |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 cargo build --quiet --locked --release -p compare
@@ -33,12 +30,12 @@ if [ "${1:-}" = --test ]; then
     "$scratch/xnet" 1 >"$scratch/turns"
     "$program" beside-xnet 1 >>"$scratch/turns"
     [ "$(wc -l <"$scratch/turns")" = 40 ] || { cat "$scratch/turns" >&2; exit 1; }
-    echo "both have sent and received batches of every size"
+    echo "both sent and received batches of every size"
     exit
 fi
 
 for round in $(seq 15); do
-    # The programs take turns in going first.
+    # Each program goes first in every other round.
     if [ $((round % 2)) = 0 ]; then
         "$scratch/xnet" 20
         "$program" beside-xnet 20
@@ -48,7 +45,7 @@ for round in $(seq 15); do
     fi | sed "s/^/$round,/"
 done >"$scratch/turns"
 
-# A row for each size and way: medians of the times, and of the ratios to x/net of the same round.
+# A row for each size and way: median times, and median ratios to x/net in the same round.
 awk -F, '
     { wall[$1, $2, $3] = $4; cpu[$1, $2, $3] = $5; allocations[$2, $3] = $6; rounds = $1 }
     function median(values, n,   i, j, value) {

@@ -1,9 +1,8 @@
-// Sends and receives batches by golang.org/x/net's ipv4.PacketConn, as that library's own benchmark
-// does: M messages of 15 bytes over loopback, then the receive of M.
+// Sends and receives batches with golang.org/x/net's ipv4.PacketConn, as that library's own benchmark does: M messages
+// of 15 bytes over loopback, then the receive of M.
 //
-// xnet MILLISECONDS prints a line for each size of batch: name, size, nanoseconds a datagram on the
-// wall and on the processors, allocations a datagram. `compare beside-xnet` prints the same of
-// this crate, and compare.sh has them take turns.
+// xnet MILLISECONDS prints a line for each size of batch: name, size, and per datagram: elapsed and CPU time in
+// nanoseconds, allocations. `compare beside-xnet` prints the same for this crate; compare.sh runs both in turn.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	near, far := bind(), bind()
-	// Space for the largest batch, beyond the system's limit if the process may.
+	// Room for the largest batch, beyond the system's limit if the process has the privilege.
 	if err := far.SetReadBuffer(4 << 20); err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func force(conn *net.UDPConn, size int) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// It needs a privilege, and works without.
+	// Without the privilege, the buffer keeps the size set before.
 	_ = raw.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, size)
 	})
@@ -79,14 +78,14 @@ func measure(near, far *net.UDPConn, size int, slice time.Duration) {
 	}
 	check(recv, near.LocalAddr())
 
-	allocations, cpu, begin := allocated(), processors(), time.Now()
+	allocations, cpu, begin := allocated(), cpuTime(), time.Now()
 	datagrams := 0
 	for time.Since(begin) < slice {
 		turn()
 		datagrams += size
 	}
 	wall := time.Since(begin)
-	cpu = processors() - cpu
+	cpu = cpuTime() - cpu
 	allocations = allocated() - allocations
 	each := func(total float64) float64 { return total / float64(datagrams) }
 	fmt.Printf("x/net,%d,%.1f,%.1f,%.3f\n", size, each(float64(wall.Nanoseconds())),
@@ -113,7 +112,7 @@ func read(conn *ipv4.PacketConn, messages []ipv4.Message) {
 	}
 }
 
-// check ends the program if what came is not what was sent.
+// check ends the program unless the messages are those sent.
 func check(messages []ipv4.Message, from net.Addr) {
 	for _, message := range messages {
 		data := message.Buffers[0][:message.N]
@@ -129,8 +128,8 @@ func allocated() uint64 {
 	return stats.Mallocs
 }
 
-// processors tells the time that the process has had of them.
-func processors() time.Duration {
+// cpuTime returns the CPU time of the process so far.
+func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		log.Fatal(err)

@@ -1,4 +1,4 @@
-//! The load: threads with some sockets each, each of which has a burst under way.
+//! The load: each thread has some sockets, and each socket has a burst under way.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,20 +10,21 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, options};
 use super::server::BUFFER;
 use crate::load::COALESCED_LEN;
 
-/// Sockets of each thread.
+/// Sockets per thread.
 const SOCKETS: usize = 8;
-/// Datagrams that each socket has under way.
+/// Datagrams under way per socket.
 const BURST: usize = 32;
-/// Bytes of each datagram: most of an Ethernet frame.
+/// Bytes of each datagram, which fits an Ethernet frame.
 const PAYLOAD: usize = 1200;
-/// Datagrams that each thread has under way; any one of the server's sockets may get them all.
+/// Datagrams under way per thread. One of the server's sockets may get them all.
 pub const UNDER_WAY: usize = SOCKETS * BURST;
+
 pub struct Generator {
     /// Sockets of each thread.
     sockets: Vec<Vec<Offload<UdpSocket>>>,
 }
 
-/// The outcome of a load.
+/// What a load did.
 #[derive(Clone, Copy, Default)]
 pub struct Done {
     /// Datagrams that came back.
@@ -40,14 +41,14 @@ impl Generator {
             socket.connect(to)?;
             socket.set_read_timeout(Some(patience))?;
             options::set_recv_buffer(&socket, BUFFER / 8)?;
-            // Always with GRO, so that a server's GSO batches cost this side no more.
+            // Always with GRO, so that a server's GSO batches cost this side nothing extra.
             Offload::builder().gso(gso).build(socket)
         };
         let of_a_thread = |_| (0..SOCKETS).map(connected).collect();
         Ok(Self { sockets: (0..threads).map(of_a_thread).collect::<io::Result<_>>()? })
     }
 
-    /// Has datagrams under way for this long, and for one burst of each socket at least.
+    /// Keeps datagrams under way for this long, and for at least one burst per socket.
     pub fn run(&self, time: Duration) -> Done {
         let begin = Instant::now();
         let mut done = thread::scope(|scope| {
@@ -79,7 +80,7 @@ fn of_one_thread(sockets: &[Offload<UdpSocket>], end: Instant) -> Done {
     let mut last = false;
     while !last {
         last = Instant::now() >= end;
-        // No datagram of the last round may be left.
+        // The last round only receives, so that no datagram stays behind.
         for (socket, payload) in sockets.iter().zip(&mut payloads) {
             let received = receive(socket, &mut batch, payload);
             done.datagrams += received;
@@ -106,8 +107,8 @@ fn send(socket: &Offload<UdpSocket>, memory: &mut [u8], number: u32) {
     assert_eq!(socket.send_batch(&msgs).expect("the network takes it"), BURST);
 }
 
-/// Receives the datagrams of a burst that come back, and returns how many did. Checks that each is
-/// unchanged, and comes once.
+/// Receives what comes back of a burst, and returns how many datagrams that is. Each must be unchanged and come
+/// once.
 fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> usize {
     let mut back = [false; BURST];
     while !back.iter().all(|back| *back) {
@@ -118,7 +119,7 @@ fn receive(socket: &Offload<UdpSocket>, batch: &mut RecvBatch, sent: &[u8]) -> u
         for datagram in &*batch {
             let data = datagram.data();
             assert_eq!(data.len(), PAYLOAD);
-            // A datagram of an earlier burst, counted as lost, may still come.
+            // A late datagram of an earlier burst, already counted as lost.
             if data[..4] != sent[..4] {
                 continue;
             }

@@ -1,9 +1,8 @@
-//! Echo servers as processes of their own, under load from this one: over loopback, and over a pair
-//! of virtual Ethernet devices between two network namespaces.
+//! Echo servers in processes of their own, under load from this one: over loopback, and over a pair of virtual
+//! Ethernet devices between two network namespaces.
 //!
-//! The figure is datagrams for each second of the server's CPU time. The load has
-//! a bounded number of datagrams under way, and comes without GSO (each datagram passes the network
-//! stack by itself) or in GSO batches. All servers of a row are up at the same time and take turns.
+//! The figure is echoed datagrams per second of the server's CPU time. The load has a bounded number of datagrams
+//! under way, single ones or GSO batches. All servers of a row run at the same time and take turns.
 
 mod generator;
 mod network;
@@ -19,20 +18,22 @@ use generator::Generator;
 use network::Network;
 use server::Server;
 
-const MOST_THREADS: usize = 2;
+const MAX_THREADS: usize = 2;
 
-/// How many rounds, and how long a server is under load in each.
+/// How many rounds there are, and how long each loads a server.
 struct Pace {
     rounds: usize,
     warm_up: Duration,
     slice: Duration,
-    /// How long a datagram may take to come back.
+    /// A datagram that takes longer is lost.
     patience: Duration,
 }
 
 pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
-    if wire::capacity()? < MOST_THREADS * generator::UNDER_WAY {
-        println!("skipped: echo: its load does not fit the receive buffers (root has more)");
+    if wire::capacity()? < MAX_THREADS * generator::UNDER_WAY {
+        println!(
+            "skipped: echo: its load does not fit the receive buffers (root gets larger ones)"
+        );
         return Ok(());
     }
     let pace = |rounds, [warm_up, slice, patience]: [u64; 3]| {
@@ -40,14 +41,14 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
         Pace { rounds, warm_up, slice, patience }
     };
     let pace = match extent {
-        // There is space for everything, so a datagram that does not come back is a fault.
+        // Everything fits, so a lost datagram is a bug.
         Extent::Test => pace(1, [0, 20, 30_000]),
         Extent::Quick => pace(3, [50, 200, 200]),
         Extent::Full => pace(9, [100, 500, 200]),
     };
     for net in [Network::Loopback, Network::Veth] {
         net.enter(|net| {
-            for threads in 1..=MOST_THREADS {
+            for threads in 1..=MAX_THREADS {
                 in_turn(net, threads, &pace, extent, tables)?;
             }
             Ok(())
@@ -56,7 +57,7 @@ pub fn run(extent: Extent, tables: &mut Tables) -> io::Result<()> {
     Ok(())
 }
 
-/// All servers with this number of threads.
+/// Measures all servers with this number of threads.
 fn in_turn(
     net: Network,
     threads: usize,
@@ -98,12 +99,14 @@ fn tell(row: &Echoed<'_>, extent: Extent) {
     let Echoed { net, load, threads, way, round, datagrams, lost, cpu, .. } = row;
     if extent == Extent::Test {
         assert!(*datagrams > 0 && *lost == 0, "{way} lost {lost} of {datagrams}");
-        println!("echo over {net}, {load}, {threads} threads, {way}: {datagrams} came back whole");
+        println!(
+            "echo over {net}, {load}, {threads} threads, {way}: {datagrams} came back unchanged"
+        );
         return;
     }
     let rate = *datagrams as f64 / cpu.as_secs_f64();
     println!(
         "echo over {net}, {load}, {threads} threads, round {round}: {way:13} {rate:9.0} datagrams \
-         a second of its processors, {lost} of {datagrams} lost"
+         per CPU second, {lost} of {datagrams} lost"
     );
 }

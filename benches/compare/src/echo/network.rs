@@ -1,5 +1,5 @@
-//! Where the servers are: at loopback, or each in a network namespace of its own, joined to the
-//! load's namespace by a pair of virtual Ethernet devices.
+//! Where the servers run: on loopback, or each in a network namespace of its own. A pair of virtual Ethernet devices
+//! joins it to the load's namespace.
 
 use std::fs::File;
 use std::io;
@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 
-/// The network, seen from the load's side.
+/// The network between load and servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     Loopback,
-    /// MTU 1500. Needs root, or the right to make namespaces, and the program `ip`.
+    /// MTU 1500. Needs the right to make network namespaces, and the program `ip`.
     Veth,
 }
 
@@ -24,15 +24,15 @@ impl Network {
         }
     }
 
-    /// Runs `call` where the load is to be: for `Veth` on a thread in a namespace of its own, which
-    /// goes with it. Says so and does nothing where there can be none.
+    /// Runs `call` where the load runs: for `Veth`, on a thread in a namespace of its own, which ends with
+    /// it. Without the right to make namespaces, prints that and does nothing.
     pub fn enter(self, call: impl FnOnce(Self) -> io::Result<()> + Send) -> io::Result<()> {
         if self == Self::Loopback {
             return call(self);
         }
         on_a_thread(|| {
             let tried = leave_namespace().and_then(|_| ip("link set lo up"));
-            // Tries the devices, with a name that no other one has.
+            // Tries to make devices, with unique names.
             match tried.and_then(|()| ip("link add tried0 type veth peer name tried1")) {
                 Ok(()) => call(self),
                 Err(error) => {
@@ -43,9 +43,8 @@ impl Network {
         })
     }
 
-    /// Runs `start`, which starts a server at the address that it is given, where the server of this
-    /// number is to be: for `Veth` at the far end of a cable of its own. Each needs a number of its own:
-    /// the devices of one that has ended go with its namespace, but not at once.
+    /// Runs `start` with the address of server `number`: for `Veth`, at the far end of a pair of devices. Numbers are
+    /// not reused, as the devices of an ended server take a while to vanish.
     pub fn place<T: Send>(
         self,
         number: usize,
@@ -61,7 +60,7 @@ impl Network {
         ip(&format!("addr add {}/24 dev near{number}", addr(1)))?;
         ip(&format!("link set near{number} up"))?;
         on_a_thread(|| {
-            // SAFETY: no pointers; the namespace changes for this thread alone.
+            // SAFETY: no pointers. Only this thread changes its namespace.
             if unsafe { libc::setns(far.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -77,9 +76,9 @@ fn on_a_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Moves this thread, and what it starts from now on, to a new network namespace.
+/// Moves this thread, and what it starts later, to a new network namespace.
 fn leave_namespace() -> io::Result<File> {
-    // SAFETY: no pointers; the namespace changes for this thread alone.
+    // SAFETY: no pointers. Only this thread changes its namespace.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => File::open("/proc/thread-self/ns/net"),
         _ => Err(io::Error::last_os_error()),

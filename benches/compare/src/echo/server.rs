@@ -1,5 +1,5 @@
-//! The servers. Each thread has a socket of its own, all of them at one port (`SO_REUSEPORT`), and
-//! sends every datagram back to where it came from.
+//! The servers. Each thread sends every datagram back to its source. Threads have a socket each, all on one port
+//! (`SO_REUSEPORT`).
 
 use std::convert::Infallible;
 use std::io::{self, BufRead, BufReader};
@@ -18,22 +18,22 @@ use crate::load::{COALESCED_LEN, SLOT_LEN};
 
 pub const WAYS: [&str; 4] = ["std", "tokio", "mmsg", "mmsg Offload"];
 
-/// Space for everything that the load has under way.
+/// Receive buffer that holds all datagrams under way.
 pub const BUFFER: usize = 8 << 20;
-/// Messages a receive.
+/// Messages per receive.
 const SLOTS: usize = 64;
 
-/// A server's process. It ends with this.
+/// A server's process. Dropping this ends it.
 pub struct Server {
     pub way: &'static str,
     pub addr: SocketAddr,
     child: Child,
-    /// Closed, it tells the server to end.
+    /// The server ends when this closes.
     stdin: Option<ChildStdin>,
 }
 
 impl Server {
-    /// Starts the server of this number in its network.
+    /// Starts server `number` in its network.
     pub fn start(
         way: &'static str,
         threads: usize,
@@ -66,12 +66,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stdin.take());
         if let Err(error) = self.child.wait() {
-            eprintln!("compare: a server does not end: {error}");
+            eprintln!("compare: waiting for a server failed: {error}");
         }
     }
 }
 
-/// The server's side: serves until its input ends.
+/// The server's side: serves until stdin closes.
 pub fn main(way: &str, threads: usize, ip: IpAddr) -> io::Result<()> {
     let prepare = |socket: &Socket| options::set_recv_buffer(socket, BUFFER).map(drop);
     let group = ReusePortGroup::builder((ip, 0).into()).members(threads).prepare(prepare).bind()?;
@@ -87,13 +87,13 @@ pub fn main(way: &str, threads: usize, ip: IpAddr) -> io::Result<()> {
         thread::spawn(move || match serve(socket) {
             Ok(never) => match never {},
             Err(error) => {
-                eprintln!("compare: a server fails: {error}");
+                eprintln!("compare: a server failed: {error}");
                 std::process::exit(1);
             }
         });
     }
     println!("{addr}");
-    // Ends, and the threads with it, when the other side closes it or is gone.
+    // Returns, and ends the threads, when the other side closes stdin or ends.
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
@@ -106,7 +106,7 @@ fn by_std(socket: UdpSocket) -> io::Result<Infallible> {
     }
 }
 
-/// The same as futures, on a runtime of this thread alone: no other thread is woken by it.
+/// The same with tokio, on a runtime of this thread alone, so that it wakes no other thread.
 fn by_tokio(socket: UdpSocket) -> io::Result<Infallible> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
@@ -128,7 +128,7 @@ fn by_offload(socket: UdpSocket) -> io::Result<Infallible> {
     in_batches(&Offload::new(socket)?, RecvBatch::new(SLOTS, COALESCED_LEN))
 }
 
-/// The documentation's server: receives a batch and sends it back out of the same memory.
+/// The documentation's server: receives a batch and sends it back from the same memory.
 fn in_batches(socket: &impl BatchSocket, mut batch: RecvBatch) -> io::Result<Infallible> {
     loop {
         socket.recv_into(&mut batch)?;

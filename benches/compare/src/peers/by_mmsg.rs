@@ -1,5 +1,5 @@
-//! This crate on plain sockets: `SendMsg`s made once and `send_batch`; received by `recv_batch` into
-//! borrowed messages, or by `recv_into` into a `RecvBatch`.
+//! This crate on plain sockets: `send_batch` of messages made once, `recv_batch` into borrowed buffers or `recv_into` a
+//! `RecvBatch`.
 
 use std::hint::black_box;
 use std::io;
@@ -11,9 +11,9 @@ use super::Peer;
 use crate::load::{self, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
-/// Memory of the caller's. `DYN`: through `&dyn BatchSocket`.
+/// Into the caller's memory. `DYN`: through `&dyn BatchSocket`.
 pub type IntoRecvMsgs<const DYN: bool> = Plain<false, DYN>;
-/// Memory of the crate's, with its headers in place.
+/// Into the crate's memory, which keeps headers.
 pub type IntoRecvBatch<const DYN: bool> = Plain<true, DYN>;
 
 pub struct Plain<const BATCH: bool, const DYN: bool> {
@@ -23,12 +23,12 @@ pub struct Plain<const BATCH: bool, const DYN: bool> {
     metadata: bool,
 }
 
-/// Enables the metadata that is to be received.
+/// Enables ECN bits and destinations at each receiver.
 pub fn expect_metadata(wire: &Wire) -> io::Result<()> {
     wire.far.iter().try_for_each(|socket| (Ancillary::DEST | Ancillary::TOS).require(socket))
 }
 
-/// The messages to be sent.
+/// The messages to send.
 pub fn messages(load: &Load, payloads: &[(SocketAddr, &'static [u8])]) -> Vec<SendMsg<'static>> {
     let msg = |(to, payload): &(SocketAddr, &'static [u8])| {
         let msg = SendMsg::to(*to, payload);
@@ -37,14 +37,14 @@ pub fn messages(load: &Load, payloads: &[(SocketAddr, &'static [u8])]) -> Vec<Se
     payloads.iter().map(msg).collect()
 }
 
-/// A socket about which the compiler knows nothing else.
+/// Hides the socket's type from the compiler.
 fn opaque(socket: &UdpSocket) -> &dyn BatchSocket {
     black_box(socket)
 }
 
 #[inline(always)]
 pub fn metadata_of(meta: &RecvMeta) -> (u8, IpAddr) {
-    (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it was asked for"))
+    (meta.ecn().map_or(0, |ecn| ecn as u8), meta.destination.expect("it is enabled"))
 }
 
 impl<const BATCH: bool, const DYN: bool> Peer for Plain<BATCH, DYN> {

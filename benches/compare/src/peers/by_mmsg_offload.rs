@@ -1,5 +1,5 @@
-//! This crate with `Offload` on both sockets: from messages made before, and from separate payloads, which each
-//! turn makes messages of.
+//! This crate with `Offload` on both sockets. Some ways make their messages in advance, the others make them
+//! from separate payloads in each turn.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,21 +11,21 @@ use super::by_mmsg::{expect_metadata, messages, metadata_of};
 use crate::load::{COALESCED_LEN, Datagram, Load};
 use crate::wire::Wire;
 
-/// A list of messages, in memory that each turn uses again, and `send_batch`.
+/// `send_batch` of a list, whose memory each turn reuses.
 pub type List = Offloaded<0>;
 /// `send_each`.
 pub type Each = Offloaded<1>;
 /// A `SendQueue`: pushes and `flush`.
 pub type Queue = Offloaded<2>;
-/// `send_each` of a header and the rest of the payload, in two buffers.
+/// `send_each` of payloads in two buffers: a header and the rest.
 pub type Gathered = Offloaded<3>;
 /// Like `Queue`, with the messages grouped by destination.
 pub type Grouped = Offloaded<4>;
-/// Contiguous payloads as messages with a segment size, prepared.
+/// Prepared messages with a segment size, contiguous payloads.
 pub type Segments = Offloaded<5>;
-/// Contiguous payloads, a prepared message each.
+/// A prepared message for each of the contiguous payloads.
 pub type Contiguous = Offloaded<6>;
-/// Like `Contiguous`, with payloads that are not contiguous.
+/// Like `Contiguous`, with separate payloads.
 pub type Scattered = Offloaded<7>;
 /// Like `Contiguous`, with the messages in a `SendQueue`.
 pub type Queued = Offloaded<8>;
@@ -77,7 +77,7 @@ impl<const HOW: u8> Peer for Offloaded<HOW> {
 
     #[inline(always)]
     fn send(&mut self, _: &Wire) {
-        // The choice is outside of the loops, as in a program that always sets them or never does.
+        // Decided outside the loops, as in a program that always sets ECN bits or never does.
         if self.metadata { self.send_by::<true>() } else { self.send_by::<false>() }
     }
 

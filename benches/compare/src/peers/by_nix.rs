@@ -1,9 +1,7 @@
-//! nix: `sendmmsg` and `recvmmsg` with `MultiHeaders` that are allocated once, as its documentation
-//! has it.
+//! nix: `sendmmsg` and `recvmmsg` with `MultiHeaders` allocated once, as its documentation shows.
 //!
-//! Payload slices, addresses and control messages to send are made once. The slices to receive into
-//! are borrowed by a call for as long as its result lives, so each call makes them: in an array on
-//! the stack, of just the size that is needed, where the documentation's example allocates a vector.
+//! Slices, addresses and control messages to send are made once. The result of a receive borrows its slices, so
+//! each call makes them anew: in an array of the right size on the stack, where the documentation allocates a vector.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -96,7 +94,7 @@ impl Nix {
 #[inline(always)]
 fn metadata_of(msg: &RecvMsg<'_, '_, SockaddrIn>) -> (u8, IpAddr) {
     let (mut ecn, mut dest) = (0, Ipv4Addr::UNSPECIFIED);
-    for message in msg.cmsgs().expect("space for what was asked for") {
+    for message in msg.cmsgs().expect("space for what is enabled") {
         match message {
             ControlMessageOwned::Ipv4Tos(tos) => ecn = tos & 0b11,
             ControlMessageOwned::Ipv4PacketInfo(info) => {

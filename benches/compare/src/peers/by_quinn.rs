@@ -1,10 +1,9 @@
-//! quinn-udp: `UdpSocketState`, a `Transmit` for each datagram or each GSO batch, and `recv` into as
-//! many buffers as datagrams wait, at most its `BATCH_SIZE`, which is 32.
+//! quinn-udp: a `Transmit` for each datagram or each GSO batch, and `recv` into as many buffers as datagrams wait,
+//! at most `BATCH_SIZE`, which is 32.
 //!
-//! Its sockets always receive ECN bits and destinations. Where the workload has none, this file
-//! switches them off again, so that the kernel's work is the same for
-//! all ways. It still writes ECN bits of zero into each message. `try_send` is used,
-//! which hides no error.
+//! quinn-udp enables ECN bits and destinations. This file disables them where the load has no metadata, so that
+//! the kernel does the same work for all ways. quinn-udp still writes ECN bits of zero into each message. `try_send`
+//! hides no error.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -18,10 +17,10 @@ use crate::wire::Wire;
 /// One datagram a transmit.
 pub type Single = Quinn<false>;
 
-/// The most datagrams for each transmit: segmentation prepared by the caller.
+/// As many datagrams as fit in each transmit: the caller prepares GSO batches.
 pub type Segmented = Quinn<true>;
 
-/// Like `Segmented`, from separate payloads that each turn copies together.
+/// Like `Segmented`, from separate payloads, which each turn copies together.
 pub struct Copied {
     segmented: Segmented,
     payloads: Vec<(SocketAddr, &'static [u8])>,
@@ -78,10 +77,7 @@ impl<const GSO: bool> Peer for Quinn<GSO> {
         let received = received.expect("they have arrived");
         for (received, buffer) in self.metas[..received].iter().zip(&self.buffers) {
             let meta = self.metadata.then(|| {
-                (
-                    received.ecn.map_or(0, |ecn| ecn as u8),
-                    received.dst_ip.expect("it was asked for"),
-                )
+                (received.ecn.map_or(0, |ecn| ecn as u8), received.dst_ip.expect("it is enabled"))
             });
             for data in buffer[..received.len].chunks(received.stride.max(1)) {
                 see(Datagram { addr: received.addr, data, meta });
@@ -101,7 +97,7 @@ impl Peer for Copied {
     fn send(&mut self, wire: &Wire) {
         let Quinn { near, metadata, .. } = &self.segmented;
         let ecn = metadata.then_some(EcnCodepoint::Ect0);
-        // Payloads of one destination, all of one length, as the load has them.
+        // All payloads have one length.
         for run in self.payloads.chunk_by(|(one, _), (other, _)| one == other) {
             for batch in run.chunks(self.segments) {
                 self.contents.clear();

@@ -1,5 +1,5 @@
-//! Raw `sendmmsg` and `recvmmsg` on headers that are built once: the limit. Each turn resets only the fields
-//! that the kernel overwrote and the next call needs, and reads results in place.
+//! Raw `sendmmsg` and `recvmmsg` with headers built once: the limit. Each turn resets only the fields that the kernel
+//! overwrote and the next call needs, and reads results in place.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,11 +9,11 @@ use super::raw_calls::{Receiver, Sender};
 use crate::load::{COALESCED_LEN, Datagram, Load, SLOT_LEN};
 use crate::wire::Wire;
 
-/// One datagram a message.
+/// One datagram per message.
 pub type Plain = Raw<false, false>;
-/// GSO batches that were prepared, and GRO.
+/// Prepared GSO batches, and GRO.
 pub type Gso = Raw<true, false>;
-/// The same from payloads that are not contiguous.
+/// The same from separate payloads.
 pub type ScatteredGso = Raw<true, true>;
 
 pub struct Raw<const GSO: bool, const SCATTERED: bool> {

@@ -1,4 +1,4 @@
-//! std: `send_to` and `recv_from`, one datagram a call. It knows no metadata.
+//! std: `send_to` and `recv_from`, one datagram per call, no metadata.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,17 +1,16 @@
-//! The ways that are compared, behind one trait.
+//! The ways to compare, behind one trait.
 //!
-//! The same for all: the list to send (destinations, and payloads side by side in memory) is made
-//! before, in each way's own types; the headers for it are made in the turn, unless
-//! the way keeps headers itself. A receive is offered as many places as there are datagrams to come
-//! (512 in the workload "idle"), and every datagram's source, place and length are read, and where
-//! metadata is asked for its ECN bits and destination. No receive waits: the datagrams are there.
+//! Every way makes its list of destinations and contiguous payloads in advance, in its own types. It makes headers
+//! in the turn, unless it keeps headers itself. A receive has room for as many messages as there are
+//! datagrams (512 in the workload "idle"). The turn reads source, address and length of each payload and, if enabled,
+//! ECN bits and destination. No receive waits: the datagrams have arrived.
 
 mod by_mmsg;
-mod by_mmsg_lent;
+mod by_mmsg_borrowed;
 mod by_mmsg_offload;
 mod by_nix;
 mod by_quinn;
-mod by_quinn_lent;
+mod by_quinn_borrowed;
 mod by_raw;
 mod by_std;
 mod raw_calls;
@@ -23,29 +22,29 @@ use super::load::{Check, Datagram, Load};
 use super::wire::Wire;
 use crate::clock::Clock;
 
-/// A way to move the datagrams of a load.
+/// A way to send and receive the datagrams of a load.
 pub trait Peer: Sized {
-    /// Whether it can receive ECN bits and destination.
+    /// Whether it can receive ECN bits and destinations.
     const HAS_METADATA: bool = true;
 
     fn new(load: &Load, wire: &Wire) -> io::Result<Self>;
 
-    /// Sends all of them.
+    /// Sends all datagrams.
     fn send(&mut self, wire: &Wire);
 
-    /// Receives at least one message at the receiver of this number, and shows its datagrams.
+    /// Receives at least one message at this receiver, and passes its datagrams to `see`.
     fn receive(&mut self, wire: &Wire, dest: usize, see: impl FnMut(Datagram<'_>));
 }
 
-/// Sends a load and receives it again. With true, compares the received datagrams with the sent ones.
+/// Sends a load and receives it. With true, compares the received datagrams with the sent ones.
 pub type Turn = Box<dyn FnMut(bool)>;
 
-/// The ways of a workload, in the order in which they are shown.
+/// The ways of a workload, in the order of the tables.
 pub fn names(load: &Load) -> &'static [&'static str] {
     if load.workload == "ready" { &READY } else { &WAYS }
 }
 
-/// The ways from payloads that lie ready, each by itself.
+/// The ways of the workload "ready".
 pub const READY: [&str; 8] = [
     "raw GSO",
     "quinn-udp GSO",
@@ -70,14 +69,14 @@ pub const WAYS: [&str; 9] = [
     "mmsg Offload",
 ];
 
-/// Makes the turns of one way; `None` if it lacks a feature of the workload.
+/// The turn of one way. `None` if the way lacks a feature of the load.
 pub fn turn(name: &str, load: &Load) -> Option<Turn> {
     match name {
         "std" => made::<by_std::Std>(load),
         "nix" => made::<by_nix::Nix>(load),
         "quinn-udp" => made::<by_quinn::Single>(load),
         "quinn-udp copied" => made::<by_quinn::Copied>(load),
-        "quinn-udp lent" => made::<by_quinn_lent::Lent>(load),
+        "quinn-udp borrowed" => made::<by_quinn_borrowed::Borrowed>(load),
         "quinn-udp GSO" => made::<by_quinn::Segmented>(load),
         "raw" => made::<by_raw::Plain>(load),
         "raw GSO" => made::<by_raw::Gso>(load),
@@ -95,7 +94,7 @@ pub fn turn(name: &str, load: &Load) -> Option<Turn> {
         "mmsg grouped" => made::<by_mmsg_offload::Grouped>(load),
         "mmsg gathered" => made::<by_mmsg_offload::Gathered>(load),
         "mmsg segments" => made::<by_mmsg_offload::Segments>(load),
-        "mmsg lent" => made::<by_mmsg_lent::Lent>(load),
+        "mmsg borrowed" => made::<by_mmsg_borrowed::Borrowed>(load),
         _ => panic!("no such way: {name}"),
     }
 }
@@ -118,7 +117,7 @@ fn made<P: Peer + 'static>(load: &Load) -> Option<Turn> {
     }))
 }
 
-/// Sends a load, then receives it. Returns the time of the receives alone.
+/// Sends a load and receives it. Returns the time of the receives alone.
 pub fn receive_turn(name: &str, load: &Load) -> Box<dyn FnMut() -> Duration> {
     match name {
         "std" => receives::<by_std::Std>(load),

@@ -1,5 +1,4 @@
-//! The system calls by hand, with control messages: IPv4, on little-endian 64-bit machines, whose
-//! words are read as such.
+//! Raw system calls with control messages, for IPv4 on little-endian 64-bit machines.
 
 use std::io;
 use std::mem;
@@ -12,25 +11,25 @@ use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_in, socklen_t};
 
 use crate::load::{self, ECN};
 
-/// Space for control messages: eight-byte words, so that it is aligned.
+/// Space for control messages, in eight-byte words for alignment.
 type Control = [u64; 12];
-/// Bytes of a control message's header: a word for its length, and one for its level and type.
+/// Bytes of a control message's header: a word for the length, one for level and type.
 const HEADER: usize = 16;
 const SEGMENT: u64 = ty(libc::SOL_UDP, libc::UDP_GRO);
 const PKTINFO: u64 = ty(libc::IPPROTO_IP, libc::IP_PKTINFO);
 const TOS: u64 = ty(libc::IPPROTO_IP, libc::IP_TOS);
 
-/// Headers for a list of messages.
+/// Headers of messages to send.
 pub struct Sender {
     headers: Vec<mmsghdr>,
-    // The headers point to these. A vector's memory stays in place when the vector moves.
+    // The headers point into these. Their memory stays in place when `Self` moves.
     _iovecs: Vec<iovec>,
     _names: Vec<sockaddr_in>,
     _control: Box<Control>,
 }
 
 impl Sender {
-    /// Messages for `list`, segmented into `segment` bytes each where they are longer.
+    /// Headers for `list`. The kernel splits messages longer than `segment` bytes.
     pub fn new(list: &[(SocketAddr, Vec<&'static [u8]>)], segment: Option<u16>, ecn: bool) -> Self {
         let mut names: Vec<_> = list.iter().map(|(to, _)| name(*to)).collect();
         let vec_of = |payload: &[u8]| iovec {
@@ -39,7 +38,7 @@ impl Sender {
         };
         let mut iovecs: Vec<_> =
             list.iter().flat_map(|(_, buffers)| buffers).map(|buffer| vec_of(buffer)).collect();
-        // The segment size comes last, so that a message of one segment can go without.
+        // The segment size comes last, so that a message of one segment can omit it.
         let mut control = Box::new([0; 12]);
         let mut len = 0;
         if ecn {
@@ -70,24 +69,23 @@ impl Sender {
 
     pub fn send(&mut self, socket: &UdpSocket) {
         let (headers, len) = (self.headers.as_mut_ptr(), self.headers.len() as c_uint);
-        // SAFETY: `len` headers, whose pointers are to memory that `self` owns and to payloads that
-        // live for ever.
+        // SAFETY: `len` headers, which point to memory of `self` and to payloads that are never freed.
         let sent = count(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, len, 0) });
         assert_eq!(sent, self.headers.len());
     }
 }
 
-/// Headers with a buffer, space for an address and maybe for control messages each.
+/// Headers to receive with, each with a buffer, space for an address and, if needed, for control messages.
 pub struct Receiver {
     headers: Vec<mmsghdr>,
     slots: Vec<&'static mut [u8]>,
     names: Vec<sockaddr_in>,
-    /// Empty if none are expected.
+    /// Empty without control messages.
     controls: Vec<Control>,
     _iovecs: Vec<iovec>,
 }
 
-/// Metadata of a message's control messages.
+/// What a message's control messages say.
 #[derive(Default)]
 pub struct Received {
     pub tos: u8,
@@ -114,13 +112,13 @@ impl Receiver {
         Self { headers, slots: buffers, names, controls, _iovecs: iovecs }
     }
 
-    /// Waits for one message and takes those that wait with it.
+    /// Waits for one message and takes all that have arrived.
     #[inline(always)]
     pub fn recv(&mut self, socket: &UdpSocket) -> usize {
         let (headers, len) = (self.headers.as_mut_ptr(), self.headers.len() as c_uint);
         let flags = libc::MSG_WAITFORONE;
-        // SAFETY: `len` headers, each with pointers to memory of its own that `self` owns, and
-        // the lengths of that memory beside them; no timeout.
+        // SAFETY: `len` headers; each points to its own memory in `self` and has the lengths of that
+        // memory. No timeout.
         count(unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, len, flags, ptr::null_mut()) })
     }
 
@@ -142,19 +140,19 @@ impl Receiver {
         let Some(control) = self.controls.get(i) else { return meta };
         let words = self.headers[i].msg_hdr.msg_controllen / 8;
         let mut rest = control.get(..words).unwrap_or_default();
-        // Linux writes them in this order, and the check of each way's first turn sees that it does.
+        // Linux writes them in this order; the check of the first turn would fail otherwise.
         if let [_, SEGMENT, size, others @ ..] = rest {
             meta.segment = *size as u32 as usize;
             rest = others;
         }
-        // The destination is the last of three fields of four bytes.
+        // The destination is the third field of four bytes.
         if let [_, PKTINFO, _, dest, _, TOS, tos, ..] = rest {
             (meta.dest, meta.tos) = ((*dest as u32).to_le_bytes(), *tos as u8);
         }
         meta
     }
 
-    /// Makes the first `count` headers ready for the next call.
+    /// Resets the first `count` headers for the next call.
     #[inline(always)]
     pub fn renew(&mut self, count: usize) {
         if !self.controls.is_empty() {
@@ -166,7 +164,7 @@ impl Receiver {
 }
 
 fn header(name: &mut sockaddr_in, iovecs: &mut [iovec]) -> mmsghdr {
-    // SAFETY: a C struct of null pointers and zero lengths is valid, and so is its padding.
+    // SAFETY: a C struct of null pointers and zero lengths is valid.
     let mut header: mmsghdr = unsafe { mem::zeroed() };
     header.msg_hdr.msg_name = ptr::from_mut(name).cast();
     header.msg_hdr.msg_namelen = size_of::<sockaddr_in>() as socklen_t;
@@ -185,7 +183,7 @@ fn name(addr: SocketAddr) -> sockaddr_in {
     }
 }
 
-/// Writes a control message of up to eight bytes at `at`, and returns where the next one goes.
+/// Writes a control message with up to eight bytes of data at `at`. Returns where the next one goes.
 fn append(control: &mut Control, at: usize, (level, name): (c_int, c_int), data: &[u8]) -> usize {
     let mut word = [0; 8];
     word[..data.len()].copy_from_slice(data);

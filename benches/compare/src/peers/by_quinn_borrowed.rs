@@ -1,5 +1,5 @@
-//! quinn-udp as quinn uses it: a transmit for each send, with ECN bits and source address, and receives
-//! into buffers that are lent for the call.
+//! quinn-udp as quinn uses it: a send for each transmit, with ECN bits and source address, and receives into
+//! borrowed buffers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,25 +7,25 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use super::Peer;
-use crate::load::{Datagram, Load, MOST_LENT, lend};
+use crate::load::{Datagram, Load, MAX_BUFFERS, split_buffers};
 use crate::wire::Wire;
 
-pub struct Lent {
+pub struct Borrowed {
     near: UdpSocketState,
     far: Vec<UdpSocketState>,
-    /// Destination, contents, and segment size where there is more than one datagram in it.
+    /// Destination, contents, and the segment size of a GSO batch.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
     memory: (&'static mut [u8], usize),
 }
 
-impl Peer for Lent {
+impl Peer for Borrowed {
     fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         let state = |socket| UdpSocketState::new(UdpSockRef::from(socket));
         Ok(Self {
             near: state(&wire.near)?,
             far: wire.far.iter().map(state).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
-            memory: load.lent(),
+            memory: load.buffer_memory(),
         })
     }
 
@@ -46,14 +46,14 @@ impl Peer for Lent {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = lend(self.memory.0, self.memory.1);
-        let mut metas = [RecvMeta::default(); MOST_LENT];
+        let (mut buffers, len) = split_buffers(self.memory.0, self.memory.1);
+        let mut metas = [RecvMeta::default(); MAX_BUFFERS];
         let socket = UdpSockRef::from(&wire.far[dest]);
         let received = self.far[dest].recv(socket, &mut buffers[..len], &mut metas);
         let received = received.expect("they have arrived");
         for (received, buffer) in metas[..received].iter().zip(&buffers) {
             let ecn = received.ecn.map_or(0, |ecn| ecn as u8);
-            let meta = Some((ecn, received.dst_ip.expect("quinn-udp asks for it")));
+            let meta = Some((ecn, received.dst_ip.expect("quinn-udp enables it")));
             for data in buffer[..received.len].chunks(received.stride.max(1)) {
                 see(Datagram { addr: received.addr, data, meta });
             }

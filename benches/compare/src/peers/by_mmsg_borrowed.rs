@@ -1,5 +1,5 @@
-//! This crate as a QUIC stack uses it: a send for each transmit, with ECN bits and source address, and
-//! receives into buffers that are lent for the call, by an `OffloadState` beside the socket.
+//! This crate as a QUIC stack uses it, with an `OffloadState` beside the socket: a send for each transmit, with ECN
+//! bits and source address, and receives into borrowed buffers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,25 +9,25 @@ use mmsg::{BatchSocket, Ecn, SendMeta, SendMsg};
 
 use super::Peer;
 use super::by_mmsg::{expect_metadata, metadata_of};
-use crate::load::{Datagram, Load, lend};
+use crate::load::{Datagram, Load, split_buffers};
 use crate::wire::Wire;
 
-pub struct Lent {
+pub struct Borrowed {
     near: OffloadState,
     far: Vec<OffloadState>,
-    /// Destination, contents, and segment size where there is more than one datagram in it.
+    /// Destination, contents, and the segment size of a GSO batch.
     transmits: Vec<(SocketAddr, &'static [u8], Option<u16>)>,
     memory: (&'static mut [u8], usize),
 }
 
-impl Peer for Lent {
+impl Peer for Borrowed {
     fn new(load: &Load, wire: &Wire) -> io::Result<Self> {
         expect_metadata(wire)?;
         Ok(Self {
             near: OffloadState::new(&wire.near)?,
             far: wire.far.iter().map(OffloadState::new).collect::<io::Result<_>>()?,
             transmits: load.transmits(&wire.to),
-            memory: load.lent(),
+            memory: load.buffer_memory(),
         })
     }
 
@@ -45,7 +45,7 @@ impl Peer for Lent {
 
     #[inline(always)]
     fn receive(&mut self, wire: &Wire, dest: usize, mut see: impl FnMut(Datagram<'_>)) {
-        let (mut buffers, len) = lend(self.memory.0, self.memory.1);
+        let (mut buffers, len) = split_buffers(self.memory.0, self.memory.1);
         let socket = self.far[dest].on(&wire.far[dest]);
         let received = socket.recv_slices(&mut buffers[..len], &mut |_, message| {
             let addr = message.addr().expect("an Internet socket's datagrams have a source");
