@@ -46,9 +46,13 @@ fn over_batch(measured: &Measured) -> String {
         .iter()
         .filter(|(load, _)| (load.workload, load.payload, load.metadata) == ("batch", 1200, false));
     let loads: Vec<_> = loads.map(|(load, rounds)| (load.each, rounds)).collect();
-    let mut chart =
-        Chart::new("CPU time to send and receive a datagram of 1,200 bytes over loopback", &ways);
-    let scale = Scale { low: 100.0, high: 6000.0, log: true };
+    let mut chart = Chart::new(
+        "CPU time to send and receive a datagram of 1,200 bytes over loopback (logarithmic)",
+        &ways,
+    );
+    let times =
+        loads.iter().flat_map(|(_, rounds)| ways.iter().map(|(way, _)| middle(rounds, way)));
+    let scale = Scale::log(times.flatten());
     chart.values(&scale, "ns per datagram");
     let last = loads.len().saturating_sub(1).max(1) as f64;
     let x = |i: usize| LEFT + 20.0 + i as f64 / last * (RIGHT - LEFT - 40.0);
@@ -68,10 +72,10 @@ fn over_batch(measured: &Measured) -> String {
 /// How many times as fast as std, by load.
 fn speed_up(measured: &Measured) -> String {
     let mut chart = Chart::new("How many times as fast as std, by load (logarithmic)", &SHOWN);
-    let scale = Scale { low: 0.4, high: 100.0, log: true };
-    chart.values(&scale, "speed-up over std");
     let rows = loads::one_thread(measured);
     let groups: Vec<_> = rows.into_iter().map(|row| (row.name, row.speed_ups)).collect();
+    let scale = Scale::log(groups.iter().flat_map(|(_, speed_ups)| speed_ups).copied().flatten());
+    chart.values(&scale, "speed-up over std");
     chart.bars(&groups, &SHOWN, &scale, 1.0);
     chart.done()
 }
@@ -110,6 +114,13 @@ struct Scale {
 }
 
 impl Scale {
+    /// Logarithmic, with some room around all values.
+    fn log(values: impl Iterator<Item = f64>) -> Self {
+        let bounds = |(low, high): (f64, f64), value| (low.min(value), high.max(value));
+        let (low, high) = values.fold((f64::MAX, 1.0), bounds);
+        Self { low: 0.75 * low.min(high), high: 1.5 * high, log: true }
+    }
+
     fn y(&self, value: f64) -> f64 {
         let on = |value: f64| if self.log { value.max(self.low).ln() } else { value };
         let share = (on(value) - on(self.low)) / (on(self.high) - on(self.low));
