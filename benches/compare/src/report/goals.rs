@@ -23,10 +23,6 @@ impl Goal {
         Self { says: says.into(), limit, least, met: 0, of: 0, worst: None }
     }
 
-    fn at_most(says: impl Into<String>, limit: f64) -> Self {
-        Self::new(says, false, limit)
-    }
-
     fn see(&mut self, ratio: Option<f64>, load: String) {
         let Some(ratio) = ratio else { return };
         let worse = |than| if self.least { ratio < than } else { ratio > than };
@@ -42,7 +38,7 @@ impl Goal {
 pub fn judged(measured: &Measured) -> Vec<Goal> {
     let mut goals = Vec::new();
     let mut time = |says: String, ours: &[&str], theirs| {
-        let mut goal = Goal::at_most(says, 1.0 + TIE);
+        let mut goal = Goal::new(says, false, 1.0 + TIE);
         for (load, rounds) in &measured.times {
             for way in ours {
                 let words = way.trim_start_matches("mmsg ");
@@ -60,7 +56,7 @@ pub fn judged(measured: &Measured) -> Vec<Goal> {
     let says = "the same from separate payloads, which quinn-udp's caller copies together".into();
     time(says, &["mmsg list", "mmsg send_each", "mmsg queue", "mmsg gathered"], "quinn-udp copied");
 
-    let mut xnet = Goal::at_most("at most 0.70 of golang.org/x/net's time", 0.70);
+    let mut xnet = Goal::new("at most 0.70 of golang.org/x/net's time", false, 0.70);
     for row in &measured.xnet {
         if ["mmsg RecvMsg", "mmsg RecvBatch"].contains(&&*row.way) {
             let words = row.way.trim_start_matches("mmsg ");
@@ -80,7 +76,7 @@ pub fn judged(measured: &Measured) -> Vec<Goal> {
             }
         }
     }
-    let mut allocations = Goal::at_most("no allocation", 0.0);
+    let mut allocations = Goal::new("no allocation", false, 0.0);
     for (load, ways) in &measured.allocations {
         for (way, n) in ways.iter().filter(|(way, _)| way.starts_with("mmsg")) {
             allocations.see(Some(*n), format!("{way}, {}", title(load)));
