@@ -52,7 +52,7 @@ const MAX_COPIES: usize = 2 << 20;
 /// std::thread::spawn(move || drop(arena));
 /// in_use.shrink_to(0);
 /// ```
-#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg"))]
+#[doc(alias("mmsghdr", "recvmmsg", "sendmmsg", "MultiHeaders"))]
 #[derive(Debug)]
 pub struct MmsgBuf {
     send: SendStorage,

@@ -157,6 +157,8 @@ pub mod fuzzing {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub mod prelude {
+    #[doc(hidden)]
+    pub use crate::socket::DatagramSocketWithItsFeatureOn as _;
     pub use crate::socket::{BatchSocket, BatchSocketExt};
     #[cfg(feature = "tokio")]
     pub use crate::tokio::AsyncBatchSocket;

@@ -1,6 +1,7 @@
 //! [`BatchSocket`], the trait with the batch calls.
 
 mod ext;
+mod hint;
 mod implementations;
 mod provided;
 
@@ -15,6 +16,7 @@ use crate::send::row::{self, ROW};
 pub use ext::BatchSocketExt;
 #[cfg(feature = "tokio")]
 pub(crate) use ext::OfferSize;
+pub use hint::DatagramSocketWithItsFeatureOn;
 pub(crate) use implementations::forward;
 
 /// A datagram socket that moves messages in batches.
@@ -90,10 +92,10 @@ pub(crate) use implementations::forward;
 #[doc(alias("recvmmsg", "sendmmsg", "recvmsg", "sendmsg", "WSARecvMsg", "WSASendMsg"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `BatchSocket`",
-    label = "not one of the datagram sockets with batch calls",
-    note = "tokio's sockets have them as futures: use `AsyncBatchSocket`, feature `tokio`",
-    note = "mio's sockets have them with the feature `mio`",
-    note = "any other datagram socket has them through its descriptor: `socket.as_fd()`, on Windows `socket.as_socket()`"
+    label = "this type has no batch calls",
+    note = "tokio's sockets: `cargo add mmsg --features tokio`, `use mmsg::prelude::*;` and `.await` each call",
+    note = "mio's sockets: `cargo add mmsg --features mio`",
+    note = "other datagram sockets, but no streams: call through the descriptor, `socket.as_fd().recv_into(&mut batch)`, on Windows `socket.as_socket()`"
 )]
 pub trait BatchSocket {
     /// Receives messages into `msgs`, in order: waits for the first, and takes the others that are there. Returns how
@@ -116,7 +118,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// See [above](Self#errors). `OutOfMemory`: there is no memory for the headers.
-    #[doc(alias("recvmmsg", "recvmsg"))]
+    #[doc(alias("recvmmsg", "recvmsg", "ReadBatch"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize>;
 
     /// Sends messages in order. Returns how many the kernel accepted. An empty `msgs` makes no system call.
@@ -133,7 +135,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// See [above](Self#errors).
-    #[doc(alias("sendmmsg", "sendmsg"))]
+    #[doc(alias("sendmmsg", "sendmsg", "send_to", "WriteBatch"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> io::Result<usize>;
 
     /// Receives into the slots of `batch`. Returns the number of messages. After an error the batch is empty.
@@ -143,7 +145,7 @@ pub trait BatchSocket {
     /// # Errors
     ///
     /// The errors of `recv_batch`.
-    #[doc(alias = "recvmmsg")]
+    #[doc(alias("recvmmsg", "recv_from", "ReadBatch"))]
     fn recv_into(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.recv_by(|buffers, each| self.recv_slices(buffers, each))
     }

@@ -8,7 +8,7 @@
 /// assert_eq!(Ecn::from_tos(0b1011), Ecn::Ce);
 /// assert_eq!(SendMeta::new().with_ecn(Ecn::Ect0).tos, Some(0b10));
 /// ```
-#[doc(alias = "ECN")]
+#[doc(alias("ECN", "EcnCodepoint"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {

@@ -35,6 +35,7 @@ const MAX_PAYLOAD: usize = 65_535 - 8;
 /// assert_eq!((sent, state.counters().sent), (2, 2));
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias = "UdpSocketState")]
 #[derive(Debug)]
 pub struct OffloadState {
     pub(super) status: Status,

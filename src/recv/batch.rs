@@ -46,7 +46,7 @@ use crate::sys::{
 /// socket.recv_into(&mut batch).unwrap();
 /// println!("{first:?}");
 /// ```
-#[doc(alias("mmsghdr", "recvmmsg"))]
+#[doc(alias("mmsghdr", "recvmmsg", "MultiHeaders"))]
 #[derive(Debug)]
 pub struct RecvBatch {
     slots: Slots,

@@ -33,7 +33,7 @@ use crate::sys::{Dest, Payload, UnixAddr};
 /// };
 /// println!("{}", msg.len());
 /// ```
-#[doc(alias("msghdr", "mmsghdr", "sendmsg"))]
+#[doc(alias("msghdr", "mmsghdr", "sendmsg", "Transmit"))]
 #[derive(Clone, Copy)]
 pub struct SendMsg<'a> {
     pub(crate) dest: Dest<'a>,
@@ -93,6 +93,17 @@ impl<'a> SendMsg<'a> {
     ///
     /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more the send fails with the
     /// system's own error, `EMSGSIZE`, unless an [`Offload`](crate::Offload) copies them together.
+    ///
+    /// The list must outlive the message. In an iterator, make the lists first (rustc rejects a temporary one with E0515):
+    ///
+    /// ```
+    /// use mmsg::SendMsg;
+    /// use std::io::IoSlice;
+    /// let payloads = ["one", "two"];
+    /// let lists = payloads.map(|payload| [IoSlice::new(b"header "), IoSlice::new(payload.as_bytes())]);
+    /// let msgs = lists.iter().map(|list| SendMsg::gather(list));
+    /// assert_eq!(msgs.map(|msg| msg.len()).sum::<usize>(), 20);
+    /// ```
     #[doc(alias("iovec", "writev"))]
     #[must_use]
     #[inline]
@@ -129,7 +140,15 @@ impl<'a> SendMsg<'a> {
     ///
     /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size). What else differs from
-    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send.
+    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send. In an iterator,
+    /// make them first (rustc rejects a temporary one with E0515):
+    ///
+    /// ```
+    /// use mmsg::{SendMeta, SendMsg};
+    /// let metas = [1, 2, 3].map(|hops| SendMeta::new().with_hop_limit(hops));
+    /// let msgs = metas.iter().map(|meta| SendMsg::new(b"probe").with_meta(meta));
+    /// assert!(msgs.map(|msg| msg.meta().hop_limit).eq([Some(1), Some(2), Some(3)]));
+    /// ```
     ///
     /// They apply together with those of a [reply](crate::Datagram::reply) and with
     /// [raw control messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same

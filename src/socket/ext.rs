@@ -69,6 +69,7 @@ pub trait BatchSocketExt: BatchSocket {
     ///
     /// `WouldBlock` if the socket is full, or `Interrupted` if a signal ended a wait, before any message was sent or
     /// reported. Every other error goes to `on_error`.
+    #[doc(alias("sendmmsg", "send_to"))]
     fn send_each<'m, M>(
         &self,
         msgs: impl IntoIterator<Item = M>,

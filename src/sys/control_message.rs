@@ -16,7 +16,7 @@ use super::numbers::CmsgType;
 /// assert_eq!((message.level, message.ty, message.int()), (1, 2, Some(7)));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[doc(alias("cmsghdr", "cmsg"))]
+#[doc(alias("cmsghdr", "cmsg", "ControlMessageOwned"))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlMessage<'a> {

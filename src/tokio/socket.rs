@@ -129,6 +129,7 @@ pub trait AsyncBatchSocket: Sync {
     /// # Errors
     ///
     /// The system's error. `Ok(0)` means that the socket was shut down, or that `msgs` is empty.
+    #[doc(alias("recvmmsg", "recvmsg", "ReadBatch"))]
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -148,6 +149,7 @@ pub trait AsyncBatchSocket: Sync {
     /// # Errors
     ///
     /// The errors of [`recv_batch`](Self::recv_batch).
+    #[doc(alias("recvmmsg", "recv_from", "ReadBatch"))]
     fn recv_into(&self, batch: &mut RecvBatch) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -218,6 +220,7 @@ pub trait AsyncBatchSocket: Sync {
     /// # Errors
     ///
     /// The system's error for the first message. Nothing was sent.
+    #[doc(alias("sendmmsg", "sendmsg", "send_to", "WriteBatch"))]
     fn send_batch(&self, msgs: &[SendMsg<'_>]) -> impl Future<Output = io::Result<usize>> + Send
     where
         Self: Sized,
@@ -250,6 +253,7 @@ pub trait AsyncBatchSocket: Sync {
     ///
     /// `WriteZero` if an implementation of your own sends nothing and returns no error. Every other error goes to
     /// `on_error`, also that of a runtime that shuts down.
+    #[doc(alias("sendmmsg", "send_to"))]
     fn send_each<'m, I>(
         &self,
         msgs: I,

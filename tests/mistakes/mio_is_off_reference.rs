@@ -1,0 +1,9 @@
+//! A reference to mio's socket without the feature `mio`: rustc shows no notes for references, but the names of bounds.
+
+use mio::net::UdpSocket;
+use mmsg::{RecvBatch, prelude::*};
+use std::io;
+
+pub fn receive(socket: &UdpSocket) -> io::Result<usize> {
+    socket.recv_into(&mut RecvBatch::new(64, 1500))
+}

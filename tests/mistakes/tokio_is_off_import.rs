@@ -1,0 +1,5 @@
+//! The trait for tokio's sockets without the feature `tokio`.
+
+use mmsg::AsyncBatchSocket;
+
+pub fn serve(_socket: impl AsyncBatchSocket) {}
