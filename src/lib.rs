@@ -119,6 +119,7 @@
 //! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
 //! | one message a call: the multi-message calls are not available (`error`) | warn |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod ancillary;

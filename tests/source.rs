@@ -276,3 +276,71 @@ fn every_test_that_windows_lacks_is_named() {
     gated.retain(|name| !page.contains(&format!("`{name}`")));
     assert!(gated.is_empty(), "docs/windows.md does not name {gated:?}");
 }
+
+/// The Markdown pages of a folder, without what builds and tools have left there.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry of it").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            found.extend(pages(&path));
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The names by which links lead to the headings of a page, on docs.rs and where repositories are shown.
+fn anchors(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).expect("a readable page");
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let name = |heading: &str| {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(name).collect()
+}
+
+/// A link that is no address leads to a file, and to a heading of it. A page that rustdoc shows has links to items alone.
+#[test]
+fn every_link_leads_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = root.join("docs/guide");
+    if !guide.is_dir() {
+        let _ = writeln!(io::stderr().lock(), "skipped: links: the pages are not here");
+        return;
+    }
+    let mut found = 0;
+    for page in pages(root).into_iter().chain(rust_files(&root.join("src"))) {
+        let text = fs::read_to_string(&page).expect("a readable page");
+        let folder = page.parent().expect("a folder");
+        let in_rustdoc = folder == guide || page.ends_with("crates/reuseport/README.md");
+        // Without blocks of code.
+        let prose: String = text.split("\n```").step_by(2).collect();
+        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                _ if path.contains("://") => continue,
+                _ if path.starts_with("crate::guide::") && !anchor.is_empty() => {
+                    guide.join(path.trim_start_matches("crate::guide::")).with_extension("md")
+                }
+                // rustdoc checks these.
+                _ if page.extension().is_some_and(|extension| extension == "rs") => continue,
+                _ if in_rustdoc && !path.contains(['/', '.']) => continue,
+                "" => page.clone(),
+                _ => folder.join(path),
+            };
+            let is_relative = target == folder.join(path) && target != page;
+            let leads = target.exists() && !(in_rustdoc && is_relative);
+            assert!(leads, "{}: {link} leads nowhere", page.display());
+            let has_heading =
+                anchor.is_empty() || anchors(&target).iter().any(|name| name == anchor);
+            assert!(has_heading, "{}: {link} names no heading", page.display());
+            found += 1;
+        }
+    }
+    assert!(found > 40, "{found} links");
+}

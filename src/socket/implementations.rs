@@ -47,9 +47,11 @@ impl BatchSocket for BorrowedSocket<'_> {
     }
 }
 
-/// Implements [`BatchSocket`] for a type by the methods of another `BatchSocket`.
+/// Implements [`BatchSocket`] for a type by the methods of another `BatchSocket`. A `cfg` stands at the item, where rustdoc
+/// shows it.
 macro_rules! forward {
-    ([$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+    ($(#[$cfg:meta])? [$($generics:tt)*] $type:ty, |$this:ident| $socket:expr) => {
+        $(#[$cfg])?
         impl<$($generics)*> $crate::socket::BatchSocket for $type {
             $crate::socket::forward! { @methods |$this| $socket,
                 recv_batch(msgs: &mut [$crate::recv::msg::RecvMsg<'_>]);
@@ -76,8 +78,8 @@ macro_rules! forward {
 pub(crate) use forward;
 
 macro_rules! forward_to_descriptor {
-    ([$($generics:tt)*] $type:ty) => {
-        forward!([$($generics)*] $type, |socket| sys::borrow(socket));
+    ($(#[$cfg:meta])? [$($generics:tt)*] $type:ty) => {
+        forward!($(#[$cfg])? [$($generics)*] $type, |socket| sys::borrow(socket));
     };
 }
 sys::for_datagram_sockets!(forward_to_descriptor);

@@ -70,10 +70,8 @@ macro_rules! for_datagram_sockets {
         $each!([] std::os::unix::net::UnixDatagram);
         $each!([] std::os::fd::OwnedFd);
         $each!([] socket2::Socket);
-        #[cfg(feature = "mio")]
-        $each!([] mio::net::UdpSocket);
-        #[cfg(feature = "mio")]
-        $each!([] mio::net::UnixDatagram);
+        $each!(#[cfg(feature = "mio")] [] mio::net::UdpSocket);
+        $each!(#[cfg(feature = "mio")] [] mio::net::UnixDatagram);
     };
 }
 pub(crate) use for_datagram_sockets;

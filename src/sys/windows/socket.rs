@@ -18,8 +18,7 @@ macro_rules! for_datagram_sockets {
         $each!([] std::net::UdpSocket);
         $each!([] std::os::windows::io::OwnedSocket);
         $each!([] socket2::Socket);
-        #[cfg(feature = "mio")]
-        $each!([] mio::net::UdpSocket);
+        $each!(#[cfg(feature = "mio")] [] mio::net::UdpSocket);
     };
 }
 pub(crate) use for_datagram_sockets;
