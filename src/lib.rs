@@ -1,9 +1,10 @@
 //! UDP datagrams in batches: one safe call, many datagrams, no allocation.
 //!
-//! [`BatchSocket`] adds batch calls to datagram sockets: those of std, socket2 and mio, Unix datagram sockets,
-//! and any other by its descriptor. `AsyncBatchSocket` adds them to tokio's sockets, as futures. The calls use
-//! `recvmmsg` and `sendmmsg` where the system has them. macOS, iOS and Windows send and receive one message a
-//! system call; [`Backend::current`] says which calls are in use.
+//! New here? The [`guide`] has a cookbook by kind of program and says what to choose. The [`prelude`] has the traits to import.
+//!
+//! [`BatchSocket`] adds batch calls to the datagram sockets of std, socket2 and mio, and to any other through its descriptor.
+//! `AsyncBatchSocket` adds them to tokio's sockets, as futures. The calls use `recvmmsg` and `sendmmsg` where the system has
+//! them. macOS, iOS and Windows move one message a system call; [`Backend::current`] says which calls are in use.
 //!
 //! ```no_run
 //! use mmsg::{Ancillary, RecvBatch, prelude::*};
@@ -28,8 +29,8 @@
 //! ```
 //!
 //! No error ends this server: [`send_each`](BatchSocketExt::send_each) continues past a reply that fails,
-//! [`reply`](Datagram::reply) is `None` for a source that takes no replies, and the loop repeats a receive that
-//! fails. The [`guide`] lists [the errors](guide::errors).
+//! [`reply`](Datagram::reply) is `None` for a source that nobody can answer, and the loop receives again after an error.
+//! [`guide::errors`] lists the errors.
 //!
 //! # Which type for what
 //!
@@ -53,22 +54,20 @@
 //! | serve one port by several threads | a socket for each, by the crate [mmsg-reuseport](https://docs.rs/mmsg-reuseport) |
 //! | keep header memory yourself, or pass flags | [`MmsgBuf`] |
 //!
-//! `examples/` has a program of each kind: a DNS forwarder, a game server, a tunnel, a selective forwarding unit and
-//! more. The [`guide`] has more on the choice, on sizes, cores, back-pressure, errors and real networks.
+//! `examples/` has a DNS forwarder, a game server, a tunnel, a selective forwarding unit and more.
 //!
 //! # Contracts
 //!
-//! - A call makes one system call of up to 1,024 messages. `Ok(n)`: the first `n` have moved. `Err`: none has, and the error
-//!   is the kernel's for the first message. [`BatchSocket`] has the details, [`guide::errors`] each error.
-//! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Headers are in one arena of the thread, which grows
-//!   when a batch is larger than any before it; otherwise no call allocates. The arena lasts as long as the thread.
+//! - A call is one system call of up to 1,024 messages. `Ok(n)`: the first `n` have moved. `Err`: none has, and the error is
+//!   the kernel's for the first message. [`BatchSocket`] has the details.
+//! - Payload memory belongs to the caller, a `RecvBatch` or a `SendQueue`. Each thread keeps memory for headers, which grows
+//!   with its largest batch. Otherwise no call allocates.
 //! - Nothing that a peer sends makes a call panic, allocate, leak or loop.
 //!
 //! # Waiting
 //!
-//! A call on a non-blocking socket returns `WouldBlock` instead of waiting. In an event loop whose readiness is
-//! edge-triggered, mio's for example (feature `mio`), keep calling until `WouldBlock`. An [`Offload`] around one of
-//! mio's sockets is registered like the socket itself.
+//! A call on a non-blocking socket returns `WouldBlock` instead of waiting. With edge-triggered readiness, such as mio's
+//! (feature `mio`), call until `WouldBlock`. Register an [`Offload`] around a mio socket like the socket itself.
 //!
 //! ```
 //! # #[cfg(feature = "mio")] {
@@ -93,7 +92,6 @@
 //! ```
 //!
 //! tokio's sockets have futures instead, with the feature `tokio`: see `AsyncBatchSocket`.
-//! [`prelude`] has the traits to import.
 //!
 //! # Features
 //!
@@ -108,16 +106,16 @@
 //!
 //! # Counters and events
 //!
-//! [`Offload`]'s [`counters`](offload::OffloadState::counters) say what was sent and received, by how many calls and in which
-//! batches. With the feature `tracing`, events with the target `mmsg` report what makes a program slower:
+//! The [`counters`](offload::OffloadState::counters) of an [`Offload`] count datagrams, messages and calls in both directions. With
+//! the feature `tracing`, events with the target `mmsg` report what slows a program down:
 //!
 //! | event | level |
 //! |---|---|
 //! | GSO is off for a socket, and why (`status`) | warn |
-//! | the kernel rejected a GSO batch, and GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
-//! | a batch was rejected for its segment size, and sent as its datagrams (`error`, `segment_size`) | debug |
-//! | a buffer is smaller than asked for (`buffer`, `asked`, `in_force`) | warn |
-//! | one message a call: the multi-message calls are not available (`error`) | warn |
+//! | the kernel rejected a GSO batch: GSO is off for a minute (`error`, `segment_size`, `off_for`) | warn |
+//! | the kernel rejected a segment size: the datagrams went one by one (`error`, `segment_size`) | debug |
+//! | a buffer is smaller than requested (`buffer`, `asked`, `in_force`) | warn |
+//! | the system has no multi-message calls: one message a call (`error`) | warn |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
@@ -139,7 +137,7 @@ mod tests;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-/// Entry points of the fuzz targets, built for these alone.
+/// Entry points of the fuzz targets.
 #[cfg(all(fuzzing, mmsg_calls))]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -176,12 +174,10 @@ pub use recv::msg::RecvMsg;
 pub use send::msg::SendMsg;
 pub use send::queue::SendQueue;
 pub use socket::{BatchSocket, BatchSocketExt};
-/// Lends a socket, under one name on all platforms: the standard library's
-/// [`AsFd`](std::os::fd::AsFd) on Unix, and its `AsSocket` on Windows.
+/// Borrows a socket: std's [`AsFd`](std::os::fd::AsFd) on Unix, std's `AsSocket` on Windows.
 ///
-/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] take any type that
-/// implements it: every socket of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc`
-/// and `Arc` of these.
+/// Socket options ([`Ancillary::enable`]), [`drain_errors`](error_queue::drain_errors), [`MmsgBuf`] and [`Offload`] accept every type
+/// that implements it: the sockets of std, socket2, mio and tokio, `Offload` itself, and references, `Box`, `Rc` and `Arc` of these.
 ///
 /// ```
 /// use mmsg::{Ancillary, AsSocket};
@@ -196,7 +192,7 @@ pub use socket::{BatchSocket, BatchSocketExt};
 pub use sys::AsSocket;
 pub use sys::{Backend, RecvFlags, SendFlags, UnixAddr};
 
-/// Raw control messages, in both directions: for what [`RecvMeta`] and [`SendMeta`] do not have.
+/// Raw control messages in both directions, for everything that [`RecvMeta`] and [`SendMeta`] lack.
 pub mod control {
     pub use crate::ancillary::ControlBuf;
     pub use crate::sys::{CONTROL_SPACE, ControlMessage, ControlMessages};
@@ -208,7 +204,7 @@ pub mod iter {
     pub use crate::recv::split::Datagrams;
 }
 
-/// The README's code, compiled; some of it is for the feature.
-#[cfg(all(doctest, feature = "tokio"))]
+/// Compiles the README's code.
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
