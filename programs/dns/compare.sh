@@ -35,7 +35,7 @@ run() {
     local mode=$1 time=$2 port before after
     shift 2
     : >"$work/server" # or the port of the run before may be read
-    "$server" --listen 127.0.0.1:0 --zone programs/dns/example.zone --mode "$mode" >"$work/server" &
+    "$server" --listen 127.0.0.1:0 --zone programs/dns/example.zone --mode "$mode" --rate-limit 0 >"$work/server" &
     pid=$!
     until port=$(sed -n 's/^listening on .*://p' "$work/server") && [ -n "$port" ]; do
         kill -0 $pid || exit 1

@@ -1,9 +1,9 @@
-//! Answers questions from the zone. Bytes in, bytes out; both servers use it.
+//! Answers questions from the zone: bytes in, bytes out.
 
 use std::ptr;
 
 use crate::query::{HEADER, Query, Wrong};
-use crate::reply::{LARGEST, Reply, Section};
+use crate::reply::{Cookie, Reply, Section};
 use crate::zone::{CNAME, Found, Node, RrSet, Zone};
 
 /// All types of records.
@@ -14,12 +14,15 @@ const CLASS_IN: u16 = 1;
 /// Aliases that are followed; a circle of them comes to an end before.
 const MOST_ALIASES: usize = 8;
 
-/// Answers a datagram into `out` and returns the answer's length; `None` if there is none.
-pub fn answer(zone: &Zone, datagram: &[u8], out: &mut [u8; LARGEST]) -> Option<usize> {
-    let query = Query::read(datagram)?;
-    let mut reply = Reply::new(&query, out);
-    let wrong = query.wrong.or_else(|| look_up(zone, &query, &mut reply).err());
-    Some(reply.finish(wrong))
+/// Answers a query into `out` and returns the answer's length.
+pub fn answer(zone: &Zone, query: &Query<'_>, cookie: Option<Cookie>, out: &mut [u8]) -> usize {
+    let mut reply = Reply::new(query, cookie, out);
+    let wrong = match query.wrong {
+        None if query.question.is_empty() => None,
+        None => look_up(zone, query, &mut reply).err(),
+        wrong => wrong,
+    };
+    reply.finish(wrong)
 }
 
 fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), Wrong> {
@@ -73,17 +76,13 @@ fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
     if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
 }
 
-/// Writes the node's records of a type, or that there are none.
+/// Writes the node's records of a type, or that there are none. A query for all types gets the shortest set alone
+/// (RFC 8482, section 4.1): such queries come from those who want long answers sent to somebody else.
 fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, at: usize, reply: &mut Reply<'_>) {
-    let mut given = false;
-    for set in node.sets.iter().filter(|set| ty == ANY || set.ty == ty) {
-        given = true;
-        if !reply.push(Section::Answer, at, set) {
-            return;
-        }
-    }
-    if !given {
-        deny(zone, asked, reply);
+    let set = if ty == ANY { node.sets.iter().min_by_key(|set| set.len()) } else { node.get(ty) };
+    match set {
+        Some(set) => drop(reply.push(Section::Answer, at, set)),
+        None => deny(zone, asked, reply),
     }
 }
 

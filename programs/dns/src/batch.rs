@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg};
 
-use crate::answer::answer;
-use crate::reply::LARGEST;
-use crate::zone::Zone;
+use crate::responder::Responder;
 use crate::{STOP, Totals};
 
 /// Datagrams that a call carries at most.
@@ -27,14 +25,14 @@ struct Answer {
 }
 
 /// Answers queries until it is to stop.
-pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
+pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
     let mut queries = RecvBatch::new(BATCH, QUERY);
     let mut answers = Vec::with_capacity(BATCH);
-    let mut bytes = vec![0; BATCH * LARGEST];
+    let mut bytes = vec![0; BATCH * responder.max_udp()];
     let mut totals = Totals::default();
     while !STOP.load(Relaxed) {
         match socket.recv_into(&mut queries) {
-            Ok(_) => write(zone, &queries, &mut answers, &mut bytes),
+            Ok(_) => write(responder, &queries, &mut answers, &mut bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             // The error is about no query. An error that repeats must not occupy a core.
             Err(_) => {
@@ -67,13 +65,14 @@ pub fn run(socket: &Offload<UdpSocket>, zone: &Zone) -> Totals {
 }
 
 /// Writes the answers to a batch, one after the other.
-fn write(zone: &Zone, queries: &RecvBatch, answers: &mut Vec<Answer>, bytes: &mut [u8]) {
+fn write(responder: &Responder, queries: &RecvBatch, answers: &mut Vec<Answer>, bytes: &mut [u8]) {
     answers.clear();
     let mut start = 0;
     for query in queries {
-        let free = bytes[start..].first_chunk_mut().expect("a batch of the longest has space");
         let Some(to) = query.addr() else { continue };
-        let Some(len) = answer(zone, query.data(), free) else { continue };
+        let Some(len) = responder.answer_udp(query.data(), to, &mut bytes[start..]) else {
+            continue;
+        };
         answers.push(Answer { to, meta: query.meta().reply_meta(), bytes: start..start + len });
         start += len;
     }

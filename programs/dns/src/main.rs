@@ -1,30 +1,35 @@
-//! An authoritative DNS server over UDP, in batches.
+//! An authoritative DNS server, over UDP in batches and over TCP.
 //!
 //! ```text
 //! cargo run --release -p dns -- --listen 127.0.0.1:5300 --zone programs/dns/example.zone
 //! dig @127.0.0.1 -p 5300 www.example.test
 //! ```
 //!
-//! Read first `batch.rs`, which is the loop: a `RecvBatch` received into, `send_each` for the
-//! answers. `plain.rs` is the same server on tokio's own socket, to compare with. `answer.rs`
-//! makes the answers of both.
+//! Read `batch.rs` first: it receives into a `RecvBatch` and answers with `send_each`. `plain.rs` is the same server on
+//! tokio's own socket, to compare with. `responder.rs` makes the answers and keeps the server from being used against others:
+//! it limits the answers that a network gets (`limit.rs`), and knows clients again by their cookies.
 
 mod answer;
 mod batch;
+mod limit;
 mod metrics;
+mod places;
 mod plain;
 mod query;
 mod reply;
+mod responder;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, value_parser};
@@ -32,9 +37,11 @@ use mmsg::{Ancillary, Offload};
 use mmsg_reuseport::ReusePortGroup;
 use socket2::Socket;
 
+use reply::UNFRAGMENTED;
+use responder::Responder;
 use zone::Zone;
 
-/// An authoritative DNS server over UDP for one zone.
+/// An authoritative DNS server for one zone, over UDP and TCP.
 #[derive(Parser)]
 #[command(name = "dns", version)]
 struct Args {
@@ -55,6 +62,19 @@ struct Args {
     /// --mode tokio they stay 0.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+
+    /// Answers a second for each client network (/24, /56) over UDP; 0 for no limit. Every second query over the limit is
+    /// told to ask by TCP, the others get nothing. Clients that return this server's cookie are not limited.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    rate_limit: u32,
+
+    /// The longest answer over UDP, in bytes. Longer ones are truncated, and clients ask by TCP.
+    #[arg(long, value_name = "BYTES", default_value_t = UNFRAGMENTED, value_parser = value_parser!(u16).range(512..=4096))]
+    max_udp: u16,
+
+    /// TCP connections at a time; a new one ends the one that was idle longest.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
+    tcp_connections: u16,
 
     /// How datagrams are moved.
     #[arg(long, value_enum, default_value_t = Mode::Offload)]
@@ -106,8 +126,9 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let zone = Zone::load(&args.zone)?;
+    let responder = Arc::new(Responder::new(zone, args.rate_limit, args.max_udp)?);
     let cannot = |what| move |error: io::Error| format!("cannot {what}: {error}");
-    let group =
+    let (group, tcp) =
         listen(args).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     ctrlc::set_handler(|| STOP.store(true, Relaxed))
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
@@ -116,18 +137,21 @@ fn run(args: &Args) -> Result<(), String> {
     let wrap = |socket: &UdpSocket| offload.build(socket.try_clone()?);
     let sockets: Arc<[_]> =
         group.members().iter().map(wrap).collect::<Result<_, _>>().map_err(cannot("serve"))?;
-    if let Some(addr) = args.metrics {
-        metrics::start(addr, Arc::clone(&sockets))
-            .map_err(|error| format!("cannot serve metrics on {addr}: {error}"))?;
-    }
+    let metrics = args.metrics.map(|addr| {
+        let page = TcpListener::bind(addr).map(|listener| (listener, Arc::clone(&sockets)));
+        page.map_err(|error| format!("cannot serve metrics on {addr}: {error}"))
+    });
+    let metrics = metrics.transpose()?;
+    start_streams(tcp, args.tcp_connections.into(), metrics, &responder)
+        .map_err(cannot("serve by TCP"))?;
     // The sockets are bound: a query that is sent now waits there until the threads run.
     let _ = writeln!(io::stdout(), "listening on {}", group.local_addr());
 
     let serve = |index: usize, socket: &UdpSocket| {
         let _stop = StopAtEnd;
         match args.mode {
-            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[index], &zone)),
-            Mode::Tokio => plain::run(socket, &zone),
+            Mode::Batch | Mode::Offload => Ok(batch::run(&sockets[index], &responder)),
+            Mode::Tokio => plain::run(socket, &responder),
         }
     };
     let mut all = Totals::default();
@@ -138,13 +162,52 @@ fn run(args: &Args) -> Result<(), String> {
         all.failed += failed;
     }
     let Totals { received, answered, failed } = all;
-    let _ =
-        writeln!(io::stdout(), "total: received {received}, answered {answered}, failed {failed}");
+    let by_tcp = responder.counts.tcp_queries.load(Relaxed);
+    let _ = writeln!(
+        io::stdout(),
+        "total: received {received}, answered {answered}, failed {failed}, by TCP {by_tcp}"
+    );
     Ok(())
 }
 
-/// A socket for each thread, on one port. A port that another server has is an error.
-fn listen(args: &Args) -> io::Result<ReusePortGroup> {
+/// Starts the thread for everything that is not a datagram: DNS by TCP, and the metrics page. It ends with the process.
+fn start_streams(
+    tcp: TcpListener,
+    connections: usize,
+    metrics: Option<(TcpListener, Arc<[Offload<UdpSocket>]>)>,
+    responder: &Arc<Responder>,
+) -> io::Result<()> {
+    let responder = Arc::clone(responder);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listen = |listener: TcpListener| {
+        let _guard = runtime.enter();
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
+    };
+    let tcp = listen(tcp)?;
+    let metrics =
+        metrics.map(|(listener, sockets)| Ok::<_, io::Error>((listen(listener)?, sockets)));
+    if let Some((listener, sockets)) = metrics.transpose()? {
+        runtime.spawn(metrics::serve(listener, sockets, Arc::clone(&responder)));
+    }
+    let serve = move || runtime.block_on(tcp::serve(tcp, responder, connections));
+    thread::Builder::new().name("streams".into()).spawn(serve).map(drop)
+}
+
+/// A socket for each thread and a listener for TCP, on one port. A port that another server has is an error.
+fn listen(args: &Args) -> io::Result<(ReusePortGroup, TcpListener)> {
+    loop {
+        let group = listen_udp(args)?;
+        match TcpListener::bind(group.local_addr()) {
+            Ok(tcp) => return Ok((group, tcp)),
+            // The system's choice for UDP is taken by somebody else for TCP.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && args.listen.port() == 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn listen_udp(args: &Args) -> io::Result<ReusePortGroup> {
     // The address that each query was sent to, if the sockets listen on several: an answer from
     // another one would be taken for forged.
     let needs_dest = args.mode != Mode::Tokio && args.listen.ip().is_unspecified();

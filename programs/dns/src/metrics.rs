@@ -1,49 +1,63 @@
-//! The sockets' counters over HTTP, as Prometheus reads them.
+//! The server's counters over HTTP, as Prometheus reads them.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use mmsg::Offload;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
-/// How long one client may hold up the next.
-const WAIT: Duration = Duration::from_secs(1);
+use crate::places::Places;
+use crate::responder::Responder;
 
-/// Starts a thread that answers every request with the counters, one client after the other. It ends with
-/// the process.
-pub fn start(addr: SocketAddr, sockets: Arc<[Offload<UdpSocket>]>) -> io::Result<()> {
-    let listener = TcpListener::bind(addr)?;
-    let serve = move || {
-        for client in listener.incoming().flatten() {
-            // A client that goes away misses its answer, and no more.
-            let _ = answer(client, &page(&sockets));
+/// How long a client may take over a request and its answer.
+const LIMIT: Duration = Duration::from_secs(5);
+const CONNECTIONS: usize = 64;
+
+/// Answers every request with the counters, for ever.
+pub async fn serve(
+    listener: TcpListener,
+    sockets: Arc<[Offload<UdpSocket>]>,
+    responder: Arc<Responder>,
+) {
+    let each = |stream: TcpStream, _, _| {
+        let (sockets, responder) = (Arc::clone(&sockets), Arc::clone(&responder));
+        async move {
+            let page = |_: Request<_>| {
+                let page = Full::new(Bytes::from(page(&sockets, &responder)));
+                let response = Response::builder()
+                    .header(CONTENT_TYPE, "text/plain; version=0.0.4")
+                    .body(page);
+                async { response }
+            };
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(LIMIT).keep_alive(false);
+            let served = http.serve_connection(TokioIo::new(stream), service_fn(page));
+            // A client that goes away or takes too long misses its answer, and no more.
+            let _ = timeout(LIMIT, served).await;
         }
     };
-    thread::Builder::new().name("metrics".into()).spawn(serve).map(drop)
+    Places::new(CONNECTIONS, CONNECTIONS).run(listener, &AtomicU64::new(0), each).await;
 }
 
-fn answer(mut client: TcpStream, page: &str) -> io::Result<()> {
-    client.set_read_timeout(Some(WAIT))?;
-    client.set_write_timeout(Some(WAIT))?;
-    // Every request gets the same page.
-    let _ = client.read(&mut [0; 4096])?;
-    let len = page.len();
-    write!(
-        client,
-        "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{page}"
-    )
-}
-
-/// Every counter of every socket, in the text format of Prometheus.
-fn page(sockets: &[Offload<UdpSocket>]) -> String {
+/// Every counter of every socket and of the server, in the text format of Prometheus.
+fn page(sockets: &[Offload<UdpSocket>], responder: &Responder) -> String {
     let mut page = String::new();
     for (index, socket) in sockets.iter().enumerate() {
         for (name, value) in socket.counters().iter() {
             let _ = writeln!(page, "dns_{name}_total{{socket=\"{index}\"}} {value}");
         }
     }
+    responder.counts.write(&mut page);
     page
 }

@@ -5,13 +5,11 @@ use std::net::UdpSocket;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::answer::answer;
-use crate::reply::LARGEST;
-use crate::zone::Zone;
+use crate::responder::Responder;
 use crate::{STOP, Totals, WAIT};
 
 /// Answers queries until it is to stop, on a runtime of this thread.
-pub fn run(socket: &UdpSocket, zone: &Zone) -> io::Result<Totals> {
+pub fn run(socket: &UdpSocket, responder: &Responder) -> io::Result<Totals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         socket.set_nonblocking(true)?;
@@ -24,14 +22,14 @@ pub fn run(socket: &UdpSocket, zone: &Zone) -> io::Result<Totals> {
         };
         tokio::select! {
             () = stopped => {}
-            () = serve(&socket, zone, &mut totals) => {}
+            () = serve(&socket, responder, &mut totals) => {}
         }
         Ok(totals)
     })
 }
 
-async fn serve(socket: &tokio::net::UdpSocket, zone: &Zone, totals: &mut Totals) {
-    let (mut query, mut out) = ([0; 2048], [0; LARGEST]);
+async fn serve(socket: &tokio::net::UdpSocket, responder: &Responder, totals: &mut Totals) {
+    let (mut query, mut out) = ([0; 2048], vec![0; responder.max_udp()]);
     loop {
         let (len, from) = match socket.recv_from(&mut query).await {
             Ok(received) => received,
@@ -41,7 +39,7 @@ async fn serve(socket: &tokio::net::UdpSocket, zone: &Zone, totals: &mut Totals)
             }
         };
         totals.received += 1;
-        if let Some(len) = answer(zone, &query[..len], &mut out) {
+        if let Some(len) = responder.answer_udp(&query[..len], from, &mut out) {
             match socket.send_to(&out[..len], from).await {
                 Ok(_) => totals.answered += 1,
                 Err(_) => totals.failed += 1,

@@ -6,6 +6,8 @@ pub const HEADER: usize = 12;
 const LONGEST_NAME: usize = 255;
 /// The type of the pseudo-record of EDNS (RFC 6891).
 const OPT: u16 = 41;
+/// The code of EDNS's cookie option (RFC 7873).
+const COOKIE: u16 = 10;
 
 /// Why there is no question to be answered, as the code of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Query<'a> {
     pub ty: u16,
     pub class: u16,
     pub edns: Option<Edns>,
+    /// The client's cookie of 8 bytes, and up to 32 of the server's behind it.
+    pub cookie: Option<&'a [u8]>,
     pub wrong: Option<Wrong>,
 }
 
@@ -63,8 +67,16 @@ impl<'a> Query<'a> {
             return None;
         }
         let name = Name { bytes: [0; LONGEST_NAME], len: 0 };
-        let mut query =
-            Self { header, question: &[], name, ty: 0, class: 0, edns: None, wrong: None };
+        let mut query = Self {
+            header,
+            question: &[],
+            name,
+            ty: 0,
+            class: 0,
+            edns: None,
+            cookie: None,
+            wrong: None,
+        };
         let opcode = header[2] >> 3 & 0xf;
         if opcode != 0 {
             query.wrong = Some(Wrong::NotImplemented);
@@ -102,13 +114,13 @@ impl<'a> Query<'a> {
                     return Err(Wrong::Form);
                 }
                 self.edns = Some(record.edns());
-                if !record.options_are_whole() {
-                    return Err(Wrong::Form);
-                }
+                self.cookie = record.cookie()?;
             }
         }
         match self.edns {
             Some(edns) if edns.version > 0 => read.and(Err(Wrong::Version)),
+            // A client may ask for a cookie alone (RFC 7873, section 5.4).
+            _ if questions == 0 && self.cookie.is_some() => Ok(()),
             _ => read,
         }
     }
@@ -179,16 +191,21 @@ impl<'a> Record<'a> {
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
     }
 
-    /// Whether EDNS's options fill the data, none of them truncated.
-    fn options_are_whole(&self) -> bool {
-        let mut options = self.data;
-        while let Some([_, _, l0, l1]) = options.first_chunk() {
-            match options.get(4 + usize::from(u16::from_be_bytes([*l0, *l1]))..) {
-                Some(rest) => options = rest,
-                None => return false,
+    /// The first cookie among EDNS's options, which must fill the data.
+    fn cookie(&self) -> Result<Option<&'a [u8]>, Wrong> {
+        let (mut options, mut cookie) = (self.data, None);
+        while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk() {
+            let len = u16::from_be_bytes([l0, l1]).into();
+            let (value, next) = rest.split_at_checked(len).ok_or(Wrong::Form)?;
+            if u16::from_be_bytes([c0, c1]) == COOKIE && cookie.is_none() {
+                if !matches!(len, 8 | 16..=40) {
+                    return Err(Wrong::Form);
+                }
+                cookie = Some(value);
             }
+            options = next;
         }
-        options.is_empty()
+        if options.is_empty() { Ok(cookie) } else { Err(Wrong::Form) }
     }
 }
 

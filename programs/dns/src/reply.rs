@@ -3,14 +3,19 @@
 use crate::query::{Edns, HEADER, Query, Wrong};
 use crate::zone::RrSet;
 
-/// The longest answer, to a client that can receive it (EDNS).
-pub const LARGEST: usize = 4096;
-/// The longest answer without EDNS (RFC 1035, section 4.2.1).
-const WITHOUT_EDNS: usize = 512;
-/// The size that this server announces: a datagram that no network fragments.
-const RECEIVES: u16 = 1232;
-/// Bytes of EDNS's record.
+/// The longest message (RFC 1035, section 4.2.2).
+pub const MAX: usize = 65_535;
+/// The longest answer over UDP without EDNS (RFC 1035, section 4.2.1).
+pub const WITHOUT_EDNS: usize = 512;
+/// The size that this server announces: no network fragments such a datagram (RFC 9715).
+pub const UNFRAGMENTED: u16 = 1232;
+/// Bytes of EDNS's record without options.
 const OPT: usize = 11;
+/// Bytes of a cookie option.
+const COOKIE: usize = 4 + size_of::<Cookie>();
+
+/// The client's cookie and the server's (RFC 9018).
+pub type Cookie = [u8; 24];
 
 /// "Authoritative answer" (AA), in the header's third byte.
 const AUTHORITATIVE: u8 = 0x04;
@@ -30,12 +35,14 @@ pub struct Reply<'b> {
     /// How far it may go, EDNS's record left out.
     limit: usize,
     edns: Option<Edns>,
+    cookie: Option<Cookie>,
     counts: [u16; 3],
 }
 
 impl<'b> Reply<'b> {
-    /// Begins an answer with the header and the question.
-    pub fn new(query: &Query<'_>, out: &'b mut [u8; LARGEST]) -> Self {
+    /// Begins an answer with the header and the question. `out` has space for the longest answer that the client and
+    /// the transport can take, and for a header, a question and EDNS at least.
+    pub fn new(query: &Query<'_>, cookie: Option<Cookie>, out: &'b mut [u8]) -> Self {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
         out[..2].copy_from_slice(&[id0, id1]);
@@ -44,11 +51,17 @@ impl<'b> Reply<'b> {
         out[5] = u8::from(!query.question.is_empty());
         let question_end = HEADER + query.question.len();
         out[HEADER..question_end].copy_from_slice(query.question);
-        let limit = match query.edns {
-            None => WITHOUT_EDNS,
-            Some(edns) => usize::from(edns.size).clamp(WITHOUT_EDNS, LARGEST) - OPT,
-        };
-        Self { out, len: question_end, question_end, limit, edns: query.edns, counts: [0; 3] }
+        let edns = query.edns.map_or(0, |_| OPT + cookie.map_or(0, |_| COOKIE));
+        let limit = out.len() - edns;
+        Self {
+            out,
+            len: question_end,
+            question_end,
+            limit,
+            edns: query.edns,
+            cookie,
+            counts: [0; 3],
+        }
     }
 
     pub fn set_authoritative(&mut self) {
@@ -72,6 +85,10 @@ impl<'b> Reply<'b> {
     /// Writes a set of records of the name that stands at `owner` in the message, whole or not at
     /// all; if not, the answer says that it is truncated.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
+        // No pointer reaches farther (RFC 1035, section 4.1.4). Only addresses behind many servers stand there.
+        if owner >= 1 << 14 {
+            return false;
+        }
         let start = self.len;
         for record in &set.records {
             let end = self.len + 2 + record.len();
@@ -98,6 +115,12 @@ impl<'b> Reply<'b> {
         }
     }
 
+    /// Answers with the question alone, as truncated, and returns the answer's length.
+    pub fn finish_truncated(mut self) -> usize {
+        self.truncate(&Section::Answer);
+        self.finish(None)
+    }
+
     /// Completes the answer and returns its length.
     pub fn finish(mut self, wrong: Option<Wrong>) -> usize {
         let code = wrong.map(|wrong| wrong as u8);
@@ -105,17 +128,25 @@ impl<'b> Reply<'b> {
             self.out[3] = code & 0xf;
         }
         if let Some(edns) = self.edns {
-            let [s0, s1] = RECEIVES.to_be_bytes();
+            let [s0, s1] = UNFRAGMENTED.to_be_bytes();
             let high = code.unwrap_or_default() >> 4;
             let flags = if edns.dnssec_ok { 0x80 } else { 0 };
-            let record = [0, 0, 41, s0, s1, high, 0, flags, 0, 0, 0];
-            self.out[self.len..self.len + OPT].copy_from_slice(&record);
-            self.len += OPT;
+            let options = self.cookie.map_or(0, |_| COOKIE as u8);
+            self.write(&[0, 0, 41, s0, s1, high, 0, flags, 0, 0, options]);
+            if let Some(cookie) = self.cookie {
+                self.write(&[0, 10, 0, cookie.len() as u8]);
+                self.write(&cookie);
+            }
             self.counts[Section::Additional as usize] += 1;
         }
         for (to, count) in self.out[6..HEADER].chunks_exact_mut(2).zip(self.counts) {
             to.copy_from_slice(&count.to_be_bytes());
         }
         self.len
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.out[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
     }
 }

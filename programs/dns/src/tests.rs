@@ -9,9 +9,8 @@ use hickory_proto::serialize::binary::BinEncodable;
 use hickory_proto::serialize::txt::Parser;
 use proptest::prelude::*;
 
-use crate::answer;
 use crate::query::Query;
-use crate::reply::LARGEST;
+use crate::responder::Responder;
 use crate::zone::Zone;
 
 const ZONE: &str = include_str!("../example.zone");
@@ -25,10 +24,18 @@ fn records() -> BTreeMap<RrKey, RecordSet> {
     Parser::new(ZONE, None, None).parse().expect("a zone").1
 }
 
-/// The answer's bytes; none for silence.
-fn answered(zone: &Zone, datagram: &[u8]) -> Option<Vec<u8>> {
-    let mut out = [0xEE; LARGEST];
-    answer::answer(zone, datagram, &mut out).map(|len| out[..len].to_vec())
+/// The longest answer over UDP.
+const MAX_UDP: usize = 1232;
+
+fn responder() -> Responder {
+    Responder::new(zone(), 0, MAX_UDP as u16).expect("random bytes")
+}
+
+/// The answer's bytes; `None` for silence.
+fn answered(datagram: &[u8]) -> Option<Vec<u8>> {
+    let mut out = [0xEE; MAX_UDP];
+    let from = "192.0.2.1:1234".parse().expect("an address");
+    responder().answer_udp(datagram, from, &mut out).map(|len| out[..len].to_vec())
 }
 
 fn question(name: &str, ty: RecordType, size: Option<u16>) -> Message {
@@ -101,12 +108,12 @@ fn check_any(datagram: &[u8], back: Option<Vec<u8>>) -> Result<(), TestCaseError
 proptest! {
     #[test]
     fn any_bytes_are_answered_properly_or_not_at_all(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        check_any(&bytes, answered(&zone(), &bytes))?;
+        check_any(&bytes, answered(&bytes))?;
     }
 
     #[test]
     fn damaged_questions_are_answered_properly_or_not_at_all(bytes in damaged()) {
-        check_any(&bytes, answered(&zone(), &bytes))?;
+        check_any(&bytes, answered(&bytes))?;
     }
 
     #[test]
@@ -128,9 +135,9 @@ proptest! {
     #[test]
     fn an_answer_is_what_the_zone_has(message in questions()) {
         let bytes = message.to_bytes().expect("it can be written");
-        let back = answered(&zone(), &bytes).expect("it is answered");
+        let back = answered(&bytes).expect("it is answered");
         let size = message.extensions().as_ref().map_or(512, Edns::max_payload);
-        prop_assert!(back.len() <= usize::from(size).clamp(512, LARGEST), "{} bytes", back.len());
+        prop_assert!(back.len() <= usize::from(size).clamp(512, MAX_UDP), "{} bytes", back.len());
         let answer = Message::from_vec(&back).expect("it can be read");
         prop_assert_eq!(answer.id(), message.id());
         prop_assert_eq!(answer.message_type(), MessageType::Response);
@@ -176,14 +183,17 @@ fn edns_is_answered_with_edns() {
     // Version 0, "DNSSEC OK"; and with a truncated option.
     let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
     let truncated = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
+    // A cookie of 7 bytes.
+    let short_cookie = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 11, 0, 10, 0, 7, 1, 2, 3, 4, 5, 6, 7];
     let (query, notify, update) = (0, 4 << 3, 5 << 3);
     let (form, not_implemented) = (1, 4);
     type Case<'a> = (u8, [u8; 4], &'a [&'a [u8]], u8);
-    let cases: [Case<'_>; 7] = [
+    let cases: [Case<'_>; 8] = [
         (notify, [1, 0, 0, 1], &[www, &opt], not_implemented),
         (notify, [1, 1, 0, 1], &[www, &record, &opt], not_implemented),
         (update, [1, 1, 1, 2], &[www, &record, &record, &record, &opt], not_implemented),
         (query, [0, 0, 0, 1], &[&opt], form),
+        (query, [1, 0, 0, 1], &[www, &short_cookie], form),
         (query, [2, 0, 0, 1], &[www, www, &opt], form),
         (query, [1, 0, 0, 2], &[www, &opt, &opt], form),
         (query, [1, 0, 0, 1], &[www, &truncated], form),
@@ -192,7 +202,7 @@ fn edns_is_answered_with_edns() {
         let mut bytes = vec![0x12, 0x34, flags, 0];
         bytes.extend(counts.iter().flat_map(|count| [0, *count]));
         bytes.extend(parts.concat());
-        let back = answered(&zone(), &bytes).expect("it is answered");
+        let back = answered(&bytes).expect("it is answered");
         assert_eq!((back[2], back[3]), (0x80 | flags, code), "{bytes:?}");
         let message = Message::from_vec(&back).expect("it can be read");
         let edns = message.extensions().as_ref().expect("EDNS");
@@ -201,7 +211,7 @@ fn edns_is_answered_with_edns() {
         // A truncated record is no EDNS.
         let last = parts.last().expect("one at least").len();
         bytes.truncate(bytes.len() - last + 5);
-        let back = answered(&zone(), &bytes).expect("it is answered");
+        let back = answered(&bytes).expect("it is answered");
         let message = Message::from_vec(&back).expect("it can be read");
         assert_eq!(message.extensions().is_some(), counts == [1, 0, 0, 2], "{bytes:?}");
     }

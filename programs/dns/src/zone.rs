@@ -191,6 +191,11 @@ impl Node {
 }
 
 impl RrSet {
+    /// Bytes of its records without their names.
+    pub fn len(&self) -> usize {
+        self.records.iter().map(|record| record.len()).sum()
+    }
+
     fn encode(set: &RecordSet, ttl: u32) -> Result<Self, String> {
         let ty = u16::from(set.record_type());
         let (mut records, mut targets) = (Vec::new(), Vec::new());

@@ -143,13 +143,20 @@ const CASES: &[Case] = &[
         ],
     ),
     (&["child.example.test", "DS"], "NOERROR", "qr aa", &[SOA]),
+    // One set of the name's (RFC 8482): the shortest.
+    (
+        &["www.example.test", "ANY", "+notcp"],
+        "NOERROR",
+        "qr aa",
+        &["www.example.test. 3600 IN AAAA 2001:db8::80"],
+    ),
     (&["example.org"], "REFUSED", "qr", &[]),
     (&["test"], "REFUSED", "qr", &[]),
     (&["www.example.test", "CH"], "REFUSED", "qr", &[]),
     (&["+opcode=NOTIFY", "example.test", "SOA"], "NOTIMP", "qr", &[]),
     (&["+opcode=NOTIFY", "example.test", "SOA", "+noedns"], "NOTIMP", "qr", &[]),
     // A header and a cookie, without a question (RFC 7873, section 5.4).
-    (&["+header-only", "+cookie"], "FORMERR", "qr", &[]),
+    (&["+header-only", "+cookie"], "NOERROR", "qr", &[]),
 ];
 
 #[test]
@@ -166,7 +173,7 @@ fn every_type_of_answer_follows_the_rfcs() {
                 assert_eq!(answer.edns, edns, "{mode}: {question:?}");
             }
             let count = CASES.len();
-            let totals = format!("total: received {count}, answered {count}, failed 0");
+            let totals = format!("total: received {count}, answered {count}, failed 0, by TCP 0");
             assert_eq!(server.stop(), [totals], "{mode}");
         }
     }
@@ -193,6 +200,25 @@ fn long_answers_are_truncated_to_the_edns_size() {
         assert_eq!(version.expect("dig is there").status, "BADVERS");
         let secure = dig(&server, &["www.example.test", "+dnssec"]).expect("dig is there");
         assert_eq!(secure.edns, "version: 0, flags: do; udp: 1232");
+    }
+}
+
+#[test]
+fn truncated_answers_are_whole_by_tcp() {
+    for mode in MODES {
+        for addr in loopbacks() {
+            let server = serve(addr, &["--mode", mode]);
+            for options in [&["+noignore", "+noedns"][..], &["+tcp"]] {
+                let answer = dig(&server, &[&["big.example.test", "TXT"], options].concat());
+                let Some(answer) = answer else { return };
+                assert_eq!(
+                    (answer.flags.as_str(), answer.records.len()),
+                    ("qr aa", 3),
+                    "{mode} {options:?}"
+                );
+            }
+            assert_eq!(server.stop(), ["total: received 1, answered 1, failed 0, by TCP 2"]);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `programs/dns` as a user has it before them, asked by programs that know nothing of this crate:
 //! dig and dnsperf (Debian: bind9-dnsutils, dnsperf).
 
+mod abuse;
 mod dig;
 mod load;
 mod metrics;
@@ -8,6 +9,7 @@ mod program;
 mod raw;
 #[path = "../../../../tests/common/program.rs"]
 mod running;
+mod tcp;
 mod wrong;
 
 /// Every way in which the server moves datagrams.

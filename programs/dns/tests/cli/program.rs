@@ -10,12 +10,15 @@ pub fn zone() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone")
 }
 
-/// Starts `dns --listen ADDR --zone (the example's) ARGS`.
+/// Starts `dns --listen ADDR --zone (the example's) ARGS`, without a limit of answers unless the arguments set one: all
+/// these clients are of one network.
 pub fn serve(addr: &str, args: &[&str]) -> Server {
     let zone = zone();
     let zone = zone.to_str().expect("a plain path");
     let all = ["--listen", addr, "--zone", zone];
-    Server::start(env!("CARGO_BIN_EXE_dns"), all.iter().chain(args))
+    let unlimited: &[&str] =
+        if args.contains(&"--rate-limit") { &[] } else { &["--rate-limit", "0"] };
+    Server::start(env!("CARGO_BIN_EXE_dns"), all.iter().chain(unlimited).chain(args))
 }
 
 /// Runs a program to its end; none, with a word about it, where it is not installed.

@@ -1,0 +1,83 @@
+//! A bounded number of connections: a new one takes the place of the one that has been idle longest.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+
+use crate::limit::network;
+
+/// The connections of one listener.
+pub struct Places {
+    max: usize,
+    /// For one client's network, so that others always find a place.
+    max_each: usize,
+    taken: Vec<Place>,
+}
+
+struct Place {
+    network: (bool, u64),
+    active: Active,
+    task: AbortHandle,
+}
+
+/// When a connection last did something, in milliseconds since the listener began.
+#[derive(Clone)]
+pub struct Active(Arc<AtomicU64>, Instant);
+
+impl Active {
+    pub fn touch(&self) {
+        self.0.store(self.1.elapsed().as_millis() as u64, Relaxed);
+    }
+}
+
+impl Places {
+    pub fn new(max: usize, max_each: usize) -> Self {
+        Self { max, max_each, taken: Vec::with_capacity(max) }
+    }
+
+    /// Accepts connections for ever, runs `serve` on each, and counts in `evicted` those that it ended.
+    pub async fn run<F: Future<Output = ()> + Send + 'static>(
+        mut self,
+        listener: TcpListener,
+        evicted: &AtomicU64,
+        serve: impl Fn(TcpStream, IpAddr, Active) -> F,
+    ) {
+        let start = Instant::now();
+        loop {
+            let accepted = listener.accept().await;
+            self.taken.retain(|place| !place.task.is_finished());
+            let Ok((stream, from)) = accepted else {
+                // The process has no descriptor left: make one free, but never spin.
+                evicted.fetch_add(self.evict(|_| true), Relaxed);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let network = network(from.ip());
+            let of_network = |place: &Place| place.network == network;
+            if self.taken.iter().filter(|place| of_network(place)).count() >= self.max_each {
+                evicted.fetch_add(self.evict(of_network), Relaxed);
+            } else if self.taken.len() >= self.max {
+                evicted.fetch_add(self.evict(|_| true), Relaxed);
+            }
+            let active = Active(Arc::default(), start);
+            active.touch();
+            let task = tokio::spawn(serve(stream, from.ip(), active.clone())).abort_handle();
+            self.taken.push(Place { network, active, task });
+        }
+    }
+
+    /// Ends the connection among these that was idle longest, and returns how many it ended.
+    fn evict(&mut self, of: impl Fn(&Place) -> bool) -> u64 {
+        let candidates = self.taken.iter().enumerate().filter(|(_, place)| of(place));
+        let Some((index, _)) = candidates.min_by_key(|(_, place)| place.active.0.load(Relaxed))
+        else {
+            return 0;
+        };
+        self.taken.swap_remove(index).task.abort();
+        1
+    }
+}

@@ -1,0 +1,122 @@
+//! What all transports share: the zone, and what protects others from this server.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::base::Serial;
+use domain::base::opt::Cookie as CookieOption;
+use domain::dep::octseq::Parser;
+
+use crate::answer::answer;
+use crate::limit::{Limiter, Verdict};
+use crate::query::Query;
+use crate::reply::{Cookie, Reply, WITHOUT_EDNS};
+use crate::zone::Zone;
+
+/// How old a server cookie may be, and how far it may lie in the future, in seconds (RFC 9018, section 4.3).
+const COOKIE_AGE: (u32, u32) = (3600, 300);
+
+pub struct Responder {
+    zone: Zone,
+    limiter: Limiter,
+    /// The longest answer over UDP.
+    max_udp: usize,
+    /// The key of this run's cookies.
+    secret: [u8; 16],
+    pub counts: Counts,
+}
+
+/// How often something happened that a healthy server rarely sees.
+#[derive(Default)]
+pub struct Counts {
+    /// Queries that got no answer because their network had too many.
+    pub dropped: AtomicU64,
+    /// The same, but answered as truncated, so that the client asks by TCP.
+    pub slipped: AtomicU64,
+    pub tcp_queries: AtomicU64,
+    pub tcp_connections: AtomicU64,
+    /// TCP connections that had to make room for others.
+    pub tcp_evicted: AtomicU64,
+}
+
+impl Responder {
+    pub fn new(zone: Zone, rate: u32, max_udp: u16) -> Result<Self, String> {
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|error| format!("no random bytes: {error}"))?;
+        let (max_udp, counts) = (usize::from(max_udp), Counts::default());
+        Ok(Self { zone, limiter: Limiter::new(rate), max_udp, secret, counts })
+    }
+
+    /// The longest answer over UDP.
+    pub fn max_udp(&self) -> usize {
+        self.max_udp
+    }
+
+    /// Answers a datagram into `out`, which has space for `max_udp` bytes, and returns the answer's length; `None` if
+    /// there is none.
+    pub fn answer_udp(&self, datagram: &[u8], from: SocketAddr, out: &mut [u8]) -> Option<usize> {
+        let query = Query::read(datagram)?;
+        let (cookie, is_known) = self.cookie(&query, from.ip());
+        let size = query.edns.map_or(WITHOUT_EDNS, |edns| edns.size.into());
+        let out = &mut out[..size.clamp(WITHOUT_EDNS, self.max_udp)];
+        // Nobody can forge the address of a client that sends our cookie back.
+        let verdict = if is_known { Verdict::Answer } else { self.limiter.count(from.ip()) };
+        match verdict {
+            Verdict::Answer => Some(answer(&self.zone, &query, cookie, out)),
+            Verdict::Truncate => {
+                self.counts.slipped.fetch_add(1, Relaxed);
+                Some(Reply::new(&query, cookie, out).finish_truncated())
+            }
+            Verdict::Drop => {
+                self.counts.dropped.fetch_add(1, Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Answers a message that came by TCP, whose client has proved its address.
+    pub fn answer_tcp(&self, message: &[u8], from: IpAddr, out: &mut [u8]) -> Option<usize> {
+        let query = Query::read(message)?;
+        self.counts.tcp_queries.fetch_add(1, Relaxed);
+        let (cookie, _) = self.cookie(&query, from);
+        Some(answer(&self.zone, &query, cookie, out))
+    }
+
+    /// The cookie for the answer, and whether the query had one of ours.
+    fn cookie(&self, query: &Query<'_>, from: IpAddr) -> (Option<Cookie>, bool) {
+        let Some(sent) =
+            query.cookie.and_then(|bytes| CookieOption::parse(&mut Parser::from_ref(bytes)).ok())
+        else {
+            return (None, false);
+        };
+        let from = from.to_canonical();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as u32;
+        let is_fresh = |made: Serial| {
+            let age = now.wrapping_sub(made.into_int());
+            age <= COOKIE_AGE.0 || age.wrapping_neg() <= COOKIE_AGE.1
+        };
+        let is_known = sent.check_server_hash(from, &self.secret, is_fresh);
+        let reply = sent.create_response(Serial(now), from, &self.secret);
+        let mut cookie = [0; 24];
+        cookie[..8].copy_from_slice(reply.client().as_ref());
+        cookie[8..].copy_from_slice(reply.server().map_or(&[], |server| server.as_ref()));
+        (Some(cookie), is_known)
+    }
+}
+
+impl Counts {
+    /// Appends the counts in the text format of Prometheus.
+    pub fn write(&self, page: &mut String) {
+        for (name, count) in [
+            ("limited_dropped", &self.dropped),
+            ("limited_truncated", &self.slipped),
+            ("tcp_queries", &self.tcp_queries),
+            ("tcp_connections", &self.tcp_connections),
+            ("tcp_evicted", &self.tcp_evicted),
+        ] {
+            let _ = writeln!(page, "dns_{name}_total {}", count.load(Relaxed));
+        }
+    }
+}

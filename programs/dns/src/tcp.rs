@@ -1,0 +1,58 @@
+//! DNS over TCP (RFC 7766), which clients use after a truncated answer.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::places::{Active, Places};
+use crate::reply::MAX;
+use crate::responder::Responder;
+
+/// How long a client may take over its next query, and over an answer.
+const IDLE: Duration = Duration::from_secs(10);
+/// Each network has at most this part of the places.
+const SHARE: usize = 8;
+
+/// Serves a bounded number of connections, for ever.
+pub async fn serve(listener: TcpListener, responder: Arc<Responder>, connections: usize) {
+    let places = Places::new(connections, connections.div_ceil(SHARE));
+    let each = |stream, from, active| {
+        let responder = Arc::clone(&responder);
+        responder.counts.tcp_connections.fetch_add(1, Relaxed);
+        // However it ends, the client learns by the end of the connection.
+        async move { drop(connection(stream, from, &active, &responder).await) }
+    };
+    places.run(listener, &responder.counts.tcp_evicted, each).await;
+}
+
+/// Answers the queries of a connection in order, as long as they keep coming.
+async fn connection(
+    mut stream: TcpStream,
+    from: IpAddr,
+    active: &Active,
+    responder: &Responder,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (read, mut write) = stream.split();
+    let mut read = BufReader::with_capacity(2048, read);
+    let (mut query, mut out) = (Vec::new(), vec![0; 2 + MAX]);
+    loop {
+        // One deadline for the whole query, which must not come byte by byte.
+        timeout(IDLE, async {
+            let len = read.read_u16().await?;
+            query.resize(len.into(), 0);
+            read.read_exact(&mut query).await
+        })
+        .await??;
+        active.touch();
+        let Some(len) = responder.answer_tcp(&query, from, &mut out[2..]) else { continue };
+        out[..2].copy_from_slice(&(len as u16).to_be_bytes());
+        timeout(IDLE, write.write_all(&out[..2 + len])).await??;
+    }
+}
