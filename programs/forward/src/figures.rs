@@ -31,10 +31,12 @@ pub struct Direction {
 pub struct Figures {
     pub to_upstreams: Direction,
     pub to_clients: Direction,
-    /// Sessions that were begun, the most at once, and those that ended for want of datagrams.
+    /// Sessions that were begun, the most at once, those that ended for want of datagrams, and those that ended to make
+    /// room for others.
     pub begun: u64,
     pub most: usize,
     pub idle: u64,
+    pub evicted: u64,
 }
 
 impl Direction {
@@ -59,9 +61,12 @@ impl fmt::Display for Direction {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { to_upstreams, to_clients, begun, most, idle } = self;
+        let Self { to_upstreams, to_clients, begun, most, idle, evicted } = self;
         writeln!(f, "to upstreams: {to_upstreams}")?;
         writeln!(f, "to clients: {to_clients}")?;
-        writeln!(f, "sessions: begun {begun}, most at once {most}, ended idle {idle}")
+        writeln!(
+            f,
+            "sessions: begun {begun}, most at once {most}, ended idle {idle}, evicted {evicted}"
+        )
     }
 }

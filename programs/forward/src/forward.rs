@@ -29,7 +29,6 @@ pub struct Forwarder {
     poll: Poll,
     listener: Outlet,
     sessions: Sessions,
-    most_sessions: usize,
     upstreams: Vec<SocketAddr>,
     /// The upstream that the next session takes.
     next_upstream: usize,
@@ -58,8 +57,7 @@ impl Forwarder {
         Ok(Self {
             poll,
             listener,
-            sessions: Sessions::new(options.idle),
-            most_sessions: options.sessions as usize,
+            sessions: Sessions::new(max_sessions(options.sessions), options.idle),
             upstreams: options.upstream.clone(),
             next_upstream: 0,
             queue,
@@ -92,7 +90,7 @@ impl Forwarder {
             self.end_idle_sessions(now);
         }
         // Datagrams that still wait are counted as abandoned, so that every one is accounted for.
-        for mut session in self.sessions.take_all() {
+        while let Some(mut session) = self.sessions.take_longest_idle() {
             session.upstream.abandon(&mut self.figures.to_upstreams);
         }
         self.listener.abandon(&mut self.figures.to_clients);
@@ -169,7 +167,6 @@ impl Forwarder {
                 figures.no_session += 1;
                 continue;
             };
-            session.used = now;
             session.reply = datagram.meta().reply_meta();
             if session.upstream.push(&SendMsg::new(datagram.data()), figures) {
                 self.to_flush.push(slot);
@@ -194,10 +191,6 @@ impl Forwarder {
         if !goes_on(result, &mut self.figures.to_upstreams.errors) {
             return Ok(false);
         }
-        // An error in place of datagrams is no use of the session.
-        if !batch.is_empty() {
-            session.used = now;
-        }
         for datagram in &*batch {
             if datagram.truncated() {
                 figures.unfit += 1;
@@ -207,21 +200,37 @@ impl Forwarder {
             self.listener.push(&msg, figures);
         }
         self.listener.flush(self.poll.registry(), figures)?;
+        // An error in place of datagrams is no use of the session.
+        if !batch.is_empty() {
+            self.sessions.touch(slot, now);
+        }
         Ok(true)
     }
 
-    /// The client's session, or a new one; `None` if there are too many.
+    fn evict(&mut self, mut session: Session) {
+        session.upstream.abandon(&mut self.figures.to_upstreams);
+        self.figures.evicted += 1;
+    }
+
+    /// The client's session, or a new one; `None` if none can be made.
     fn session_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(slot) = self.sessions.find(client) {
+            self.sessions.touch(slot, now);
             return Some(slot);
         }
-        if self.sessions.len() >= self.most_sessions {
-            return None;
+        if let Some(session) = self.sessions.make_room(client) {
+            self.evict(session);
         }
-        let slot = self.sessions.next_slot();
-        let upstream = self.connect(Token(SESSIONS + slot)).ok()?;
-        let reply = mmsg::SendMeta::new();
-        self.sessions.insert(Session { client, reply, upstream, used: now });
+        let mut slot = self.sessions.next_slot();
+        let mut upstream = self.connect(Token(SESSIONS + slot));
+        if upstream.is_err() {
+            // The process, or the system, has no descriptor or memory left: one session gives up its own.
+            let session = self.sessions.take_longest_idle()?;
+            self.evict(session);
+            slot = self.sessions.next_slot();
+            upstream = self.connect(Token(SESSIONS + slot));
+        }
+        self.sessions.insert(client, upstream.ok()?, now);
         self.figures.begun += 1;
         self.figures.most = self.figures.most.max(self.sessions.len());
         Some(slot)
@@ -248,6 +257,14 @@ impl Forwarder {
             self.figures.idle += 1;
         }
     }
+}
+
+/// As many sessions as the process can have descriptors for, of those asked for.
+fn max_sessions(asked: u32) -> usize {
+    // For the listener, the poll and the standard streams.
+    const OTHERS: u64 = 16;
+    let limit = rlimit::increase_nofile_limit(u64::from(asked) + OTHERS).unwrap_or(1024);
+    limit.saturating_sub(OTHERS).clamp(1, asked.into()) as usize
 }
 
 /// Whether there may be more to be received. An error other than "nothing there" is returned by

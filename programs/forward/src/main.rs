@@ -40,8 +40,8 @@ struct Options {
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     idle: Duration,
 
-    /// Sessions at once. Beyond them, datagrams of new clients are dropped and counted. Each takes
-    /// a descriptor.
+    /// Sessions at once, each with a descriptor; fewer if the process may not have as many. A new client beyond them ends
+    /// the session that was idle longest. One source address has at most a quarter of them.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     sessions: u32,
 

@@ -1,14 +1,17 @@
-//! The sessions: which client has which upstream.
+//! The sessions: which client has which upstream, and which one ends when there is no more space.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use hashlink::{LinkedHashMap, LinkedHashSet};
 use mmsg::SendMeta;
 use slab::Slab;
 
 use crate::outlet::Outlet;
+
+/// One source has at most this part of the sessions, so that it cannot keep others out.
+const SHARE: usize = 4;
 
 /// A client and its way to an upstream.
 pub struct Session {
@@ -17,21 +20,32 @@ pub struct Session {
     pub reply: SendMeta,
     pub upstream: Outlet,
     /// When a datagram went either way.
-    pub used: Instant,
+    used: Instant,
 }
 
 /// The sessions, each in a slot of its own, which is its number for as long as it lasts.
 pub struct Sessions {
     slots: Slab<Session>,
-    by_client: HashMap<SocketAddr, usize>,
-    /// When to check each session again, one entry a session.
-    due: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// Each client's slot, the one that was idle longest first.
+    by_client: LinkedHashMap<SocketAddr, usize>,
+    /// The slots of each source, in the same order.
+    by_source: HashMap<IpAddr, LinkedHashSet<usize>>,
+    max: usize,
     idle: Duration,
 }
 
+/// Who answers for a client: its host, or the network of 64 bits that one host may have all of.
+fn source(client: SocketAddr) -> IpAddr {
+    match client.ip().to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+        ip => ip,
+    }
+}
+
 impl Sessions {
-    pub fn new(idle: Duration) -> Self {
-        Self { slots: Slab::new(), by_client: HashMap::new(), due: BinaryHeap::new(), idle }
+    pub fn new(max: usize, idle: Duration) -> Self {
+        let (slots, by_client, by_source) = Default::default();
+        Self { slots, by_client, by_source, max, idle }
     }
 
     pub fn len(&self) -> usize {
@@ -46,47 +60,69 @@ impl Sessions {
         self.slots.get_mut(slot)
     }
 
+    /// Notes that a datagram went either way.
+    pub fn touch(&mut self, slot: usize, now: Instant) {
+        let Some(session) = self.slots.get_mut(slot).filter(|session| session.used != now) else {
+            return;
+        };
+        session.used = now;
+        self.by_client.to_back(&session.client);
+        if let Some(of_source) = self.by_source.get_mut(&source(session.client)) {
+            of_source.to_back(&slot);
+        }
+    }
+
     /// The slot of the next session to be inserted.
     pub fn next_slot(&self) -> usize {
         self.slots.vacant_key()
     }
 
-    /// Puts a session into the next slot.
-    pub fn insert(&mut self, session: Session) {
-        let (client, due) = (session.client, session.used + self.idle);
-        let slot = self.slots.insert(session);
+    /// Begins a session in the next slot.
+    pub fn insert(&mut self, client: SocketAddr, upstream: Outlet, now: Instant) {
+        let slot =
+            self.slots.insert(Session { client, reply: SendMeta::new(), upstream, used: now });
         self.by_client.insert(client, slot);
-        self.due.push(Reverse((due, slot)));
+        self.by_source.entry(source(client)).or_default().insert(slot);
     }
 
-    /// How long until a session may be idle.
-    pub fn next_due(&self, now: Instant) -> Option<Duration> {
-        self.due.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
-    }
-
-    /// Removes a session that has been idle. A session that was used since its last check is due again when it
-    /// would be idle, so that a datagram costs no more than to note the time.
-    pub fn take_idle(&mut self, now: Instant) -> Option<Session> {
-        loop {
-            let Reverse((at, slot)) = *self.due.peek()?;
-            if at > now {
-                return None;
-            }
-            self.due.pop();
-            let ends = self.get(slot)?.used + self.idle;
-            if ends <= now {
-                let session = self.slots.try_remove(slot)?;
-                self.by_client.remove(&session.client);
-                return Some(session);
-            }
-            self.due.push(Reverse((ends, slot)));
+    /// Removes a session if there is no space for another one of this client's source: the one that was idle longest, of
+    /// that source if it has its share, of all if the table is full.
+    pub fn make_room(&mut self, client: SocketAddr) -> Option<Session> {
+        let of_source = self.by_source.get(&source(client));
+        let full = of_source.filter(|slots| slots.len() >= (self.max / SHARE).max(1));
+        match full.and_then(|slots| slots.front()) {
+            Some(&slot) => self.remove(slot),
+            None if self.len() >= self.max => self.take_longest_idle(),
+            None => None,
         }
     }
 
-    /// Takes out every session.
-    pub fn take_all(&mut self) -> impl Iterator<Item = Session> {
-        self.by_client.clear();
-        self.due.clear();
-        std::mem::take(&mut self.slots).into_iter().map(|(_, session)| session)
+    pub fn take_longest_idle(&mut self) -> Option<Session> {
+        let (_, &slot) = self.by_client.front()?;
+        self.remove(slot)
+    }
+
+    fn remove(&mut self, slot: usize) -> Option<Session> {
+        let session = self.slots.try_remove(slot)?;
+        self.by_client.remove(&session.client);
+        let source = source(session.client);
+        let of_source = self.by_source.get_mut(&source)?;
+        of_source.remove(&slot);
+        if of_source.is_empty() {
+            self.by_source.remove(&source);
+        }
+        Some(session)
+    }
+
+    /// How long until a session may be idle.
+    pub fn next_due(&mut self, now: Instant) -> Option<Duration> {
+        let (_, &slot) = self.by_client.front()?;
+        let due = self.slots.get(slot)?.used + self.idle;
+        Some(due.saturating_duration_since(now))
+    }
+
+    /// Removes a session that has been idle for too long.
+    pub fn take_idle(&mut self, now: Instant) -> Option<Session> {
+        (self.next_due(now)? == Duration::ZERO).then(|| self.take_longest_idle())?
     }
 }

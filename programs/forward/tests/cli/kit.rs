@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::running::{self, Server, receive};
+use crate::running::{self, PATIENCE, Server, receive};
 
 /// Starts `forward LISTEN UPSTREAMS ARGS`.
 pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server {
@@ -13,6 +13,14 @@ pub fn forward(listen: &str, upstreams: &[SocketAddr], args: &[&str]) -> Server 
     let args = args.iter().map(|arg| (*arg).to_owned());
     let all = [listen.to_owned()].into_iter().chain(upstreams).chain(args);
     Server::start(env!("CARGO_BIN_EXE_forward"), all)
+}
+
+/// Starts it with a limit of descriptors.
+pub fn forward_with_limit(descriptors: u32, upstreams: &[SocketAddr]) -> Server {
+    let upstreams = upstreams.iter().map(SocketAddr::to_string);
+    let script = format!("ulimit -n {descriptors}; exec \"$0\" 127.0.0.1:0 \"$@\"");
+    let args = ["-c".to_owned(), script, env!("CARGO_BIN_EXE_forward").to_owned()];
+    Server::start("sh", args.into_iter().chain(upstreams))
 }
 
 /// The forwarder's last output: a line for each direction, and one about sessions.
@@ -51,6 +59,14 @@ pub fn assert_all_forwarded(line: &str, count: u64) {
 /// A socket on loopback that is connected to `addr`.
 pub fn client(addr: SocketAddr) -> UdpSocket {
     let socket = running::client(addr);
+    socket.connect(addr).expect("loopback has a route");
+    socket
+}
+
+/// The same, from this address of loopback.
+pub fn client_from(host: [u8; 4], addr: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind(SocketAddr::from((host, 0))).expect("an address of loopback");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket.connect(addr).expect("loopback has a route");
     socket
 }

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use mmsg::{BatchSocket, Offload, SendMsg};
 
 use crate::common::skip;
-use crate::kit::{Upstream, ask, assert_all_forwarded, client, forward, number, on_one_cpu, stop};
+use crate::kit::{
+    Upstream, ask, assert_all_forwarded, client, client_from, forward, forward_with_limit, number,
+    on_one_cpu, stop,
+};
 use crate::running::{PATIENCE, Program, Server, has_ipv6, loopbacks, receive};
 
 #[test]
@@ -33,7 +36,7 @@ fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
         let totals = stop(forward);
         assert_all_forwarded(&totals.to_upstreams, 90);
         assert_all_forwarded(&totals.to_clients, 90);
-        assert_eq!(totals.sessions, "sessions: begun 30, most at once 30, ended idle 0");
+        assert_eq!(totals.sessions, "sessions: begun 30, most at once 30, ended idle 0, evicted 0");
     }
 }
 
@@ -140,29 +143,61 @@ fn one_of_two_ends(forward: Server) -> bool {
     if used_at.elapsed() >= IDLE {
         return false;
     }
-    assert_eq!(totals.sessions, "sessions: begun 3, most at once 2, ended idle 1");
+    assert_eq!(totals.sessions, "sessions: begun 3, most at once 2, ended idle 1, evicted 0");
     true
 }
 
 #[test]
-fn the_number_of_sessions_is_limited() {
+fn a_new_client_takes_the_place_of_the_one_that_was_idle_longest() {
     on_one_cpu();
     let upstream = Upstream::start(1);
-    let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "2"]);
-    let clients: Vec<_> = (0..5).map(|_| client(forward.addr)).collect();
-    for client in &clients[..2] {
-        ask(client, b"early");
+    let forward = forward("127.0.0.1:0", &[upstream.addr], &["--sessions", "4"]);
+    // A source has a quarter of four sessions: each of these has its own address.
+    let clients: Vec<_> =
+        (1..=6).map(|host| client_from([127, 9, 0, host], forward.addr)).collect();
+    let ports: Vec<_> =
+        clients.iter().take(4).map(|client| ask(client, b"early")[1..3].to_vec()).collect();
+    assert_eq!(ask(&clients[0], b"in use")[1..3], ports[0]);
+    for client in &clients[4..] {
+        ask(client, b"late");
     }
-    for client in &clients[2..] {
-        client.send(b"late").expect("loopback takes it");
+    // The second and third were idle longest.
+    for client in [0, 3] {
+        assert_eq!(ask(&clients[client], b"as before")[1..3], ports[client]);
     }
-    // When this is answered, all earlier datagrams are handled.
-    ask(&clients[0], b"again");
+    ask(&clients[1], b"again");
     let totals = stop(forward);
-    let line = &totals.to_upstreams;
-    assert_eq!((number(line, "received"), number(line, "forwarded")), (6, 3), "{line}");
-    assert_eq!((number(line, "dropped"), number(line, "no session")), (3, 3), "{line}");
-    assert_eq!(totals.sessions, "sessions: begun 2, most at once 2, ended idle 0");
+    assert_all_forwarded(&totals.to_upstreams, 10);
+    assert_eq!(totals.sessions, "sessions: begun 7, most at once 4, ended idle 0, evicted 3");
+}
+
+/// 5,000 sources, and descriptors for 1,000 of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_flood_of_sources_locks_nobody_out() {
+    let upstream = Upstream::start(1);
+    let forward = forward_with_limit(1024, &[upstream.addr]);
+    let honest = client_from([127, 8, 0, 1], forward.addr);
+    let port = ask(&honest, b"before")[1..3].to_vec();
+    for round in 0..50u8 {
+        for source in 0..100 {
+            let flood = client_from([127, 10 + source, round, 1], forward.addr);
+            flood.send(b"flood").expect("loopback takes it");
+        }
+        // In use, its session stays; and a client that comes now is served.
+        assert_eq!(ask(&honest, b"during")[1..3], port, "round {round}");
+        ask(&client_from([127, 8, 1, round], forward.addr), b"new");
+    }
+    // 2,000 ports of one source end sessions of their own alone.
+    let sockets: Vec<_> = (0..500).map(|_| client_from([127, 7, 0, 1], forward.addr)).collect();
+    for _ in 0..4 {
+        sockets.iter().for_each(|socket| drop(socket.send(b"flood")));
+        assert_eq!(ask(&honest, b"during")[1..3], port);
+    }
+    assert_eq!(ask(&honest, b"after")[1..3], port);
+    let totals = stop(forward);
+    assert!(number(&totals.sessions, "evicted") > 4000, "{}", totals.sessions);
+    assert_eq!(number(&totals.to_upstreams, "no session"), 0, "{}", totals.to_upstreams);
 }
 
 #[test]
