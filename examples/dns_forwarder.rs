@@ -1,92 +1,159 @@
-//! A DNS forwarder: one task, a batch of questions or of answers at a time.
+//! A DNS forwarder: batches of questions to a resolver, batches of answers back.
 //!
 //! ```text
 //! cargo run --release --features tokio --example dns_forwarder
 //! ```
 //!
-//! Each question gets an ID of the forwarder's own, which an attacker cannot foresee; the answer gets the
-//! client's ID back. Both are rewritten where they were received. Here a made-up resolver answers 200 questions.
+//! A forged answer must match what nobody outside can see: the port, chosen from several for each batch, and the ID, chosen for
+//! each question. It must also repeat the question. The forwarder rewrites IDs in the receive buffer. Here a made-up
+//! resolver answers 200 questions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
 use std::{io, iter, net::SocketAddr};
 
 use mmsg::{Ancillary, RecvBatch, SendMeta, SendMsg, prelude::*};
 use tokio::net::UdpSocket;
 
-/// A question under way: the client, its ID, and the options of the answer.
+/// Sockets towards the resolver, each with a port of the system's choice.
+const PORTS: usize = 16;
+
+/// A question under way: the client, its ID, the options of the answer, and the question's hash.
 struct Asked {
     by: SocketAddr,
     id: [u8; 2],
     meta: SendMeta,
+    question: u64,
 }
 
-async fn forward(clients: &UdpSocket, resolver: &UdpSocket) -> io::Result<()> {
-    Ancillary::DEST.require(clients)?;
-    let (mut questions, mut answers) = (RecvBatch::new(64, 1232), RecvBatch::new(64, 4096));
-    // At most 65,536: if IDs are scarce, a question that was never answered gives way.
-    let mut asked: HashMap<[u8; 2], Asked> = HashMap::new();
-    let (random, mut count, mut taken) = (RandomState::new(), 0u64, Vec::new());
-    loop {
-        tokio::select! {
-            result = clients.recv_into(&mut questions) => {
-                let whole = questions.iter_mut().filter(|question| !question.truncated());
-                let forwarded = whole.filter_map(|mut question| {
-                    let (by, meta) = (question.addr()?, question.meta().reply_meta());
-                    let mut ids = iter::repeat_with(|| {
-                        count += 1;
-                        (random.hash_one(count) as u16).to_be_bytes()
-                    });
-                    let new = ids.by_ref().take(99).find(|id| !asked.contains_key(id)).or(ids.next())?;
-                    let id = std::mem::replace(question.data_mut().first_chunk_mut()?, new);
-                    asked.insert(new, Asked { by, id, meta });
-                    Some(SendMsg::new(question.into_datagram().data()))
-                });
-                resolver.send_each(forwarded, |_, error| eprintln!("question: {error}")).await?;
-                result
-            }
-            result = resolver.recv_into(&mut answers) => {
-                // A message borrows its options, so those of the batch are kept until it is sent.
-                taken.clear();
-                taken.extend(answers.iter().map(|answer| asked.remove(answer.data().first_chunk::<2>()?)));
-                let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {
-                    let asked = asked.as_ref().filter(|_| !answer.truncated())?;
-                    *answer.data_mut().first_chunk_mut()? = asked.id;
-                    Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(&asked.meta))
-                });
-                clients.send_each(returned, |_, error| eprintln!("answer: {error}")).await?;
-                result
-            }
-        }
-        .map_or_else(|error| eprintln!("receive: {error}"), drop);
+struct Upstream {
+    socket: UdpSocket,
+    /// By the ID towards the resolver: at most 65,536. If IDs are scarce, an unanswered question gives way.
+    asked: Mutex<HashMap<[u8; 2], Asked>>,
+}
+
+/// The question of a message that has exactly one: name, type and class.
+fn question(message: &[u8]) -> Option<&[u8]> {
+    let rest = message.get(12..).filter(|_| message[4..6] == [0, 1])?;
+    let mut end = 0;
+    // A pointer, from 192 on, has no place in the first name.
+    while let label @ 1..=63 = *rest.get(end)? {
+        end += 1 + usize::from(label);
     }
+    rest.get(..end + 5).filter(|_| rest[end] == 0)
+}
+
+async fn ask(clients: &UdpSocket, upstreams: &[Upstream], random: &RandomState) -> io::Result<()> {
+    let (mut questions, mut count) = (RecvBatch::new(64, 1232), 0u64);
+    let mut next_random = || {
+        count += 1;
+        random.hash_one(count)
+    };
+    loop {
+        if let Err(error) = clients.recv_into(&mut questions).await {
+            eprintln!("receive: {error}");
+        }
+        let Upstream { socket, asked } = &upstreams[next_random() as usize % PORTS];
+        let forwarded = questions.iter_mut().filter_map(|mut message| {
+            let (by, meta) = (message.addr()?, message.meta().reply_meta());
+            let question =
+                random.hash_one(question(message.data()).filter(|_| !message.truncated())?);
+            let mut asked = asked.lock().unwrap();
+            let mut ids = iter::repeat_with(|| (next_random() as u16).to_be_bytes());
+            let new = ids.by_ref().take(99).find(|id| !asked.contains_key(id)).or(ids.next())?;
+            let id = std::mem::replace(message.data_mut().first_chunk_mut()?, new);
+            asked.insert(new, Asked { by, id, meta, question });
+            Some(SendMsg::new(message.into_datagram().data()))
+        });
+        socket.send_each(forwarded, |_, error| eprintln!("question: {error}")).await?;
+    }
+}
+
+async fn answer(clients: &UdpSocket, upstream: &Upstream, random: &RandomState) -> io::Result<()> {
+    let (mut answers, mut taken) = (RecvBatch::new(64, 4096), Vec::new());
+    loop {
+        if let Err(error) = upstream.socket.recv_into(&mut answers).await {
+            eprintln!("receive: {error}");
+        }
+        // A message borrows its options, so those of the batch are kept until it is sent.
+        taken.clear();
+        taken.extend(answers.iter().map(|answer| {
+            let (id, question) =
+                (answer.data().first_chunk::<2>()?, random.hash_one(question(answer.data())?));
+            let mut asked = upstream.asked.lock().unwrap();
+            if asked.get(id)?.question == question { asked.remove(id) } else { None }
+        }));
+        let returned = answers.iter_mut().zip(&taken).filter_map(|(mut answer, asked)| {
+            let asked = asked.as_ref().filter(|_| !answer.truncated())?;
+            *answer.data_mut().first_chunk_mut()? = asked.id;
+            Some(SendMsg::to(asked.by, answer.into_datagram().data()).with_meta(&asked.meta))
+        });
+        clients.send_each(returned, |_, error| eprintln!("answer: {error}")).await?;
+    }
+}
+
+/// Forwards the questions that come to `clients`, until a task fails.
+async fn forward(clients: UdpSocket, resolver: SocketAddr) -> io::Result<()> {
+    Ancillary::DEST.require(&clients)?;
+    let mut upstreams = Vec::new();
+    for _ in 0..PORTS {
+        let local = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(local).await?;
+        socket.connect(resolver).await?;
+        upstreams.push(Upstream { socket, asked: Mutex::default() });
+    }
+    let shared = Arc::new((clients, upstreams, RandomState::new()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for port in 0..PORTS {
+        let shared = Arc::clone(&shared);
+        tasks.spawn(async move { answer(&shared.0, &shared.1[port], &shared.2).await });
+    }
+    tasks.spawn(async move { ask(&shared.0, &shared.1, &shared.2).await });
+    tasks.join_next().await.expect("tasks run").map_err(io::Error::other)?
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let resolver = UdpSocket::bind("127.0.0.1:0").await?;
-    let upstream = UdpSocket::bind("127.0.0.1:0").await?;
-    upstream.connect(resolver.local_addr()?).await?;
     let clients = UdpSocket::bind("127.0.0.1:0").await?;
     let client = UdpSocket::bind("127.0.0.1:0").await?;
     client.connect(clients.local_addr()?).await?;
-    tokio::spawn(async move { forward(&clients, &upstream).await });
+    tokio::spawn(forward(clients, resolver.local_addr()?));
     tokio::spawn(async move {
         let mut batch = RecvBatch::new(64, 1232);
         while resolver.recv_into(&mut batch).await.is_ok() {
-            let replies = batch.iter().filter_map(|question| question.reply(question.data()));
-            let _ = resolver.send_each(replies, |_, error| eprintln!("resolver: {error}")).await;
+            // A forged answer before each: the ID is right, the question is not.
+            let forged: Vec<_> = batch
+                .iter()
+                .map(|d| [&d.data()[..12], b"\x04evil\0\0\x01\0\x01"].concat())
+                .collect();
+            let both = batch
+                .iter()
+                .zip(&forged)
+                .flat_map(|(d, forged)| [d.reply(forged), d.reply(d.data())]);
+            let _ =
+                resolver.send_each(both.flatten(), |_, error| eprintln!("resolver: {error}")).await;
         }
     });
 
     let (mut batch, mut answered) = (RecvBatch::new(64, 1232), 0);
     for first in (0..200u16).step_by(20) {
-        let questions: Vec<_> = (first..first + 20).map(|id| id.to_be_bytes().repeat(8)).collect();
+        let questions = (first..first + 20).map(|id| {
+            let name = id.to_string();
+            let header = [&id.to_be_bytes()[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
+            [&header, &[name.len() as u8][..], name.as_bytes(), b"\0\0\x01\0\x01"].concat()
+        });
+        let questions: Vec<_> = questions.collect();
         client.send_each(questions.iter().map(|q| SendMsg::new(q)), |_, e| panic!("{e}")).await?;
         while answered < first + 20 {
             answered += client.recv_into(&mut batch).await? as u16;
-            // The rest of the question is as it was, so the ID must be as well.
-            assert!(batch.iter().all(|answer| answer.data()[..2] == answer.data()[2..4]));
+            // The question is as it was, so the ID must be as well.
+            assert!(
+                batch
+                    .iter()
+                    .all(|answer| questions.iter().any(|question| question == answer.data()))
+            );
         }
     }
     println!("{answered} questions answered under the IDs they were asked by");
