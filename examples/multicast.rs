@@ -5,7 +5,9 @@
 //! ```
 //!
 //! A datagram to a group has no address of this host as its destination, and a group cannot be a source. `reply`
-//! takes the address at which the host received it. Here two questions go over loopback.
+//! takes the address at which the host received it. Every member answers, so a forged source would be flooded by all of
+//! them: this one answers only questions from its own link, whose hop limit no router has lowered (RFC 5082). Here two
+//! questions go over loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -19,7 +21,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 7);
 /// A member of the group. `Ancillary::DEST` is on before the first datagram can come.
 fn join(interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    Ancillary::DEST.require(&socket)?;
+    (Ancillary::DEST | Ancillary::HOP_LIMIT).require(&socket)?;
     socket.bind(&std::net::SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into())?;
     socket.join_multicast_v4(&GROUP, &interface)?;
     Ok(socket.into())
@@ -32,7 +34,9 @@ fn answer(socket: &UdpSocket) -> io::Result<()> {
             eprintln!("receive: {error}");
         }
         // Only questions to the group: the socket also receives datagrams to this host.
-        let asked = batch.iter().filter(|d| d.meta().destination == Some(GROUP.into()));
+        let asked = batch.iter().filter(|d| {
+            d.meta().destination == Some(GROUP.into()) && d.meta().hop_limit == Some(255)
+        });
         let answers = asked.filter_map(|question| question.reply(b"here"));
         socket.send_each(answers, |_, error| eprintln!("answer: {error}"))?;
     }
@@ -45,6 +49,7 @@ fn main() -> io::Result<()> {
 
     let client = UdpSocket::bind("127.0.0.1:0")?;
     SockRef::from(&client).set_multicast_if_v4(&Ipv4Addr::LOCALHOST)?;
+    SockRef::from(&client).set_multicast_ttl_v4(255)?;
     client.send_to(b"not to the group", (Ipv4Addr::LOCALHOST, port))?;
     let mut batch = RecvBatch::new(8, 1500);
     for _ in 0..2 {

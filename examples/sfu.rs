@@ -32,15 +32,19 @@ impl Listener {
     }
 }
 
+/// Relays the speaker's packets. Those of others would let anybody speak, to all listeners at once; real calls also
+/// authenticate each packet (SRTP, RFC 3711), since a source address can be forged.
 fn relay(
     socket: &Offload<UdpSocket>,
+    speaker: SocketAddr,
     batch: &RecvBatch,
     queue: &mut SendQueue,
     listeners: &mut [Listener],
 ) -> io::Result<usize> {
     // Packets of one listener after each other: the kernel takes them as one GSO batch.
     for listener in listeners {
-        for packet in batch.iter().filter(|packet| !packet.truncated()) {
+        let packets = batch.iter().filter(|packet| packet.addr() == Some(speaker));
+        for packet in packets.filter(|packet| !packet.truncated()) {
             let Some((header, payload)) = packet.data().split_first_chunk() else { continue };
             let header = listener.header(header);
             let parts = [IoSlice::new(&header), IoSlice::new(payload)];
@@ -55,6 +59,7 @@ fn relay(
 fn main() -> io::Result<()> {
     let socket = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
     let speaker = Offload::new(UdpSocket::bind("127.0.0.1:0")?)?;
+    let from = speaker.get_ref().local_addr()?;
     let ears: Vec<_> = (0..20)
         .map(|_| Offload::new(UdpSocket::bind("127.0.0.1:0")?))
         .collect::<io::Result<_>>()?;
@@ -70,7 +75,7 @@ fn main() -> io::Result<()> {
         let before = sent;
         while sent < before + 10 * ears.len() {
             socket.recv_into(&mut batch)?;
-            sent += relay(&socket, &batch, &mut queue, &mut listeners)?;
+            sent += relay(&socket, from, &batch, &mut queue, &mut listeners)?;
         }
         for (listener, ear) in listeners.iter().zip(&ears) {
             let source = listener.source.to_be_bytes();

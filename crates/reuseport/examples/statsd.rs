@@ -19,6 +19,8 @@ use mmsg::{BatchSocket, RecvBatch};
 use mmsg_reuseport::{ReusePortGroup, Spread};
 
 const DATAGRAMS: usize = 20_000;
+/// Anybody can send lines with new names: those beyond this many are dropped.
+const MAX_NAMES: usize = 10_000;
 
 /// Returns the sums of the counters, by name.
 fn collect(socket: &UdpSocket, received: &AtomicUsize) -> HashMap<String, u64> {
@@ -34,7 +36,10 @@ fn collect(socket: &UdpSocket, received: &AtomicUsize) -> HashMap<String, u64> {
                 let Some(Ok(value)) = rest.strip_suffix("|c").map(str::parse::<u64>) else {
                     continue;
                 };
-                *counters.entry(name.to_owned()).or_default() += value;
+                if counters.len() < MAX_NAMES || counters.contains_key(name) {
+                    let sum: &mut u64 = counters.entry(name.to_owned()).or_default();
+                    *sum = sum.saturating_add(value);
+                }
             }
         }
         received.fetch_add(count, Ordering::Relaxed);
