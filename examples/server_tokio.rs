@@ -4,6 +4,8 @@
 //! cargo run --release --features tokio --example server_tokio -- 127.0.0.1:7777
 //! ```
 //!
+//! Any echo server floods a forged source with what it is sent: keep it off the Internet.
+//!
 //! `tests/servers` sends it what a server meets on the Internet, and checks that `echo` is the function that the
 //! documentation shows.
 
@@ -13,13 +15,16 @@ use tokio::net::UdpSocket;
 
 async fn echo(socket: &UdpSocket) -> io::Result<()> {
     Ancillary::DEST.require(socket)?; // Replies leave from the address that was asked.
+    let port = socket.local_addr()?.port();
     let mut batch = RecvBatch::new(64, 1500);
     loop {
         if let Err(error) = socket.recv_into(&mut batch).await {
             eprintln!("receive: {error}"); // The batch is empty, the socket still usable.
         }
         let whole = batch.iter().filter(|d| !d.truncated());
-        let replies = whole.filter_map(|d| d.reply(d.data()));
+        // Another echo server would answer the reply, and so on for ever.
+        let clients = whole.filter(|d| d.addr().is_some_and(|from| from.port() != port));
+        let replies = clients.filter_map(|d| d.reply(d.data()));
         socket.send_each(replies, |_, error| eprintln!("reply: {error}")).await?;
     }
 }

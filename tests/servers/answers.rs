@@ -1,7 +1,10 @@
 //! Servers that speak a protocol answer requests alone: one datagram with the server's own address as its source would
 //! be answered for ever.
 
-use crate::requests::{DNS, NTP, Request};
+use std::io;
+use std::net::UdpSocket;
+
+use crate::requests::{DNS, ECHO, NTP, Request};
 use crate::running::{client, receive};
 use crate::target::{Server, Target, file};
 
@@ -39,4 +42,31 @@ fn e18_dns_answers_no_answer() {
     let args =
         |at, _| vec!["--listen".into(), at, "--zone".into(), file("programs/dns/example.zone")];
     answers_no_answer(&Server { program: "dns", args, listen: "127.0.0.1:0", request: DNS }, DNS);
+}
+
+/// One forged datagram would go to and fro between two echo servers for ever.
+#[test]
+fn an_echo_does_not_answer_its_own_port() {
+    type Args = fn(String, std::net::SocketAddr) -> Vec<String>;
+    let echo: Args = |at, _| vec!["serve".into(), at];
+    let std: Args = |at, _| vec!["serve".into(), at, "--mode".into(), "std".into()];
+    let plain: Args = |at, _| vec![at];
+    let mut servers = vec![("server", plain), ("echo", echo), ("echo", std)];
+    if cfg!(feature = "tokio") {
+        servers.push(("server_tokio", plain));
+    }
+    for (program, args) in servers {
+        let server = Server { program, args, listen: "127.0.0.1:0", request: ECHO };
+        let Some(target) = Target::start(&server) else { return };
+        let other = UdpSocket::bind(("127.0.0.2", target.addr().port())).expect("a free address");
+        other.send_to(b"from an echo server", target.addr()).expect("loopback takes it");
+        let client = client(target.addr().into());
+        client.send_to(b"from a client", target.addr()).expect("loopback takes it");
+        // The server answers in order, so this answer comes after the other one.
+        let len = receive(&client, &mut [0; 64]).expect("an answer");
+        assert_eq!(len, 13, "{program}");
+        other.set_nonblocking(true).expect("a socket can be");
+        let answer = other.recv(&mut [0; 64]);
+        assert!(answer.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "{program}");
+    }
 }

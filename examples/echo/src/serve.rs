@@ -42,7 +42,8 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 /// Errors that the system returned, and replies given up for them.
 static ERRORS: AtomicU64 = AtomicU64::new(0);
-/// Datagrams that cannot be sent back: truncated, or without a source that takes replies.
+/// Datagrams that are not sent back: truncated, without a source that takes replies, or from the server's own port:
+/// another echo server would answer the reply, and so on for ever.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 fn totals() -> [u64; 4] {
@@ -96,13 +97,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// The work of a thread. All that can fail is done here, before the address is printed.
 fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnce() + Send>> {
     let batch = RecvBatch::try_new(slots, LARGEST)?;
+    let port = socket.local_addr()?.port();
     Ok(match way.mode {
-        Mode::Std => Box::new(move || single(&socket)),
-        Mode::Batch => Box::new(move || batches(&socket, batch)),
+        Mode::Std => Box::new(move || single(&socket, port)),
+        Mode::Batch => Box::new(move || batches(&socket, port, batch)),
         Mode::Offload => {
             let socket = way.offload().build(socket)?;
             Box::new(move || {
-                batches(&socket, batch);
+                batches(&socket, port, batch);
                 say_offload(&socket);
             })
         }
@@ -110,7 +112,7 @@ fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnc
 }
 
 /// `recv_from` and `send_to`.
-fn single(socket: &UdpSocket) {
+fn single(socket: &UdpSocket, port: u16) {
     let mut buffer = vec![0; LARGEST];
     while !STOP.load(Relaxed) {
         let (len, source) = match socket.recv_from(&mut buffer) {
@@ -121,7 +123,7 @@ fn single(socket: &UdpSocket) {
             }
         };
         RECEIVED.fetch_add(1, Relaxed);
-        if source.port() == 0 {
+        if [0, port].contains(&source.port()) {
             IGNORED.fetch_add(1, Relaxed);
             continue;
         }
@@ -136,7 +138,7 @@ fn single(socket: &UdpSocket) {
 }
 
 /// `recv_into` and `send_each`.
-fn batches(socket: &impl BatchSocket, mut batch: RecvBatch) {
+fn batches(socket: &impl BatchSocket, port: u16, mut batch: RecvBatch) {
     while !STOP.load(Relaxed) {
         if let Err(error) = socket.recv_into(&mut batch) {
             receive_failed(&error);
@@ -147,7 +149,9 @@ fn batches(socket: &impl BatchSocket, mut batch: RecvBatch) {
             batch.messages().map(|message| message.datagrams().len().max(1)).sum();
         let replies = || {
             let whole = batch.iter().filter(|datagram| !datagram.truncated());
-            whole.filter_map(|datagram| datagram.reply(datagram.data()))
+            let clients =
+                whole.filter(|datagram| datagram.addr().is_some_and(|from| from.port() != port));
+            clients.filter_map(|datagram| datagram.reply(datagram.data()))
         };
         let (mut handled, mut errors) = (0, 0);
         loop {
