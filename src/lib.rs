@@ -209,5 +209,5 @@ pub mod iter {
 
 /// Compiles the README's code.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/registry.md")]
 struct Readme;

@@ -283,7 +283,8 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry of it").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() && !name.starts_with('.') && name != "target" {
+        // The parts of the benchmark report have links from where it will stand.
+        if path.is_dir() && !name.starts_with('.') && !["target", "report"].contains(&&*name) {
             found.extend(pages(&path));
         } else if name.ends_with(".md") {
             found.push(path);
