@@ -1,7 +1,7 @@
 //! The socket's error queue: ICMP errors about sent datagrams, and send timestamps.
 //!
-//! Linux and Android. [`drain_errors`] reads it; [`Report`] can also be decoded from the control messages of
-//! a receive by other means.
+//! Linux and Android. [`drain_errors`] reads the queue; [`Report::decode`] decodes a message that was received without
+//! this crate.
 
 mod report;
 
@@ -18,23 +18,22 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 /// Reads the socket's error queue into `reports`, without waiting, and returns the number of reports.
 ///
 /// The queue fills once [`Ancillary::ERRORS`](crate::Ancillary::ERRORS) or
-/// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Then
-/// call this whenever `poll` or epoll reports an error on the socket, until it returns less than
-/// `reports.len()`: readiness reports an error until the queue is empty. Calling it from time to time
-/// works as well.
+/// [`Ancillary::SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Call this whenever `poll` or epoll reports an
+/// error on the socket, or from time to time, until it returns less than `reports.len()`: `poll` and epoll report the
+/// error until the queue is empty.
 ///
-/// With `ERRORS` on, the kernel also fails the next call on the socket with the error. The crate makes a send to a
-/// destination of its own again, since the error is about another datagram and its report is in the queue, and a receive on
-/// an unconnected socket as well. A receive on a connected socket returns the error, which is about the peer.
+/// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call if it was a
+/// send to a destination of its own, or a receive on an unconnected socket: the error is about another datagram, and
+/// its report is in the queue. A receive on a connected socket returns the error, which is about the peer.
 ///
-/// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds some 250 reports. When it is full, the
-///   kernel drops further reports, and the call that meets such an error returns it, although it is about another
-///   datagram; a send has then not sent its first message: send it again. While the queue is nearly full, one error may
-///   come both ways. To reach more destinations at once, raise the
-///   buffer by [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain some hundred at a time.
-/// - The kernel may hide an error behind the first message of a `sendmmsg`: then the report alone tells.
-/// - [`Event::TooBig`] from this host itself may be reported several times for one datagram, which is tried more than once:
-///   do not count it.
+/// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds some 250 reports. When the queue is
+///   full, the kernel drops further reports, and the next call returns the error although it is about another datagram.
+///   A send that returns it has not sent its first message: send it again. While the queue is nearly full, one error
+///   may arrive both ways. To reach more destinations at once, raise the buffer with
+///   [`set_recv_buffer`](crate::options::set_recv_buffer), or send and drain a few hundred at a time.
+/// - `sendmmsg` may hide an error once its first message is sent: then only the report tells.
+/// - This host may report [`Event::TooBig`] several times for one datagram, since the crate tries it more than once: do
+///   not count these reports.
 ///
 /// ```
 /// use mmsg::Ancillary;
@@ -61,12 +60,12 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
     let socket = sys::borrow(socket);
     // A socket without an error queue would ignore the flag and return its data.
     if !sys::has_error_queue(socket)? {
-        let reason = "the socket has no error queue";
+        let reason = "this socket has no error queue: Linux and Android have one for UDP, TCP, ICMP and raw sockets";
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     let mut done = 0;
-    for step in reports.chunks_mut(STEP) {
-        match drain(socket, step) {
+    for step in reports.chunks_mut(REPORTS_PER_CALL) {
+        match drain_once(socket, step) {
             Ok(count) => {
                 done += count;
                 if count < step.len() {
@@ -81,12 +80,12 @@ pub fn drain_errors(socket: &impl AsSocket, reports: &mut [Report]) -> io::Resul
     Ok(done)
 }
 
-/// Reports read by one system call.
-const STEP: usize = 8;
+/// How many reports one system call reads.
+const REPORTS_PER_CALL: usize = 8;
 
-/// Reads up to [`STEP`] reports by one system call; 0 if there are none.
-fn drain(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize> {
-    let mut controls: [ControlBuf; STEP] = array::from_fn(|_| ControlBuf::new());
+/// Reads up to [`REPORTS_PER_CALL`] reports with one system call, and returns how many came.
+fn drain_once(socket: BorrowedSocket<'_>, reports: &mut [Report]) -> io::Result<usize> {
+    let mut controls: [ControlBuf; REPORTS_PER_CALL] = array::from_fn(|_| ControlBuf::new());
     let mut msgs = controls.each_mut().map(|control| RecvMsg::new(&mut []).with_control(control));
     let flags = RecvFlags::ERROR_QUEUE | RecvFlags::DONT_WAIT;
     let msgs = &mut msgs[..reports.len()];

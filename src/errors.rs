@@ -11,7 +11,7 @@ use crate::sys::{self, numbers};
 
 /// Whether a datagram is too long: for UDP, or for its path if it must not be fragmented (`EMSGSIZE`).
 ///
-/// Probes for a path's MTU end with it, and a stack that does so goes on with shorter datagrams.
+/// A probe for the path's MTU ends with this error: go on with shorter datagrams.
 ///
 /// ```
 /// use mmsg::errors::is_too_big;
@@ -58,7 +58,7 @@ pub fn is_gso_rejected(error: &io::Error) -> bool {
 
 /// Whether a queue below the socket was full and the datagram is lost (`ENOBUFS`).
 ///
-/// The error is no `WouldBlock`: no readiness says when that queue has space again.
+/// This is not `WouldBlock`: readiness does not tell when that queue has space again.
 ///
 /// ```
 /// use mmsg::errors::is_out_of_buffers;

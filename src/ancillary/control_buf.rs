@@ -32,7 +32,7 @@ pub struct ControlBuf {
 }
 
 impl ControlBuf {
-    /// Empty.
+    /// An empty buffer.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: [0; CONTROL_SPACE], len: 0 }
@@ -42,17 +42,17 @@ impl ControlBuf {
     ///
     /// # Errors
     ///
-    /// `InvalidInput`, and nothing is written, if it does not fit in the rest of [`CONTROL_SPACE`], or
-    /// for `SCM_RIGHTS`: numbers of descriptors could be anybody's.
+    /// `InvalidInput`, and nothing is written, if the message does not fit in the rest of [`CONTROL_SPACE`], or if it
+    /// is `SCM_RIGHTS`: the numbers in it could be descriptors of other owners.
     pub fn push(&mut self, level: i32, ty: i32, payload: &[u8]) -> io::Result<()> {
         if Some((level, ty)) == numbers::RIGHTS {
-            return Err(invalid("descriptors are not passed"));
+            return Err(invalid("SCM_RIGHTS is not supported: this crate passes no descriptors"));
         }
         let ty = (level, ty);
         let end = control_message::append(Layout::NATIVE, &mut self.bytes, self.len, ty, payload);
         self.len = end.ok_or_else(|| {
             let needed = self.len.saturating_add(payload.len());
-            invalid(format!("control messages take {needed} bytes of {CONTROL_SPACE} and more"))
+            invalid(format!("control messages take more than {needed} bytes of {CONTROL_SPACE}"))
         })?;
         Ok(())
     }
@@ -62,7 +62,7 @@ impl ControlBuf {
         self.len = 0;
     }
 
-    /// The messages, in order. The numbers of received descriptors, which are closed, read as -1.
+    /// The messages, in order. Received descriptors are closed, and their numbers read as -1.
     #[must_use]
     pub fn messages(&self) -> ControlMessages<'_> {
         ControlMessages::new(self.as_bytes())

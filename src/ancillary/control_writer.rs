@@ -69,7 +69,7 @@ impl ControlWriter<'_> {
         if ecn.is_some() && tos & !0b11 == 0 {
             self.append_int("tos", ecn, tos)
         } else if self.v4 && numbers::SEND_TOS_IS_A_BYTE {
-            // An int everywhere but on FreeBSD (ip_cmsg_send in net/ipv4/ip_sockglue.c takes both).
+            // FreeBSD takes a byte, other systems an int. Linux takes both (ip_cmsg_send in net/ipv4/ip_sockglue.c).
             self.append("tos", whole, &[tos])
         } else {
             self.append_int("tos", whole, tos)
@@ -78,7 +78,7 @@ impl ControlWriter<'_> {
 
     fn append_hop_limit(&mut self, hops: u8) -> io::Result<()> {
         match (self.v4, hops) {
-            (true, 0) => Err(invalid("SendMeta::hop_limit is 0: IPv4 has 1 to 255")),
+            (true, 0) => Err(invalid("SendMeta::hop_limit is 0: for IPv4 it must be 1 to 255")),
             (true, ttl) => self.append_int("hop_limit", numbers::SEND_TTL, ttl),
             (false, hops) => self.append_int("hop_limit", numbers::SEND_HOP_LIMIT, hops),
         }
@@ -125,7 +125,7 @@ impl ControlWriter<'_> {
         // struct in_pktinfo (ip(7)): interface, source (ipi_spec_dst), and a field that the kernel
         // ignores on send.
         let info = [index, ip, [0; 4]];
-        // A platform without this control message still has source addresses, so it is the interface that fails.
+        // A platform without this control message still supports source addresses, so the error names the interface.
         self.append("interface", numbers::SEND_PKTINFO_V4, info.as_flattened())
     }
 
@@ -157,15 +157,16 @@ impl ControlWriter<'_> {
         Ok(())
     }
 
-    /// Copies encoded control messages behind the others. Returns the length of all.
+    /// Appends encoded control messages. Returns the total length.
     fn append_raw(self, raw: &[u8]) -> io::Result<usize> {
         for message in ControlMessages::new(raw) {
             let same =
                 |own: &ControlMessage<'_>| (own.level, own.ty) == (message.level, message.ty);
             if ControlMessages::new(&self.space[..self.len]).any(|own| same(&own)) {
                 let (level, ty) = (message.level, message.ty);
-                let reason =
-                    format!("a SendMeta and a ControlBuf both set level {level}, type {ty}");
+                let reason = format!(
+                    "a SendMeta and a ControlBuf both set level {level}, type {ty}: set it once"
+                );
                 return Err(invalid(reason));
             }
         }

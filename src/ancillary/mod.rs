@@ -26,7 +26,7 @@ pub(crate) use recv_meta::{system_time, timestamping};
 
 use std::io;
 
-/// The error of a message that cannot be sent as its options ask.
+/// The error of a message whose options or control messages are invalid.
 #[cold]
 pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason.into())

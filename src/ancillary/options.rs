@@ -6,9 +6,9 @@ use crate::sys::flag_set;
 
 /// A set of metadata that the kernel can report for each message.
 ///
-/// [`require`](Self::require) sets the socket options, for IPv4, IPv6 and dual-stack sockets alike, or
-/// fails; [`enable`](Self::enable) returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata; every receive
-/// has space for all of it.
+/// [`require`](Self::require) sets the socket options on IPv4, IPv6 and dual-stack sockets, or fails;
+/// [`enable`](Self::enable) returns the subset that is on. [`RecvMeta`](crate::RecvMeta) then holds the metadata. Every
+/// receive has space for all of it.
 ///
 /// For multicast groups, buffer sizes, address reuse and the like use
 /// [socket2](https://docs.rs/socket2): its `SockRef::from(&socket)` works on every socket that this
@@ -27,7 +27,7 @@ use crate::sys::flag_set;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[must_use = "a member that is missing is no error: use `require`, or look at the members that are on"]
+#[must_use = "a missing member is no error: use `require`, or check the returned set"]
 pub struct Ancillary(u16);
 
 impl Ancillary {
@@ -51,9 +51,9 @@ impl Ancillary {
     /// socket; whether there are timestamps depends on the device and its driver's settings.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const HARDWARE_TIMESTAMP: Self = Self(1 << 4);
-    /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one
-    /// truncates coalesced messages. Drain the socket before you turn it off: the kernel no longer
-    /// reports where the datagrams of queued coalesced messages end.
+    /// Coalesced messages (`UDP_GRO`). Needs a buffer of 65,535 bytes for each message: a shorter one truncates
+    /// coalesced messages. Drain the socket before you turn it off: afterwards the kernel does not report where the
+    /// datagrams of queued coalesced messages end.
     #[doc(alias = "UDP_GRO")]
     pub const GRO: Self = Self(1 << 5);
     /// The count of dropped messages (`SO_RXQ_OVFL`).
@@ -75,9 +75,9 @@ impl Ancillary {
     /// on the socket.
     #[doc(alias("IP_RECVERR", "IPV6_RECVERR", "MSG_ERRQUEUE"))]
     pub const ERRORS: Self = Self(1 << 10);
-    /// Queues the time at which each datagram was sent in the error queue (`SO_TIMESTAMPING` with
-    /// `SOF_TIMESTAMPING_OPT_ID`, numbered from 0 as of now), which must be drained as well. While it
-    /// is on, an [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
+    /// Reports in the error queue when each datagram was sent (`SO_TIMESTAMPING` with `SOF_TIMESTAMPING_OPT_ID`,
+    /// numbered from 0 when turned on). Drain the queue as for [`ERRORS`](Self::ERRORS). While it is on, an
+    /// [`Offload`](crate::Offload) sends without GSO, so that each datagram has a time.
     #[doc(alias = "SO_TIMESTAMPING")]
     pub const SEND_TIMESTAMP: Self = Self(1 << 11);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::{Ecn, SendMeta};
 use crate::sys::{self, ControlMessage, ControlMessages, numbers};
 
-/// Metadata of a received message, besides its payload and its source.
+/// The metadata of a received message, which comes with its payload and its source.
 ///
 /// [`Ancillary`](crate::Ancillary) enables each field; `None` means that the kernel did not report
 /// it. Each field names the flag that enables it and the platforms that fill it.
@@ -68,9 +68,8 @@ pub struct RecvMeta {
     /// `None` for a single datagram. [`GRO`](crate::Ancillary::GRO); Linux 5.0, Android.
     #[doc(alias("UDP_GRO", "GRO"))]
     pub segment_size: Option<u16>,
-    /// Messages that the kernel had dropped on this socket, for lack of buffer space, when this one was
-    /// queued. Linux reports the count once it is not 0.
-    /// [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
+    /// How many messages the kernel had dropped on this socket, for lack of buffer space, when it queued this one.
+    /// Linux reports the count once it is above 0. [`DROPPED`](crate::Ancillary::DROPPED); Linux, Android.
     #[doc(alias = "SO_RXQ_OVFL")]
     pub dropped: Option<u32>,
     /// The destination before a transparent proxy's rule redirected the message. An IPv4 message has
@@ -87,11 +86,11 @@ pub struct RecvMeta {
     /// [`MARK`](crate::Ancillary::MARK); Linux 5.19.
     #[doc(alias = "SO_MARK")]
     pub mark: Option<u32>,
-    /// Options of a reply, which the reply borrows.
+    /// The options of a reply, which borrows them.
     pub(crate) reply: Reply,
 }
 
-/// Options that follow from other fields, which alone are compared and printed.
+/// The options of a reply. They follow from other fields, so they are neither compared nor printed.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reply(pub(crate) SendMeta);
 
@@ -160,7 +159,7 @@ impl RecvMeta {
     /// Ancillary::DEST.require(&socket)?;
     /// let mut batch = RecvBatch::new(16, 1500);
     /// socket.recv_into(&mut batch)?;
-    /// // What an answer needs that is sent when the batch is in use again.
+    /// // Kept to answer after the batch has been reused.
     /// let asked: Vec<(_, SendMeta)> =
     ///     batch.iter().map(|d| (d.addr(), d.meta().reply_meta())).collect();
     /// for (addr, meta) in &asked {
@@ -184,13 +183,13 @@ impl RecvMeta {
         SendMeta { source, interface, ..SendMeta::new() }
     }
 
-    /// The same metadata, with its `reply` for a message that stands for a received one.
+    /// Sets `reply`, in metadata that was not decoded from control messages.
     pub(crate) fn for_reply(self) -> Self {
         Self { reply: Reply(self.reply_meta()), ..self }
     }
 
-    /// Decodes the control messages of one received message, in place of what was here. A control message of an
-    /// unexpected length is ignored.
+    /// Replaces the metadata by that of a received message's control messages. Ignores control messages of an
+    /// unexpected length.
     #[inline]
     pub(crate) fn set(&mut self, control: &[u8]) {
         *self = Self::NONE;
@@ -200,10 +199,10 @@ impl RecvMeta {
         }
     }
 
-    /// Adds decoded control messages.
+    /// Decodes control messages, and adds what they say.
     ///
-    /// Not inlined: the compiler would make a variable of every field, and one control message would take
-    /// 300 instructions in place of 40.
+    /// Not inlined: otherwise the compiler keeps every field in a variable, and one control message takes 300
+    /// instructions instead of 40.
     #[allow(unreachable_patterns)] // Several numbers may be `None` on a platform.
     #[inline(never)]
     fn add(&mut self, control: &[u8]) {
@@ -227,7 +226,7 @@ impl RecvMeta {
         }
     }
 
-    /// Decodes one that few sockets ask for, apart, so that the loop over the others stays in registers.
+    /// Decodes a control message that few sockets enable. Apart, so that the loop over the others stays in registers.
     #[allow(unreachable_patterns)] // As above.
     #[cold]
     #[inline(never)]
@@ -269,7 +268,7 @@ impl RecvMeta {
         }
     }
 
-    /// Sets both addresses and the interface by a `struct in_pktinfo`.
+    /// Sets both addresses and the interface from a `struct in_pktinfo`.
     ///
     /// Linux and macOS: interface, local address, destination (ip(7)). The first two are 0 in a message
     /// queued before the option was set.
@@ -282,7 +281,8 @@ impl RecvMeta {
         self.interface = interface([i0, i1, i2, i3]);
     }
 
-    /// Sets both addresses and the interface by a `struct in6_pktinfo`: destination, interface (RFC 3542, section 6.1).
+    /// Sets both addresses and the interface from a `struct in6_pktinfo`: destination, interface (RFC 3542, section
+    /// 6.1).
     ///
     /// A dual-stack socket reports an IPv4 message in both structs: the destination stays IPv4-mapped, like the
     /// source, and `in_pktinfo` has the local address.
@@ -313,8 +313,7 @@ fn byte(data: &[u8]) -> Option<u8> {
     }
 }
 
-/// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). 0 and lengths beyond a datagram's are
-/// no segment sizes.
+/// A C int (`udp_cmsg_recv` in the kernel's include/linux/udp.h). 0 and sizes longer than a datagram are invalid.
 fn segment_size(data: &[u8]) -> Option<u16> {
     u16::try_from(i32::from_ne_bytes(exactly(data)?)).ok().filter(|size| *size > 0)
 }
@@ -336,7 +335,7 @@ pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) 
 #[derive(Clone, Copy, Debug)]
 enum Unit {
     Nanos,
-    /// In a field of `len` bytes: of 4 where a `timeval` is padded (macOS, NetBSD).
+    /// In a field of `len` bytes, which is 4 where a `timeval` is padded (macOS, NetBSD).
     Micros {
         len: usize,
     },
@@ -373,7 +372,7 @@ fn exactly<const N: usize>(data: &[u8]) -> Option<[u8; N]> {
     data.try_into().ok()
 }
 
-/// For control messages received by other means than this crate.
+/// Decodes control messages that were received without this crate.
 ///
 /// ```
 /// use mmsg::control::{ControlBuf, ControlMessages};
@@ -395,8 +394,8 @@ impl From<ControlMessages<'_>> for RecvMeta {
 mod tests {
     use super::*;
 
-    /// A `timeval` whose microseconds take 4 bytes, and one where they take 8, in this machine's byte
-    /// order. Padding is whatever the kernel's stack held.
+    /// A `timeval` with 4-byte microseconds and one with 8-byte microseconds, in this machine's byte order. Padding may
+    /// hold anything.
     #[test]
     fn d24_microseconds_are_read_by_their_own_width() {
         let seconds = 1_700_000_000i64.to_ne_bytes();

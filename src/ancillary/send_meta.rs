@@ -43,15 +43,15 @@ pub struct SendMeta {
     /// Linux 4.18, Android; Windows 10 2004 (`UDP_SEND_MSG_SIZE`).
     #[doc(alias("UDP_SEGMENT", "GSO"))]
     pub segment_size: Option<u16>,
-    /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock).
-    /// The send fails with `EINVAL` before [`select`](crate::TransmitClock::select) was called.
-    /// Linux 4.19, where the device has the queueing discipline `fq` or `etf`. Under any other, and on loopback,
-    /// which has none, the message leaves at once, without an error.
+    /// When to send, in nanoseconds of the socket's [`TransmitClock`](crate::TransmitClock). The send fails with
+    /// `EINVAL` until [`select`](crate::TransmitClock::select) is called. Linux 4.19, where the device has the queueing
+    /// discipline `fq` or `etf`. Under any other, and on loopback, which has none, the message leaves at once, without
+    /// an error.
     #[doc(alias("SCM_TXTIME", "SO_TXTIME"))]
     pub transmit_time: Option<u64>,
-    /// The number of the datagram's transmit timestamp, in place of the running count
-    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count passes over such datagrams. The send fails with
-    /// `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
+    /// The number of the datagram's transmit timestamp, instead of the running count
+    /// ([`Event::Sent`](crate::error_queue::Event::Sent), `SCM_TS_OPT_ID`). The count skips such datagrams. The send
+    /// fails with `EINVAL` unless [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on. Linux 6.13.
     #[doc(alias = "SCM_TS_OPT_ID")]
     pub timestamp_id: Option<u32>,
 }
@@ -181,11 +181,11 @@ impl SendMeta {
         self
     }
 
-    /// These options and others, which are about other fields.
+    /// These options together with others.
     ///
     /// # Errors
     ///
-    /// The name of a field that both set.
+    /// The name of a field that is set in both.
     pub(crate) fn merge(mut self, other: &Self) -> Result<Self, &'static str> {
         macro_rules! merge {
             ($($field:ident),*) => {

@@ -7,15 +7,15 @@ use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
 impl Ancillary {
-    /// Turns the set on for `socket`, and returns the members that are on. A member is on if all its
-    /// socket options are, for each family that the socket carries.
+    /// Turns the set on for `socket`, and returns the members that are on. A member is on if all its socket options are
+    /// on, for each family that the socket carries.
     ///
     /// A member that the platform, the process's permissions or the type of socket do not allow is
     /// left unchanged; that is no error.
     ///
-    /// Datagrams that were queued before have only a part of the metadata: on Linux, an IPv4 one to a
-    /// broadcast or multicast address then has a destination and no [`local`](crate::RecvMeta::local)
-    /// address to reply from. Enable before `bind` (with socket2) where that matters.
+    /// Datagrams already in the queue have only part of the metadata: on Linux, an IPv4 datagram to a broadcast or
+    /// multicast address then has a destination and no [`local`](crate::RecvMeta::local) address to reply from. If that
+    /// matters, enable before `bind` (with socket2).
     ///
     /// ```
     /// use mmsg::Ancillary;
@@ -134,56 +134,57 @@ struct SocketOption {
     family: Family,
     /// `None` where the platform has no such option.
     name: Option<OptionName>,
-    /// The option that reports a part of the metadata, for systems that lack `name`.
-    instead: Option<OptionName>,
+    /// An option that reports part of the metadata, for systems without `name`.
+    fallback: Option<OptionName>,
     /// The option's value, or the bits of its value, when it is on.
     on: i32,
-    /// Whether the value is a set of bits. Some systems read back another number than was set.
+    /// Whether the value is a set of bits. If not, any value but 0 means on: some systems read back another than was
+    /// set.
     bits: bool,
 }
 
 /// The options of every platform.
 const OPTIONS: &[SocketOption] = &[
-    switch(Ancillary::DEST, Family::V4, numbers::RECV_PKTINFO_V4),
-    switch(Ancillary::DEST, Family::V4, numbers::RECV_DSTADDR_V4),
-    switch(Ancillary::DEST, Family::V6, numbers::RECV_PKTINFO_V6),
+    boolean(Ancillary::DEST, Family::V4, numbers::RECV_PKTINFO_V4),
+    boolean(Ancillary::DEST, Family::V4, numbers::RECV_DSTADDR_V4),
+    boolean(Ancillary::DEST, Family::V6, numbers::RECV_PKTINFO_V6),
     SocketOption {
-        instead: numbers::RECV_ECN_V4,
-        ..switch(Ancillary::TOS, Family::V4, numbers::RECV_TOS)
+        fallback: numbers::RECV_ECN_V4,
+        ..boolean(Ancillary::TOS, Family::V4, numbers::RECV_TOS)
     },
     SocketOption {
-        instead: numbers::RECV_ECN_V6,
-        ..switch(Ancillary::TOS, Family::V6, numbers::RECV_TCLASS)
+        fallback: numbers::RECV_ECN_V6,
+        ..boolean(Ancillary::TOS, Family::V6, numbers::RECV_TCLASS)
     },
-    switch(Ancillary::HOP_LIMIT, Family::V4, numbers::RECV_TTL),
-    switch(Ancillary::HOP_LIMIT, Family::V6, numbers::RECV_HOP_LIMIT),
+    boolean(Ancillary::HOP_LIMIT, Family::V4, numbers::RECV_TTL),
+    boolean(Ancillary::HOP_LIMIT, Family::V6, numbers::RECV_HOP_LIMIT),
     SocketOption {
         on: numbers::NANOSECONDS,
-        ..switch(Ancillary::TIMESTAMP, Family::Any, numbers::TIMESTAMP_CLOCK)
+        ..boolean(Ancillary::TIMESTAMP, Family::Any, numbers::TIMESTAMP_CLOCK)
     },
-    switch(Ancillary::TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMP),
+    boolean(Ancillary::TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMP),
     SocketOption {
         on: numbers::HARDWARE_STAMPS,
         bits: true,
-        ..switch(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMPING)
+        ..boolean(Ancillary::HARDWARE_TIMESTAMP, Family::Any, numbers::RECV_TIMESTAMPING)
     },
     SocketOption {
         on: numbers::SEND_STAMPS,
         bits: true,
-        ..switch(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::RECV_TIMESTAMPING)
+        ..boolean(Ancillary::SEND_TIMESTAMP, Family::ErrorQueue, numbers::RECV_TIMESTAMPING)
     },
-    switch(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
-    switch(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
-    switch(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
-    switch(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
-    switch(Ancillary::PATH_MTU, Family::V6, numbers::RECV_PATH_MTU),
-    switch(Ancillary::MARK, Family::Any, numbers::RECV_MARK),
-    switch(Ancillary::ERRORS, Family::V4, numbers::RECV_ERROR_V4),
-    switch(Ancillary::ERRORS, Family::V6, numbers::RECV_ERROR_V6),
+    boolean(Ancillary::GRO, Family::Any, numbers::RECV_GRO),
+    boolean(Ancillary::DROPPED, Family::Any, numbers::RECV_DROPPED),
+    boolean(Ancillary::ORIGINAL_DEST, Family::V4, numbers::RECV_ORIGINAL_DEST_V4),
+    boolean(Ancillary::ORIGINAL_DEST, Family::V6, numbers::RECV_ORIGINAL_DEST_V6),
+    boolean(Ancillary::PATH_MTU, Family::V6, numbers::RECV_PATH_MTU),
+    boolean(Ancillary::MARK, Family::Any, numbers::RECV_MARK),
+    boolean(Ancillary::ERRORS, Family::V4, numbers::RECV_ERROR_V4),
+    boolean(Ancillary::ERRORS, Family::V6, numbers::RECV_ERROR_V6),
 ];
 
-const fn switch(member: Ancillary, family: Family, name: Option<OptionName>) -> SocketOption {
-    SocketOption { member, family, name, instead: None, on: 1, bits: false }
+const fn boolean(member: Ancillary, family: Family, name: Option<OptionName>) -> SocketOption {
+    SocketOption { member, family, name, fallback: None, on: 1, bits: false }
 }
 
 impl SocketOption {
@@ -202,8 +203,8 @@ fn set_all(
 ) -> io::Result<bool> {
     let Some(option) = options.next() else { return Ok(true) };
     let mut taken = set(socket, option, option.name, value)?;
-    if taken.is_none() && option.instead.is_some() {
-        taken = set(socket, option, option.instead, value)?;
+    if taken.is_none() && option.fallback.is_some() {
+        taken = set(socket, option, option.fallback, value)?;
     }
     let Some((name, before)) = taken else { return Ok(false) };
     let all = set_all(socket, options, value)?;
@@ -242,7 +243,7 @@ fn set(
 mod tests {
     use super::*;
 
-    /// Whoever adds a member forgets neither its name nor its options.
+    /// A new member needs a name and options.
     #[test]
     fn each_member_has_a_name_and_options() {
         let named = Ancillary::NAMES.iter().fold(Ancillary::NONE, |all, (member, _)| all | *member);
@@ -256,12 +257,12 @@ mod tests {
         }
     }
 
-    /// Metadata for one family alone would be missing from some messages.
+    /// If one family's option is rejected, the other's is restored: half of the metadata would mislead.
     #[cfg(linux_like)]
     #[test]
     fn an_option_before_a_rejected_one_is_as_before() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-        let option = |name| switch(Ancillary::TOS, Family::V4, name);
+        let option = |name| boolean(Ancillary::TOS, Family::V4, name);
         let options = [option(numbers::RECV_TOS), option(Some((0, 9_999)))];
         let set = set_all(sys::borrow(&socket), &mut options.iter(), &|option, _| option.on);
         assert!(!set.expect("no option has the number"));

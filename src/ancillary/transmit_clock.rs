@@ -1,4 +1,4 @@
-//! The clock by which a socket sends messages at a time.
+//! The clock of a socket's transmit times.
 
 use std::io;
 
@@ -32,12 +32,12 @@ impl TransmitClock {
     pub fn select(self, socket: &impl AsSocket) -> io::Result<()> {
         let socket = sys::borrow(socket);
         if !sys::has_transmit_times(socket)? {
-            return Err(unsupported("the socket does not send by transmit times"));
+            return Err(unsupported("the socket does not support transmit times"));
         }
         sys::set_transmit_clock(socket, self.number())
     }
 
-    /// The present time of this clock in nanoseconds. A transmit time is this plus a delay.
+    /// The current time of this clock in nanoseconds. Add a delay to make a transmit time.
     ///
     /// ```no_run
     /// use mmsg::{BatchSocket, SendMeta, SendMsg, TransmitClock};
@@ -58,7 +58,7 @@ impl TransmitClock {
     #[doc(alias("clock_gettime", "CLOCK_MONOTONIC", "CLOCK_TAI"))]
     pub fn now(self) -> io::Result<u64> {
         if numbers::TXTIME.is_none() {
-            return Err(unsupported("this platform has no transmit times"));
+            return Err(unsupported("this platform does not support transmit times"));
         }
         // 64 bits hold the nanoseconds of 584 years.
         sys::clock_time(self.number()).map(|time| time.as_nanos() as u64)

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use crate::ancillary::{system_time, timestamping};
 use crate::sys::{self, ControlMessages, numbers};
 
-/// An event that concerns an earlier sent datagram.
+/// A report about a datagram that was sent earlier.
 ///
 /// ```
 /// use mmsg::error_queue::{Event, Report};
 ///
-/// /// What a sender learns for its next datagrams to this destination.
+/// /// The longest packet that the path to this destination carries.
 /// fn max_packet(report: &Report) -> Option<u32> {
 ///     match report.event {
 ///         Event::TooBig { mtu } if mtu > 0 => Some(mtu),
@@ -28,10 +28,9 @@ pub struct Report {
     pub event: Event,
     /// Where the report comes from, with the type and code of an ICMP error.
     pub origin: Origin,
-    /// The datagram's destination; an IPv4 one is IPv4-mapped if the socket is an IPv6 one: compare
-    /// [`to_canonical`](std::net::IpAddr::to_canonical). `None` for send timestamps, and if the system did not report it.
-    /// Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too
-    /// big.
+    /// The datagram's destination. An IPv6 socket has an IPv4 destination as IPv4-mapped: compare
+    /// [`to_canonical`](std::net::IpAddr::to_canonical). `None` for send timestamps, or if the system did not report
+    /// it. Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too big.
     pub dest: Option<SocketAddr>,
     /// The reporting host: a router, or the destination, with the scope of a link-local IPv6 address. Its
     /// port is 0. `None` if it was this host.
@@ -126,10 +125,10 @@ impl Report {
     pub const EMPTY: Self =
         Self { event: Event::Other, origin: Origin::Other, dest: None, reporter: None, errno: 0 };
 
-    /// Decodes the report in the control messages of a message from the error queue, received by other
-    /// means than this crate (`recvmsg` with `MSG_ERRQUEUE`); `dest` is the address of that message.
+    /// Decodes the report of a message from the error queue that was received without this crate (`recvmsg` with
+    /// `MSG_ERRQUEUE`). `dest` is the address of that message.
     ///
-    /// `None` if there is no report among them.
+    /// `None` if the control messages hold no report.
     ///
     /// ```
     /// use mmsg::control::ControlBuf;

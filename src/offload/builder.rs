@@ -6,7 +6,7 @@ use super::Offload;
 use super::state::OffloadState;
 use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 
-/// What an [`Offload`] turns on: by default GSO and GRO.
+/// The offloads that an [`Offload`] turns on: GSO and GRO by default.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -15,7 +15,7 @@ use crate::sys::{self, AsSocket, MAX_SEGMENTS};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "`build` makes an Offload of a socket"]
+#[must_use = "call `build` to wrap a socket"]
 pub struct OffloadBuilder {
     gso: bool,
     force_gso: bool,
@@ -34,8 +34,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets whether to use GSO also on the kernel releases that damage GSO batches, Linux 7.0.0 to 7.1.4.
-    /// For a kernel that is known to have the mending commits: distributions add them to older releases.
+    /// Sets whether to use GSO even on the kernel releases that damage GSO batches, Linux 7.0.0 to 7.1.4. Use it if
+    /// your kernel has the fix: distributions add it to older releases.
     ///
     /// ```
     /// use mmsg::offload::GsoStatus;
@@ -50,11 +50,11 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets how many messages form a GSO batch at most, 1 to 64 (Windows: 512), which is the default.
+    /// Sets the maximum number of messages in a GSO batch, from 1 to 64 (Windows: 512). The default is the largest.
     ///
-    /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones
-    /// for example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost
-    /// everywhere. A message with a [segment size](crate::SendMeta::segment_size) of its own goes as it is.
+    /// A batch leaves the host as one burst at the speed of its link. Networks with short queues, mobile ones for
+    /// example, drop the end of a long burst: 10 datagrams (RFC 9002, section 7.7) are safe almost everywhere. The
+    /// limit does not apply to a message with its own [segment size](crate::SendMeta::segment_size).
     ///
     /// ```
     /// use mmsg::Offload;
@@ -71,8 +71,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets whether the kernel coalesces received datagrams. A socket that has GRO on and holds anything
-    /// keeps it: see [`set_gro`](Offload::set_gro).
+    /// Sets whether the kernel coalesces received datagrams. A socket with GRO on keeps it while messages wait in it:
+    /// see [`set_gro`](Offload::set_gro).
     pub const fn gro(mut self, on: bool) -> Self {
         self.gro = on;
         self
@@ -89,8 +89,8 @@ impl OffloadBuilder {
         Ok(Offload { socket, state })
     }
 
-    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that
-    /// lend the socket for each call.
+    /// Turns the offloads on like [`build`](Self::build), and returns the state alone, for programs that keep the
+    /// socket themselves and lend it to each call.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -103,7 +103,7 @@ impl OffloadBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`build`](Self::build).
+    /// The errors of [`build`](Self::build).
     pub fn build_state(self, socket: &(impl AsSocket + ?Sized)) -> io::Result<OffloadState> {
         if let Some((option, value)) = sys::conflicting_option(sys::borrow(socket)) {
             let reason = format!("{option} is {value} on the socket: with Offload it must be 0");

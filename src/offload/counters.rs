@@ -1,4 +1,4 @@
-//! Counters: a few relaxed additions a call.
+//! Counters, which cost a few relaxed additions per call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Each counter as its field's name and its value, for a metrics library. All of them only rise.
+            /// The name and the value of each counter, for a metrics library. Counters only rise.
             ///
             /// The text format of Prometheus:
             ///
@@ -67,8 +67,8 @@ counters! {
     sent,
     /// Bytes of payload in them.
     sent_bytes,
-    /// Calls made to send them, failed ones included: each is a system call, or one for each message where there are no
-    /// multi-message calls.
+    /// Calls made to send them, failed ones included. Each is one system call, or one for each message if the platform
+    /// has no multi-message calls.
     send_calls,
     /// GSO batches sent: headers with two or more segments.
     sent_batches,
@@ -79,8 +79,8 @@ counters! {
     rejected_unsupported,
     /// GSO batches that the kernel rejected for the size of their segments (`EMSGSIZE`, `EINVAL`).
     rejected_size,
-    /// Datagrams of messages with a segment size of their own that were dropped, since the socket did not take them after
-    /// others of the same message.
+    /// Datagrams dropped from messages with their own segment size: the socket took earlier datagrams of the message,
+    /// but not these.
     dropped,
     /// Datagrams received; each segment of a coalesced message counts.
     received,
@@ -96,7 +96,7 @@ counters! {
     truncated,
 }
 
-/// Adds what one call has moved: nothing costs nothing.
+/// Adds `n` to a counter. Skips the atomic operation if `n` is 0.
 #[inline]
 pub(super) fn add(counter: &AtomicU64, n: usize) {
     if n > 0 {
@@ -105,7 +105,7 @@ pub(super) fn add(counter: &AtomicU64, n: usize) {
 }
 
 impl Running {
-    /// Adds a call, and the headers that the kernel took. Returns how many messages they carry.
+    /// Counts a call and the headers that the kernel took. Returns the number of messages in these headers.
     #[inline]
     pub(super) fn sent(&self, batches: &[GsoBatch]) -> usize {
         let (mut messages, mut datagrams, mut bytes) = (0, 0, 0);
@@ -126,7 +126,7 @@ impl Running {
         messages
     }
 
-    /// Adds a call, and what it brought.
+    /// Counts a call and what it received.
     #[inline]
     pub(super) fn received(&self, totals: &Totals) {
         add(&self.received, totals.datagrams + totals.segments);
@@ -138,10 +138,10 @@ impl Running {
     }
 }
 
-/// What one receive brought.
+/// The totals of one receive.
 #[derive(Default)]
 pub(super) struct Totals {
-    /// Those that were not coalesced.
+    /// Datagrams that came as single messages.
     datagrams: usize,
     bytes: usize,
     coalesced: usize,
@@ -150,7 +150,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds a message, of which `len` bytes are in its buffers.
+    /// Adds a message with `len` bytes in its buffers.
     #[inline]
     pub(super) fn add(&mut self, received: &Received, len: usize) {
         self.bytes += len;
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((sent, sent_bytes, send_calls), (40_000, 80_000, 40_000));
     }
 
-    /// A pair for each field, by its name: the derived `Debug` knows them all.
+    /// The twin is the derived `Debug`, which knows every field.
     #[test]
     fn the_iterator_has_every_field_by_its_name() {
         let running = Running::default();

@@ -1,13 +1,13 @@
-//! `MMSG_OFFLOAD`: what the environment says of the offloads of the whole process.
+//! `MMSG_OFFLOAD`: the environment's switch for the offloads of the whole process.
 
 use std::env;
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
-/// What the variable says.
+/// The value of the variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Switch {
-    /// Nothing: the variable is not set, or is neither 0 nor 1.
+    /// Not set, or neither 0 nor 1.
     Default,
     /// 0.
     Off,

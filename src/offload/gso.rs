@@ -1,8 +1,8 @@
 //! Sending with GSO.
 //!
-//! A call offers its messages to the kernel once, as GSO batches. Where the kernel stops at a batch, it is asked once
-//! more, from there on and without waiting: `sendmmsg` hides the error of any message but its first. If it rejects the
-//! batch, the rest of the call goes as single datagrams, each with its own result.
+//! A call offers its messages to the kernel as GSO batches. If the kernel stops at a batch, the call offers the rest
+//! once more, without waiting, because `sendmmsg` hides every error but that of its first message. If the kernel
+//! rejects the batch, the rest goes as single datagrams, each with its own result.
 
 use std::io;
 use std::mem;
@@ -17,15 +17,15 @@ use crate::send::msg::SendMsg;
 use crate::send::wire::Wiring;
 use crate::sys::{self, BorrowedSocket, Rejection, SendFlags};
 
-/// The datagrams of a message with a segment size that are offered at once.
-const SEGMENTS: usize = 64;
+/// How many datagrams of a message with its own segment size are offered at once.
+const SEGMENTS_PER_OFFER: usize = 64;
 
 impl OffloadState {
     /// Sends messages in order.
     ///
     /// # Errors
     ///
-    /// That of the first message, of which no datagram was sent.
+    /// The error of the first message, of which no datagram was sent.
     pub(super) fn send(
         &self,
         arena: &mut MmsgBuf,
@@ -60,20 +60,20 @@ impl OffloadState {
     }
 }
 
-/// A call: who sends, and the memory for its headers.
+/// One call: its socket, the socket's state, and memory for headers.
 struct Call<'c> {
     state: &'c OffloadState,
     arena: &'c mut MmsgBuf,
     socket: BorrowedSocket<'c>,
 }
 
-/// What became of messages that were offered.
+/// How many of the offered messages were sent, and where the kernel stopped.
 struct Sent {
     messages: usize,
     stopped: Stopped,
 }
 
-/// Where the kernel stopped, and the error if that was its first.
+/// Where the kernel stopped. It reports the error only if it stopped at the first header.
 enum Stopped {
     Nowhere,
     AtMessage(Option<io::Error>),
@@ -81,8 +81,8 @@ enum Stopped {
 }
 
 impl Call<'_> {
-    /// Offers messages to the kernel, and counts what it takes. Without GSO, a message with a segment size of its own goes
-    /// by itself.
+    /// Offers messages to the kernel, and counts those it takes. Without GSO, a message with its own segment size is
+    /// sent alone.
     fn offer(
         &mut self,
         msgs: &[SendMsg<'_>],
@@ -102,8 +102,8 @@ impl Call<'_> {
         Ok(Sent { messages, stopped })
     }
 
-    /// Sends messages, of which the first one, or the GSO batch that it begins, met an error: without its TOS, or all of
-    /// them without GSO.
+    /// Sends messages again after the first one, or the GSO batch that it begins, met an error: without its TOS, or all
+    /// of them without GSO.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Call<'_> {
         error: io::Error,
     ) -> io::Result<usize> {
         use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-        // These are about no message of the call.
+        // These errors are not about a message of the call.
         if [WouldBlock, Interrupted, ConnectionRefused].contains(&error.kind()) {
             return Err(error);
         }
@@ -139,7 +139,7 @@ impl Call<'_> {
         Ok(sent.messages)
     }
 
-    /// Notes that the kernel rejected a batch whose datagrams it takes.
+    /// Counts a rejected batch whose datagrams the kernel takes, and turns GSO off if the path does not support it.
     fn note_rejection(&self, batch: GsoBatch, error: &io::Error) {
         let counters = &self.state.counters;
         match sys::segmentation_rejected(error) {
@@ -154,13 +154,13 @@ impl Call<'_> {
                 add(&counters.rejected_size, 1);
                 events::gso_rejected(error, batch.segment, false);
             }
-            // A firewall, a full queue: it says nothing about GSO.
+            // An error of a firewall or a full queue says nothing about GSO.
             None => {}
         }
     }
 
-    /// Sends the datagrams of a message with a segment size. It has been sent once one of them was taken; those that were
-    /// not are dropped.
+    /// Sends the datagrams of a message with its own segment size. Once the kernel has taken one, the message counts as
+    /// sent, and datagrams that are not taken are dropped.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Call<'_> {
     ) -> io::Result<Sent> {
         let (mut sent, all) = (0, data.len().div_ceil(size));
         while sent < all {
-            let mut row = [msg.segment(&[]); SEGMENTS];
+            let mut row = [msg.segment(&[]); SEGMENTS_PER_OFFER];
             let mut count = 0;
             for (place, data) in row.iter_mut().zip(data[sent * size..].chunks(size)) {
                 *place = msg.segment(data);

@@ -28,12 +28,12 @@ use crate::sys::{self, AsSocket};
 /// Linux 4.18). Messages may have one buffer or several, anywhere in memory. One call may mix
 /// destinations and single datagrams.
 ///
-/// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`,
-/// Linux 5.0). [`RecvBatch::iter`](crate::RecvBatch::iter) and [`Message::datagrams`](crate::Message::datagrams)
-/// (of a `RecvMsg` `msg.message().datagrams()`) yield its segments.
+/// Receives: the kernel may coalesce datagrams of one source into one message (GRO, `UDP_GRO`, Linux 5.0).
+/// [`RecvBatch::iter`](crate::RecvBatch::iter) and [`Message::datagrams`](crate::Message::datagrams) yield its
+/// segments; a `RecvMsg` has them as `msg.message().datagrams()`.
 ///
-/// Counts are in messages, and order is kept. If the kernel rejects a GSO batch, its datagrams are sent one by one within
-/// the call, each with its own result. Without offload an `Offload` works like the plain socket.
+/// Results count messages, and order is kept. If the kernel rejects a GSO batch, its datagrams are sent one by one
+/// within the call, each with its own result. Without offload an `Offload` works like the plain socket.
 ///
 /// ```
 /// use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg};
@@ -52,57 +52,58 @@ use crate::sys::{self, AsSocket};
 ///
 /// # What it changes
 ///
-/// - A GSO batch has one fate below the socket: a full queue of a device or a virtual router drops it whole, and with
-///   [`ERRORS`](crate::Ancillary::ERRORS) a batch of refused datagrams makes one report.
-/// - `send_batch` may make further system calls: to learn why the first one stopped at a GSO batch, and to send the
-///   datagrams of a batch that the kernel rejects.
+/// - Below the socket a GSO batch stays whole: a full queue of a device or a virtual router drops all of it, and with
+///   [`ERRORS`](crate::Ancillary::ERRORS) a refused batch makes one report.
+/// - `send_batch` may make more system calls: to learn why the first one stopped at a GSO batch, and to send the
+///   datagrams of a rejected batch.
 /// - With GRO on, receives need buffers for coalesced messages ([below](#memory)).
 ///
 /// # Messages with a segment size
 ///
 /// A message with its own [segment size](crate::SendMeta::segment_size) goes to the kernel as it is. If the kernel
-/// rejects it, or while GSO is off, it is segmented in user space. It counts as sent once the kernel took one of its
-/// datagrams. Those that the kernel did not take (the socket is full, a timeout, an error) are dropped, as a device's queue
-/// drops them, and counted ([`Counters::dropped`]). An error means that it took none.
+/// rejects it, or while GSO is off, it is segmented in user space. It counts as sent once the kernel has taken one of
+/// its datagrams. If the kernel then stops (a full socket, a timeout, an error), the rest is dropped, as in a device's
+/// queue, and counted ([`Counters::dropped`]). An error means that the kernel took none.
 ///
 /// # The don't-fragment bit
 ///
-/// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`) a single IPv4 datagram leaves with the
-/// bit set, but those of a GSO batch longer than the route's MTU without it, so that routers fragment
-/// them and no path MTU is learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
+/// By Linux's default (`IP_MTU_DISCOVER` is `IP_PMTUDISC_WANT`), a single IPv4 datagram leaves with the bit set. The
+/// datagrams of a GSO batch longer than the route's MTU leave without it: routers fragment them, and no path MTU is
+/// learned. With [`Fragmentation::Probe`](crate::options::Fragmentation::Probe) or
 /// [`Never`](crate::options::Fragmentation::Never) all leave with the bit, with
-/// [`Allow`](crate::options::Fragmentation::Allow) none does. QUIC sets `Probe`. IPv6 has no such bit.
+/// [`Allow`](crate::options::Fragmentation::Allow) none do. QUIC sets `Probe`. IPv6 has no such bit.
 ///
 /// # When GSO is off
 ///
 /// [`gso_status`](OffloadState::gso_status) gives the reason, [`counters`](OffloadState::counters) how often.
 ///
 /// - The program turns GSO off and on with [`OffloadBuilder::gso`] and [`set_gso`](Self::set_gso).
-/// - The environment variable `MMSG_OFFLOAD=0` turns GSO and GRO off for the whole process, whatever the program says. With
-///   `MMSG_OFFLOAD=1` the release of the kernel does not matter. Other values have no effect. It is read once, when the
+/// - The environment variable `MMSG_OFFLOAD=0` turns GSO and GRO off for the whole process, whatever the program says.
+///   `MMSG_OFFLOAD=1` ignores the kernel's release. Other values have no effect. The variable is read once, when the
 ///   first socket is wrapped.
 /// - GSO is off on Linux 7.0.0 to 7.1.4, which damage GSO batches on many devices:
 ///   [`OffloadBuilder::force_gso`] turns it on there. A virtual machine does not see which kernel its
 ///   host runs: if throughput collapses there, try `MMSG_OFFLOAD=0`.
-/// - If a path rejects a GSO batch as such (`EIO`, `EOPNOTSUPP`) whose datagrams go through, GSO is off for the socket for
-///   a minute. A batch that is rejected for its size costs one call.
-/// - While [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and one number for
-///   a whole GSO batch. Turn it on before the socket is wrapped, or call [`set_gso`](Self::set_gso) afterwards.
+/// - If a path rejects a GSO batch (`EIO`, `EOPNOTSUPP`) but takes its datagrams, GSO is off for the socket for a
+///   minute. A batch that is rejected for its size only costs one more call.
+/// - GSO is off while [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on, since the kernel reports one time and
+///   one number for a whole GSO batch. Turn it on before the socket is wrapped, or call [`set_gso`](Self::set_gso)
+///   afterwards.
 ///
-/// A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped, and neither may be set later: datagrams would be split
-/// or joined otherwise than by the plain socket.
+/// A socket with `UDP_SEGMENT` or `UDP_CORK` set cannot be wrapped. Do not set them later either: the kernel would
+/// split or join datagrams in other places than with the plain socket.
 ///
 /// # Memory
 ///
-/// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP
-/// payload, as [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
-/// before anything is received. The buffers are address space; pages that no datagram has reached take no memory. To save address space, use fewer slots (a
-/// coalesced message fills only one) or turn GRO off.
+/// With GRO on, every message offered to a receive needs a buffer of 65,527 bytes, the longest UDP payload, as
+/// [`RecvBatch::for_gro`](crate::RecvBatch::for_gro) has. With a smaller buffer the receive fails with `InvalidInput`
+/// before anything is received. The buffers reserve address space; pages that no datagram has reached use no memory. To
+/// save address space, use fewer slots (a coalesced message fills only one) or turn GRO off.
 ///
 /// # Platforms
 ///
 /// Linux and Android; GSO also on Windows 10 2004 and later, with up to 512 segments a batch (`UDP_SEND_MSG_SIZE`).
-/// Elsewhere an `Offload` works like the plain socket, and counts.
+/// Elsewhere an `Offload` works like the plain socket, with counters.
 #[doc(alias("GSO", "GRO", "UDP_SEGMENT", "UDP_GRO", "USO", "UDP_SEND_MSG_SIZE"))]
 #[derive(Debug)]
 pub struct Offload<S> {
@@ -121,8 +122,8 @@ impl<S: AsSocket> Offload<S> {
         Offload::<()>::builder().build(socket)
     }
 
-    /// Turns GSO on or off, at any time, and returns whether it is on: [`gso_status`](OffloadState::gso_status)
-    /// says why not.
+    /// Turns GSO on or off, at any time, and returns whether it is on. [`gso_status`](OffloadState::gso_status) says
+    /// why not.
     ///
     /// ```
     /// use mmsg::{Offload, offload::GsoStatus};
@@ -141,9 +142,9 @@ impl<S: AsSocket> Offload<S> {
     /// Turns GRO on or off, at any time, and returns whether it is on. GRO stays off if the environment
     /// variable `MMSG_OFFLOAD` is 0. The kernel does not coalesce datagrams that are queued already.
     ///
-    /// GRO stays on, and the result is `Ok(true)`, while the socket holds anything: without GRO the kernel
-    /// no longer reports where the datagrams of a queued coalesced message end. Receive until nothing is
-    /// left, reports in the error queue included, and call `set_gro(false)` again.
+    /// While messages or reports wait in the socket, GRO stays on, and the result is `Ok(true)`: without GRO the kernel
+    /// no longer reports where the datagrams of a queued coalesced message end. Receive everything, empty the error
+    /// queue, and call `set_gro(false)` again.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, RecvBatch};
@@ -164,8 +165,8 @@ impl<S: AsSocket> Offload<S> {
 }
 
 impl<S> Offload<S> {
-    /// The socket, for its options or to wait for readiness. It cannot be replaced by another socket, which the
-    /// state would not fit:
+    /// The socket, for its options or to wait for readiness. It cannot be replaced by another socket, since the state
+    /// belongs to this one:
     ///
     /// ```compile_fail,E0594
     /// use std::net::UdpSocket;
@@ -178,8 +179,7 @@ impl<S> Offload<S> {
         &self.socket
     }
 
-    /// Returns the socket. GRO stays as it is: call `set_gro(false)` first if its receives are to use
-    /// short buffers.
+    /// Returns the socket. GRO stays as it is: call `set_gro(false)` first to receive into short buffers.
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
@@ -194,7 +194,7 @@ impl<S> Offload<S> {
 }
 
 impl Offload<()> {
-    /// Chooses what to turn on.
+    /// Chooses which offloads to turn on.
     ///
     /// ```
     /// use mmsg::Offload;
@@ -208,7 +208,7 @@ impl Offload<()> {
     }
 }
 
-/// What is known of the socket: whether GSO and GRO are on, and the counters.
+/// The state of the socket: whether GSO and GRO are on, and the counters.
 impl<S> Deref for Offload<S> {
     type Target = OffloadState;
 

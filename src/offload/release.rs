@@ -4,16 +4,16 @@ use std::sync::OnceLock;
 
 use crate::sys;
 
-/// A kernel's release: the first three numbers of what `uname -r` prints.
+/// A kernel's release: the first three numbers of `uname -r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Release(u32, u32, u32);
 
-/// Linux 7.0.0 (commit b10b446ce7ad) to 7.1.4: on many devices, GSO batches whose segments all have the
-/// same length leave damaged. Commits 78effd896eee and 5f17ae0f595a mended it.
+/// Linux 7.0.0 (commit b10b446ce7ad) to 7.1.4: on many devices, GSO batches whose segments all have the same length
+/// leave damaged. Commits 78effd896eee and 5f17ae0f595a fixed it.
 const DAMAGING: [Release; 2] = [Release(7, 0, 0), Release(7, 1, 4)];
 
 impl Release {
-    /// The release of the running kernel, asked for once. `None` if it cannot be known.
+    /// The release of the running kernel, read once. `None` if unknown.
     pub(super) fn current() -> Option<Self> {
         static CURRENT: OnceLock<Option<Release>> = OnceLock::new();
         #[cfg(any(test, fuzzing))]

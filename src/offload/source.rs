@@ -1,4 +1,4 @@
-//! What mio needs to watch an [`Offload`].
+//! Registers an [`Offload`] with mio.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use super::Offload;
 /// let poll = Poll::new()?;
 /// let mut socket = Offload::new(UdpSocket::bind("127.0.0.1:0".parse().unwrap())?)?;
 /// poll.registry().register(&mut socket, Token(0), Interest::READABLE)?;
-/// // While a `SendQueue` holds what the socket did not accept:
+/// // While a `SendQueue` holds datagrams that the socket did not accept:
 /// poll.registry().reregister(&mut socket, Token(0), Interest::READABLE | Interest::WRITABLE)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```

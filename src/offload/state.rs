@@ -1,4 +1,4 @@
-//! The state of an `Offload`'s socket, and the calls on a socket that is lent.
+//! The state of an `Offload`'s socket, and the calls on a borrowed socket.
 
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,11 @@ use crate::sys::{self, AsSocket, BorrowedSocket, MAX_BATCH, RecvFlags, numbers};
 /// The longest UDP payload (RFC 768), and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
 
-/// The state of an [`Offload`] without its socket, for programs that lend the socket for each call.
+/// The state of an [`Offload`] without its socket, for programs that keep the socket themselves and lend it to each
+/// call.
 ///
-/// [`on`](Self::on) joins it with the socket. Threads may share a state. It belongs to one socket: on another one, calls
-/// are safe, and whether they send with GSO is unspecified.
+/// [`on`](Self::on) combines it with the socket. Threads may share a state. A state belongs to one socket: with another
+/// one, calls are safe, but whether they use GSO is unspecified.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch, SendMsg, offload::OffloadState};
@@ -46,8 +47,8 @@ pub struct OffloadState {
 }
 
 impl OffloadState {
-    /// Turns on GSO and GRO where the kernel supports them for this socket. [`Offload::builder`] and
-    /// [`build_state`](super::OffloadBuilder::build_state) choose among them.
+    /// Turns on GSO and GRO where the kernel supports them for this socket. To choose, use [`Offload::builder`] and
+    /// [`build_state`](super::OffloadBuilder::build_state).
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl OffloadState {
         }
     }
 
-    /// The socket with this state, for one call or several. It costs nothing to make.
+    /// The socket with this state, for one or more calls. It costs nothing to make.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -121,7 +122,7 @@ impl OffloadState {
         let on = if on && Switch::get() != Switch::Off {
             enable()?
         } else {
-            // Somebody else may have turned it on or off. (Linux says so since 5.12.)
+            // Other code may have changed the option, which can be read since Linux 5.12.
             let option = sys::option(socket, numbers::RECV_GRO);
             let was_on = option.map_or(self.gro(), |value| value != 0);
             if was_on && holds_any() {
@@ -136,7 +137,7 @@ impl OffloadState {
         Ok(on)
     }
 
-    /// Whether sends are segmented by the kernel: [`gso_status`](Self::gso_status) says why not.
+    /// Whether the kernel segments sends. [`gso_status`](Self::gso_status) says why not.
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
@@ -148,7 +149,7 @@ impl OffloadState {
         self.gso_status() == GsoStatus::On
     }
 
-    /// Whether sends are segmented by the kernel, or why not.
+    /// Whether the kernel segments sends, or why not.
     ///
     /// ```
     /// use mmsg::{Offload, offload::GsoStatus};
@@ -163,7 +164,7 @@ impl OffloadState {
         self.status.get()
     }
 
-    /// Whether coalesced messages may be received.
+    /// Whether receives may return coalesced messages.
     ///
     /// ```
     /// use mmsg::{Offload, RecvBatch};
@@ -177,14 +178,14 @@ impl OffloadState {
         self.gro.load(Ordering::Relaxed)
     }
 
-    /// The most datagrams that a GSO batch can have now: 64 (Windows: 512) or what
-    /// [`OffloadBuilder::max_segments`](super::OffloadBuilder::max_segments) says, and 1 while GSO is off.
+    /// The maximum number of datagrams in a GSO batch: 64 (Windows: 512), or less if
+    /// [`OffloadBuilder::max_segments`](super::OffloadBuilder::max_segments) says so, and 1 while GSO is off.
     ///
     /// QUIC stacks ask for this number (`max_transmit_segments` in quinn).
     ///
     /// ```
     /// let socket = mmsg::Offload::new(std::net::UdpSocket::bind("127.0.0.1:0")?)?;
-    /// let bytes = socket.max_segments() * 1200; // as much as is worth having ready
+    /// let bytes = socket.max_segments() * 1200; // Enough for one GSO batch.
     /// # assert!(bytes >= 1200);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -193,9 +194,9 @@ impl OffloadState {
         if self.gso() { self.max_segments } else { 1 }
     }
 
-    /// Whether messages are sent with their TOS and ECN bits. Some Android kernels reject a message for these (`EINVAL`,
-    /// `EIO`): it is sent again without them, and so are all further ones of this `Offload`. A QUIC stack should then not
-    /// count on ECN.
+    /// Whether messages are sent with their TOS and ECN bits. Some Android kernels reject a message for these
+    /// (`EINVAL`, `EIO`): then this `Offload` sends it and all later messages without them, and a QUIC stack should not
+    /// rely on ECN.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Ecn, Offload, SendMsg};
@@ -210,7 +211,7 @@ impl OffloadState {
         !self.rejects_tos.load(Ordering::Relaxed)
     }
 
-    /// What has been sent and received so far.
+    /// The counts of what was sent and received so far.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -231,7 +232,7 @@ impl OffloadState {
         match self.gro().then(smallest).flatten() {
             Some(capacity) if capacity < MAX_PAYLOAD => {
                 let reason = format!(
-                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, as RecvBatch::for_gro has; this one has {capacity}"
+                    "GRO is on: every message needs a buffer of {MAX_PAYLOAD} bytes, this one has {capacity}; use RecvBatch::for_gro, or turn GRO off"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
             }
@@ -240,7 +241,7 @@ impl OffloadState {
     }
 }
 
-/// A socket that is lent, and the state that is kept for it.
+/// A borrowed socket with its state.
 #[derive(Clone, Copy)]
 struct Lent<'a> {
     state: &'a OffloadState,

@@ -37,7 +37,8 @@ pub enum GsoStatus {
     OffByEnvironment,
     /// This release of the kernel damages GSO batches: Linux 7.0.0 to 7.1.4.
     OffByKernelRelease,
-    /// The socket reports when each datagram was sent, and the kernel would report it once for a GSO batch.
+    /// [`SEND_TIMESTAMP`](crate::Ancillary::SEND_TIMESTAMP) is on: the kernel would report one time for a whole GSO
+    /// batch.
     OffBySendTimestamps,
     /// The kernel has no GSO for this socket, or `UDP_SEGMENT` or `UDP_CORK` is set on it.
     Unsupported,
@@ -81,7 +82,7 @@ impl fmt::Display for GsoStatus {
             Self::OffByKernelRelease => "off: this kernel release damages GSO batches",
             Self::OffBySendTimestamps => "off: the socket reports when each datagram was sent",
             Self::Unsupported => "off: the kernel does not support it for this socket",
-            Self::Rejected => "off: the device rejected it",
+            Self::Rejected => "off for a minute: the device rejected it",
         })
     }
 }
@@ -89,12 +90,12 @@ impl fmt::Display for GsoStatus {
 /// The status of one socket, which threads share.
 #[derive(Debug)]
 pub(super) struct Status {
-    /// A [`GsoStatus`], by its place in `ALL`.
+    /// The index of a [`GsoStatus`] in `ALL`.
     status: AtomicU8,
-    /// Whether the release of the kernel does not matter.
+    /// Whether to ignore the kernel's release.
     forced: bool,
     began: Instant,
-    /// Milliseconds after `began` from which GSO that was rejected is tried again.
+    /// When to try rejected GSO again, in milliseconds after `began`.
     retry_at: AtomicU64,
 }
 
@@ -124,7 +125,7 @@ impl Status {
         }
     }
 
-    /// Whether a call may send with GSO: also to try again what was rejected.
+    /// Whether a call may send with GSO. Turns GSO on again a minute after it was rejected.
     #[inline]
     pub(super) fn permits(&self) -> bool {
         match self.get() {
@@ -134,7 +135,7 @@ impl Status {
         }
     }
 
-    /// Whether it is time to try again, so long after `began`.
+    /// Turns rejected GSO on again if it is time. `now` is the time since `began`.
     #[cold]
     fn retries(&self, now: Duration) -> bool {
         let is_time = now.as_millis() >= self.retry_at.load(Ordering::Relaxed).into();
@@ -149,7 +150,7 @@ impl Status {
         self.change(GsoStatus::On, GsoStatus::Rejected);
     }
 
-    /// Unless another thread has changed the status since.
+    /// Changes the status, unless another thread has already done so.
     fn change(&self, from: GsoStatus, to: GsoStatus) -> bool {
         let (from, to) = (from as u8, to as u8);
         self.status.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()

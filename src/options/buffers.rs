@@ -8,8 +8,7 @@ use crate::events;
 use crate::sys::numbers::{self, OptionName};
 use crate::sys::{self, AsSocket, BorrowedSocket};
 
-/// Sets the receive buffer to the largest size that the system accepts, up to `bytes`, and returns the size
-/// that is in force.
+/// Sets the receive buffer to the largest size that the system accepts, up to `bytes`, and returns that size.
 ///
 /// The size counts the kernel's own structures as well: a small datagram takes some 768 bytes on Linux.
 ///
@@ -25,9 +24,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 ///
 /// # Platforms
 ///
-/// - Linux, Android: beyond `net.core.rmem_max` with `CAP_NET_ADMIN` (`SO_RCVBUFFORCE`); otherwise the system
-///   silently takes that limit. The kernel doubles the size for its own structures and reports twice as much by
-///   `SO_RCVBUF`; the result here is in the terms of the request.
+/// - Linux, Android: a size beyond `net.core.rmem_max` takes `CAP_NET_ADMIN` (`SO_RCVBUFFORCE`); without it, the system
+///   silently uses that limit. The kernel doubles the size for its own structures, and `SO_RCVBUF` reads back doubled;
+///   the result here is not.
 /// - macOS, the BSDs: the system rejects a size beyond `kern.ipc.maxsockbuf`, so the crate tries smaller ones.
 ///
 /// # Errors
@@ -35,7 +34,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// The system's, if it accepts no size.
 #[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
-    let buffer = Buffer {
+    let buffer = BufferOptions {
         name: "receive",
         forced: numbers::RECV_BUFFER_FORCED,
         set: |socket, bytes| SockRef::from(&socket).set_recv_buffer_size(bytes),
@@ -44,8 +43,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
     buffer.set_largest(sys::borrow(socket), bytes)
 }
 
-/// Sets the send buffer to the largest size that the system accepts, up to `bytes`, and returns the size that
-/// is in force.
+/// Sets the send buffer to the largest size that the system accepts, up to `bytes`, and returns that size.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -58,17 +56,17 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// As for [`set_recv_buffer`], with `net.core.wmem_max` and `SO_SNDBUFFORCE`.
 ///
-/// On macOS the buffer limits the length of a datagram (9,216 bytes by default), its control messages
-/// included: a message beyond that is [too big](crate::errors::is_too_big), where the system itself would wait
-/// for ever, or report `WouldBlock` for ever (quinn#2727). Make it at least 2 KiB longer than the longest datagram:
-/// 65,527 + 2,048 bytes serve every one. Below 2 KiB in all, a blocking send with control messages is not checked.
+/// On macOS the buffer limits the length of a datagram (9,216 bytes by default), its control messages included: a
+/// longer message is [too big](crate::errors::is_too_big), where the system itself would wait, or report `WouldBlock`,
+/// for ever (quinn#2727). Make it at least 2 KiB longer than the longest datagram: 65,527 + 2,048 bytes are enough for
+/// any. With a buffer below 2 KiB, a blocking send with control messages is not checked.
 ///
 /// # Errors
 ///
 /// The system's, if it accepts no size.
 #[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
-    let buffer = Buffer {
+    let buffer = BufferOptions {
         name: "send",
         forced: numbers::SEND_BUFFER_FORCED,
         set: |socket, bytes| SockRef::from(&socket).set_send_buffer_size(bytes),
@@ -77,8 +75,8 @@ pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
     buffer.set_largest(sys::borrow(socket), bytes)
 }
 
-/// The receive buffer or the send buffer.
-struct Buffer {
+/// The options of the receive buffer or the send buffer.
+struct BufferOptions {
     name: &'static str,
     /// The option that goes beyond the system's limit.
     forced: Option<OptionName>,
@@ -86,7 +84,7 @@ struct Buffer {
     get: fn(BorrowedSocket<'_>) -> io::Result<usize>,
 }
 
-impl Buffer {
+impl BufferOptions {
     fn set_largest(self, socket: BorrowedSocket<'_>, bytes: usize) -> io::Result<usize> {
         // The option is a C int. Linux accepts at most half of its range.
         let bytes = bytes.min(i32::MAX as usize / 2);

@@ -1,4 +1,4 @@
-//! Receives that ask the device themselves in place of waiting for its interrupt.
+//! Busy polling: receives that poll the device instead of waiting for its interrupt.
 
 use std::io;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::sys::numbers;
 use crate::sys::{self, AsSocket};
 
-/// Sets how long a receive that finds nothing asks the device for packets before it sleeps
-/// (`SO_BUSY_POLL`, Linux 3.11), in whole microseconds. Zero turns busy polling off.
+/// Sets how long a receive that finds nothing polls the device before it sleeps (`SO_BUSY_POLL`, Linux 3.11), in whole
+/// microseconds. Zero turns busy polling off.
 ///
-/// Busy polling saves the interrupt and the wake-up of the thread, and takes a whole CPU meanwhile. It has an effect only
-/// where the device's packets come by NAPI, after the first one has been received: not on loopback, and on a veth
-/// only with GRO on. `poll` and `epoll` ask the device as well where the system says so (`net.core.busy_poll`). The
-/// [guide](crate::guide::real_networks) has a measurement and says when not to use it.
+/// Busy polling saves the interrupt and the wake-up of the thread, and takes a whole CPU meanwhile. It works only on
+/// devices with NAPI, and after the first packet: not on loopback, and on a veth only with GRO on. `poll` and `epoll`
+/// poll the device, too, if `net.core.busy_poll` is set. The [guide](crate::guide::real_networks) has a measurement and
+/// says when not to use it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,17 +30,20 @@ use crate::sys::{self, AsSocket};
 #[doc(alias = "SO_BUSY_POLL")]
 pub fn set_busy_poll(socket: &impl AsSocket, time: Duration) -> io::Result<()> {
     let time = i32::try_from(time.as_micros()).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("busy polling for {time:?}"))
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("busy polling for {time:?}: at most 2147483647 us"),
+        )
     })?;
     sys::set_option(sys::borrow(socket), numbers::BUSY_POLL, time)
 }
 
-/// Sets whether the kernel leaves the device to the program's busy polling as long as the program keeps asking
-/// (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+/// Sets whether the kernel leaves the device to busy polling while the program keeps polling (`SO_PREFER_BUSY_POLL`,
+/// Linux 5.11).
 ///
-/// Otherwise interrupts serve a busy device, too, and take the packets away from the thread that polls. The option needs
-/// two settings of the device. The second limits how long packets wait for a program that has ceased to ask:
-/// `/sys/class/net/DEV/napi_defer_hard_irqs` and `gro_flush_timeout`.
+/// Otherwise interrupts also serve a busy device, and take packets away from the polling thread. The option needs two
+/// settings of the device, `/sys/class/net/DEV/napi_defer_hard_irqs` and `gro_flush_timeout`. The second limits how
+/// long packets wait after the program has stopped polling.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -59,8 +62,8 @@ pub fn set_prefer_busy_poll(socket: &impl AsSocket, on: bool) -> io::Result<()> 
     sys::set_option(sys::borrow(socket), numbers::PREFER_BUSY_POLL, on.into())
 }
 
-/// Sets how many packets one round of busy polling takes from the device at most (`SO_BUSY_POLL_BUDGET`, Linux 5.11).
-/// The default is 8, and 0 restores it.
+/// Sets the maximum number of packets that one round of busy polling takes from the device (`SO_BUSY_POLL_BUDGET`,
+/// Linux 5.11). The default is 8, and 0 restores it.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-/// Adds up the counts of dropped datagrams that received ones report.
+/// Adds up the drop counts that received datagrams report.
 ///
-/// [`Ancillary::DROPPED`](crate::Ancillary::DROPPED) makes the kernel report with each datagram how many the
-/// socket has dropped so far, in a number of 32 bits. One `Drops` belongs to one socket. Drops after the last
-/// received datagram show with the next one.
+/// [`Ancillary::DROPPED`](crate::Ancillary::DROPPED) makes the kernel report with each datagram how many the socket has
+/// dropped so far, as a 32-bit number. Use one `Drops` for each socket. Drops after the last received datagram show
+/// with the next one.
 ///
 /// ```
 /// use mmsg::options::Drops;
@@ -27,7 +27,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Drops {
     total: u64,
-    /// The total at the last call of `rate`, and when that was.
+    /// The total at the last call of `rate`, and its time.
     rated: (u64, Instant),
 }
 
@@ -39,7 +39,7 @@ impl Drops {
     }
 
     /// Adds the count of [`RecvMeta::dropped`](crate::RecvMeta::dropped), and returns how many datagrams were dropped
-    /// since the count before. `None`, and a count older than the latest one, add nothing.
+    /// since the previous count. `None` and counts older than the latest add nothing.
     pub fn note(&mut self, dropped: Option<u32>) -> u64 {
         // The lower half of the total is the latest count, which wraps. A small step backwards is an older count.
         let step = dropped.map_or(0, |dropped| dropped.wrapping_sub(self.total as u32));
@@ -48,13 +48,13 @@ impl Drops {
         new
     }
 
-    /// Datagrams known to be dropped since the socket was made.
+    /// The number of datagrams known to be dropped since the socket was made.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Datagrams dropped in a second, on average since the last call of `rate`, or since [`new`](Self::new).
+    /// Datagrams dropped per second, on average since the last call of `rate` or since [`new`](Self::new).
     pub fn rate(&mut self) -> f64 {
         self.rate_at(Instant::now())
     }

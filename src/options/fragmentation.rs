@@ -31,9 +31,9 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// # Platforms
 ///
 /// - Linux, Android: all four (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). `Local` is the system's default.
-/// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings.
-///   `Never` and `Probe` are one and read back as `Never`, `Allow` and `Local` are the other and read back as
-///   `Allow`. IPv4 destinations of a dual-stack socket may keep their setting.
+/// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings. `Never` and
+///   `Probe` both read back as `Never`, `Allow` and `Local` both as `Allow`. IPv4 destinations of a dual-stack socket
+///   may keep their setting.
 /// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
 #[doc(alias("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER", "IP_DONTFRAG", "IPV6_DONTFRAG"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,8 +48,8 @@ pub enum Fragmentation {
     /// Nobody may fragment (`IP_PMTUDISC_DO`).
     #[doc(alias = "IP_PMTUDISC_DO")]
     Never,
-    /// Nobody may fragment, and the path MTU known here is ignored, so that the program can find out the path's
-    /// MTU (`IP_PMTUDISC_PROBE`).
+    /// Nobody may fragment, and the path MTU known here is ignored, so that the program can probe the path's MTU
+    /// (`IP_PMTUDISC_PROBE`).
     #[doc(alias = "IP_PMTUDISC_PROBE")]
     Probe,
 }
@@ -71,14 +71,14 @@ impl Fragmentation {
         if families.v4 && families.v6 {
             match sys::set_option(socket, numbers::FRAGMENTATION_V4, value) {
                 Err(error) if !sys::is_about_the_option(&error) => return Err(error),
-                // A system whose IPv6 sockets have no options of IPv4, or that has no such option.
+                // Some systems lack the option, or have no IPv4 options on IPv6 sockets.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Returns the socket's setting; that of its IPv6 datagrams, if the socket carries both families.
+    /// Returns the socket's setting: the one for IPv6 if the socket carries both families.
     ///
     /// ```
     /// use mmsg::options::Fragmentation;
@@ -99,7 +99,7 @@ impl Fragmentation {
         let value = sys::option(socket, option_of(socket)?)?;
         let found = numbers::FRAGMENTATION.iter().position(|known| *known == value);
         found.map(|at| Self::ALL[at]).ok_or_else(|| {
-            let reason = format!("the socket has another setting: {value}");
+            let reason = format!("the socket's setting {value} is not one of Fragmentation");
             io::Error::new(io::ErrorKind::Unsupported, reason)
         })
     }
@@ -115,9 +115,8 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
     })
 }
 
-/// The path MTU to the peer of a connected socket that this host knows, in bytes with the IP header
-/// (`IP_MTU`, `IPV6_MTU`). A UDP payload that is not to be fragmented has up to 28 bytes less over IPv4 and
-/// 48 less over IPv6.
+/// The path MTU to the peer of a connected socket, as this host knows it, in bytes with the IP header (`IP_MTU`,
+/// `IPV6_MTU`). The longest UDP payload that is not fragmented is 28 bytes shorter over IPv4 and 48 over IPv6.
 ///
 /// The path MTU is the link's MTU until a router reports a smaller one, which counts for some minutes. With
 /// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an

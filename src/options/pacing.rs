@@ -5,8 +5,8 @@ use std::io;
 use crate::sys::numbers;
 use crate::sys::{self, AsSocket};
 
-/// Limits what the socket sends, in bytes a second with headers; `None` ends the limit
-/// (`SO_MAX_PACING_RATE`, Linux 3.13).
+/// Limits how fast the socket sends, in bytes per second with headers; `None` removes the limit (`SO_MAX_PACING_RATE`,
+/// Linux 3.13).
 ///
 /// The fq queueing discipline of the device spaces the socket's datagrams; without fq, UDP is not paced. A GSO
 /// batch leaves as one burst: see [`OffloadBuilder::max_segments`](crate::offload::OffloadBuilder::max_segments).

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use crate::sys::numbers;
 use crate::sys::{self, AsSocket};
 
-/// Limits the ports that the system chooses from where the program binds to port 0, or not at all
-/// (`IP_LOCAL_PORT_RANGE`, Linux 6.3). `0..=0` ends the limit.
+/// Limits the ports that the system chooses from for a socket that is bound to port 0 or not bound
+/// (`IP_LOCAL_PORT_RANGE`, Linux 6.3). `0..=0` removes the limit.
 ///
 /// The system chooses only ports that are in its own range as well (`net.ipv4.ip_local_port_range`). So processes
 /// that share an address can each have ports of their own.
@@ -31,10 +31,10 @@ pub fn set_local_port_range(socket: &impl AsSocket, ports: RangeInclusive<u16>) 
     sys::set_option(sys::borrow(socket), numbers::LOCAL_PORT_RANGE, value as i32)
 }
 
-/// Makes a bind to port 0 choose the address alone; the first send or `connect` chooses the port
+/// Makes a bind to port 0 set only the address; the first send or `connect` chooses the port
 /// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2).
 ///
-/// Until then the socket receives nothing. Useful for many sockets of which few will be used.
+/// Until then the socket receives nothing. Useful for many sockets, few of which are used.
 ///
 /// ```
 /// use socket2::{Domain, Socket, Type};

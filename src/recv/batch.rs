@@ -16,9 +16,8 @@ use crate::sys::{
 
 /// Payload memory for a batch and the headers to receive it, allocated once.
 ///
-/// The fast path of a server: [`recv_into`](crate::BatchSocket::recv_into) offers all slots, up to 1,024, to one system
-/// call, and prepares only those again that the last call used. Iteration yields datagrams; a coalesced message yields
-/// its segments.
+/// For servers: [`recv_into`](crate::BatchSocket::recv_into) offers all slots, up to 1,024, to one system call, and
+/// resets only the slots that the last call used. Iterating yields datagrams; a coalesced message yields its segments.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -33,8 +32,8 @@ use crate::sys::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A batch takes `slots * (slot_len + 1024)` bytes of address space, at most. Pages that no datagram has reached take no
-/// memory.
+/// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space. Pages that no datagram has reached use
+/// no memory.
 ///
 /// Datagrams borrow the batch, so they end before the next receive:
 ///
@@ -52,9 +51,9 @@ pub struct RecvBatch {
     slots: Slots,
     /// Messages of the last receive.
     len: usize,
-    /// What the control data of each slot means; set where there is any.
+    /// The decoded control data of each slot, valid if the slot has any.
     metas: Vec<RecvMeta>,
-    /// Whether the messages were [pushed](Self::push): there is no control data, and all of `metas` is set.
+    /// Whether the messages were [pushed](Self::push). Then all of `metas` is valid, and there is no control data.
     pushed: bool,
 }
 
@@ -111,12 +110,13 @@ impl RecvBatch {
     /// `InvalidInput` if either is 0, or if the total exceeds `isize::MAX` bytes. `OutOfMemory` if
     /// the allocation fails.
     pub fn try_new(slots: usize, slot_len: usize) -> io::Result<Self> {
-        // What a slot takes beside its payload is less than 4 KiB on every platform, and so is what begins a page.
+        // On every platform, a slot takes less than 4 KiB beside its payload, and aligning to a page less than another
+        // 4 KiB.
         let bytes = slot_len.checked_add(4096).and_then(|len| len.checked_mul(slots.max(2)));
         let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
         if slots == 0 || slot_len == 0 || !fits {
             let reason = format!(
-                "slots is {slots} and slot_len {slot_len}: both are at least 1, and together less than the address space"
+                "{slots} slots of {slot_len} bytes: both must be at least 1, and all slots must fit the address space"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
@@ -127,7 +127,7 @@ impl RecvBatch {
         Ok(Self { slots: slots_of_headers, len: 0, metas, pushed: false })
     }
 
-    /// The number of slots: the most messages that the batch can hold.
+    /// The number of slots: how many messages fit.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots.len()
@@ -138,16 +138,15 @@ impl RecvBatch {
         self.slots.slot_len()
     }
 
-    /// Messages of the last receive: what that returned, and as many as [`messages`](Self::messages)
-    /// yields. A coalesced message counts once; [`datagram_count`](Self::datagram_count) counts its
-    /// segments. There is no `len`, which could mean either.
+    /// The number of messages of the last receive, as it returned. A coalesced message counts once;
+    /// [`datagram_count`](Self::datagram_count) counts its segments. There is no `len`, which could mean either.
     #[must_use]
     #[doc(alias = "len")]
     pub fn message_count(&self) -> usize {
         self.len
     }
 
-    /// Datagrams of the last receive: as many as [`iter`](Self::iter) yields. Each segment of a coalesced
+    /// The number of datagrams of the last receive, as [`iter`](Self::iter) yields them. Each segment of a coalesced
     /// message counts.
     ///
     /// ```
@@ -174,8 +173,8 @@ impl RecvBatch {
         self.len == 0
     }
 
-    /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were
-    /// lost: the slots are too short.
+    /// Whether any message of the last receive is [`truncated`](Message::truncated), so that bytes were lost. The slots
+    /// are then too short.
     #[must_use]
     #[doc(alias = "MSG_TRUNC")]
     pub fn truncated(&self) -> bool {
@@ -214,18 +213,18 @@ impl RecvBatch {
         (index < self.len).then(|| self.get(index))
     }
 
-    /// Message `i`, which is there.
+    /// Message `i`, which must be less than `len`.
     #[inline]
     pub(super) fn get(&self, i: usize) -> Message<'_> {
-        let (row, meta) = self.rows().get(i);
-        let received = Received::of_entry(&row, meta);
+        let (entry, meta) = self.entries().get(i);
+        let received = Received::of_entry(&entry, meta);
         let payload = self.slots.payload(i);
         let parts = Parts::one(&payload[..payload.len().min(received.reported)]);
-        Message::new(parts, received, Envelope::new(row.source(), meta), row.control())
+        Message::new(parts, received, Envelope::new(entry.source(), meta), entry.control())
     }
 
-    /// The datagrams of the last receive, whose bytes may be changed in place: to decrypt them, or to
-    /// rewrite their headers. Otherwise as [`iter`](Self::iter).
+    /// The datagrams of the last receive, mutable: to decrypt them or rewrite their headers in place. Otherwise like
+    /// [`iter`](Self::iter).
     ///
     /// ```
     /// use mmsg::{BatchSocket, RecvBatch, SendMsg, SendQueue};
@@ -247,13 +246,13 @@ impl RecvBatch {
     /// ```
     pub fn iter_mut(&mut self) -> impl Iterator<Item = DatagramMut<'_>> {
         let (slot_len, len, pushed) = (self.slot_len(), self.len, self.pushed);
-        let (slots, rows) = self.slots.iter_mut();
-        let rows = Rows { rows, metas: &self.metas, pushed };
+        let (slots, storage) = self.slots.iter_mut();
+        let entries = Entries { storage, metas: &self.metas, pushed };
         let messages = slots.take(len).enumerate().map(move |(i, slot)| {
-            let (row, meta) = rows.get(i);
-            let received = Received::of_entry(&row, meta);
+            let (entry, meta) = entries.get(i);
+            let received = Received::of_entry(&entry, meta);
             let data = &mut slot[..slot_len.min(received.reported)];
-            DatagramsMut::new(data, &received, Envelope::new(row.source(), meta))
+            DatagramsMut::new(data, &received, Envelope::new(entry.source(), meta))
         });
         messages.flatten()
     }
@@ -264,11 +263,11 @@ impl RecvBatch {
         (self.len, self.pushed) = (0, false);
     }
 
-    /// Adds a message as if it had been received: for implementations of [`BatchSocket`](crate::BatchSocket) that
-    /// stand in for a socket. Returns false if every slot has one.
+    /// Adds a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without a
+    /// kernel socket. Returns false if the batch is full.
     ///
-    /// A message longer than a slot is [`truncated`](Message::truncated). [`clear`](Self::clear) the batch first:
-    /// messages that were received are forgotten.
+    /// A message longer than a slot is [`truncated`](Message::truncated). The first `push` after a receive forgets the
+    /// received messages. To begin a new batch, call [`clear`](Self::clear).
     ///
     /// ```
     /// use mmsg::{RecvBatch, RecvMeta};
@@ -299,8 +298,8 @@ impl RecvBatch {
         (self.len, self.pushed) = (self.len + 1, true);
     }
 
-    /// Fills the first slots by a receive into lent buffers, for sockets that are not the kernel's. A message that is
-    /// not in the slot of its turn has lost its payload, and is truncated.
+    /// Fills the first slots by a receive into borrowed buffers, for sockets other than the kernel's. A message whose
+    /// payload is not in its slot is marked truncated.
     pub(crate) fn recv_by(
         &mut self,
         recv: impl FnOnce(
@@ -308,19 +307,19 @@ impl RecvBatch {
             &mut dyn FnMut(usize, Message<'_>),
         ) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        /// Messages that are offered: few enough for the stack of a small thread.
-        const MAX: usize = 16;
+        /// Slots offered at once: few enough for the stack of a small thread.
+        const MAX_OFFERED: usize = 16;
         self.clear();
-        let (slots, slot_len) = (self.slots().min(MAX), self.slot_len());
+        let (slots, slot_len) = (self.slots().min(MAX_OFFERED), self.slot_len());
         let mut memory = self.slots.iter_mut().0.map(|slot| &mut slot[..slot_len]);
-        let mut buffers: [_; MAX] =
+        let mut buffers: [_; MAX_OFFERED] =
             array::from_fn(|_| IoSliceMut::new(memory.next().unwrap_or_default()));
         let starts = buffers.each_ref().map(|buffer| buffer.as_ptr());
-        let mut known = [(RecvResult::of(0, 0), RawAddr::NONE, RecvMeta::NONE); MAX];
+        let mut known = [(RecvResult::of(0, 0), RawAddr::NONE, RecvMeta::NONE); MAX_OFFERED];
         let mut count = 0;
         recv(&mut buffers[..slots], &mut |_, message| {
             if count < slots {
-                known[count] = message.known();
+                known[count] = message.attributes();
                 let (data, result) = (message.data(), &mut known[count].0);
                 let kept = if data.as_ptr() == starts[count] { data.len() } else { 0 };
                 if kept < message.len().max(slot_len.min(result.len)) {
@@ -335,11 +334,11 @@ impl RecvBatch {
         Ok(count)
     }
 
-    /// Receives into the slots, and decodes the control data that came.
+    /// Receives into the slots and decodes their control data.
     ///
     /// # Errors
     ///
-    /// That of the first message; the batch is empty.
+    /// The error of the first message; the batch is then empty.
     #[inline]
     pub(crate) fn recv(
         &mut self,
@@ -349,35 +348,35 @@ impl RecvBatch {
         self.clear();
         self.len = self.slots.recv(Backend::current(), socket, flags)?;
         for i in 0..self.len {
-            let row = self.slots.storage().entry(i);
-            if row.result.control_len > 0 {
-                self.metas[i].set(row.control());
+            let entry = self.slots.storage().entry(i);
+            if entry.result.control_len > 0 {
+                self.metas[i].set(entry.control());
             }
         }
         Ok(self.len)
     }
 
     #[inline]
-    fn rows(&self) -> Rows<'_> {
-        Rows { rows: self.slots.storage(), metas: &self.metas, pushed: self.pushed }
+    fn entries(&self) -> Entries<'_> {
+        Entries { storage: self.slots.storage(), metas: &self.metas, pushed: self.pushed }
     }
 }
 
-/// What a receive left beside the payload of the slots.
+/// The headers and the metadata of the received messages.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
-    rows: &'a RecvStorage,
+struct Entries<'a> {
+    storage: &'a RecvStorage,
     metas: &'a [RecvMeta],
     pushed: bool,
 }
 
-impl<'a> Rows<'a> {
-    /// That of message `i`, and its metadata.
+impl<'a> Entries<'a> {
+    /// The header and the metadata of message `i`.
     #[inline]
     fn get(&self, i: usize) -> (RecvEntry<'a>, &'a RecvMeta) {
-        let row = self.rows.entry(i);
-        // Sockets without metadata pay for one comparison.
-        let has_meta = self.pushed || row.result.control_len > 0;
-        (row, if has_meta { &self.metas[i] } else { &RecvMeta::NONE })
+        let entry = self.storage.entry(i);
+        // A socket without metadata pays for one comparison.
+        let has_meta = self.pushed || entry.result.control_len > 0;
+        (entry, if has_meta { &self.metas[i] } else { &RecvMeta::NONE })
     }
 }

@@ -1,4 +1,4 @@
-//! What a receive brought: a message, and the datagrams in it, to be read or changed in place.
+//! Received messages, and the datagrams in them.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::sys::{ControlMessages, RawAddr, RecvResult};
 /// A received message: a single datagram or a coalesced message, with its metadata.
 ///
 /// [`RecvBatch::messages`](crate::RecvBatch::messages) yields them, and
-/// [`recv_slices`](crate::BatchSocket::recv_slices) gives one for each buffer that it fills.
+/// [`recv_slices`](crate::BatchSocket::recv_slices) passes one for each buffer that it fills.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -48,7 +48,7 @@ impl<'a> Message<'a> {
     }
 
     /// Everything about the message but its payload.
-    pub(super) fn known(&self) -> (RecvResult, RawAddr, RecvMeta) {
+    pub(super) fn attributes(&self) -> (RecvResult, RawAddr, RecvMeta) {
         let Received { reported, truncation, .. } = self.received;
         let (truncated, control_truncated) = (truncation.data, truncation.control);
         let result = RecvResult { truncated, control_truncated, ..RecvResult::of(reported, 0) };
@@ -59,13 +59,13 @@ impl<'a> Message<'a> {
 
     accessors_of_bytes!();
 
-    /// Whether control messages are missing.
+    /// Whether control messages were lost because their buffer was too small.
     #[must_use]
     pub fn control_truncated(&self) -> bool {
         self.received.control_truncated()
     }
 
-    /// All control messages. The numbers of descriptors that came with the message, which are closed, read as -1.
+    /// All control messages. Received descriptors are closed, and their numbers read as -1.
     ///
     /// ```
     /// use mmsg::{Ancillary, BatchSocket, RecvBatch};
@@ -123,10 +123,10 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// One received datagram, whose bytes may be changed in place: to decrypt it, or to rewrite its header.
+/// One received datagram, mutable: to decrypt it or rewrite its header in place.
 ///
-/// [`RecvBatch::iter_mut`](crate::RecvBatch::iter_mut) yields them.
-/// [`into_datagram`](Self::into_datagram) makes one that can be sent on from where it is.
+/// [`RecvBatch::iter_mut`](crate::RecvBatch::iter_mut) yields them. [`into_datagram`](Self::into_datagram) makes a
+/// [`Datagram`], which can be sent on without a copy.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -173,13 +173,13 @@ impl<'a> DatagramMut<'a> {
         self.data
     }
 
-    /// Whether its end is missing.
+    /// Whether bytes are missing at the end.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.missing.is_truncated()
     }
 
-    /// The datagram, which is not changed any more. Its bytes can be sent from where they are:
+    /// Makes the datagram immutable, so that its bytes can be sent on without a copy:
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvBatch};
@@ -204,7 +204,7 @@ impl<'a> DatagramMut<'a> {
     }
 }
 
-/// Shows lengths and where it comes from, and no payload.
+/// Shows the length and the source, never the payload.
 macro_rules! debug_without_payload {
     ($($type:ident),*) => {$(
         impl fmt::Debug for $type<'_> {

@@ -1,4 +1,4 @@
-//! What comes with the bytes of a message or a datagram: its source and its metadata, and how to answer it.
+//! The source and the metadata of a message or a datagram, and how to answer it.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl<'a> Envelope<'a> {
         self.source.unix()
     }
 
-    /// A datagram with `data` to the source, if that can be answered.
+    /// A datagram with `data` to the source, unless the source cannot be answered.
     pub(crate) fn reply<'d>(&self, data: &'d [u8]) -> Option<SendMsg<'d>>
     where
         'a: 'd,
@@ -47,7 +47,7 @@ impl<'a> Envelope<'a> {
                 Some(source) => Some(SendMsg::to_unix(source, data)),
             },
         }?;
-        // Sockets without this metadata pay for one comparison.
+        // A socket without this metadata pays for one comparison.
         let has_source = self.meta.destination.is_some() || self.meta.local.is_some();
         Some(if has_source { msg.with_reply(&self.meta.reply.0) } else { msg })
     }
@@ -56,7 +56,7 @@ impl<'a> Envelope<'a> {
 /// The public methods that `Message`, `Datagram` and `DatagramMut` share.
 macro_rules! accessors {
     () => {
-        /// Whether it has no bytes; an empty datagram is delivered like any other.
+        /// Whether the payload is empty. An empty datagram is delivered like any other.
         #[must_use]
         #[inline]
         pub fn is_empty(&self) -> bool {
@@ -107,19 +107,19 @@ macro_rules! accessors {
             self.envelope.meta
         }
 
-        /// A datagram with `data` to the source. With [`Ancillary::DEST`](crate::Ancillary::DEST) enabled
-        /// it leaves from the address that was asked (see [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta)),
+        /// A datagram with `data` to the source. With [`Ancillary::DEST`](crate::Ancillary::DEST) enabled it leaves
+        /// from the address that the request was sent to (see [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta)),
         /// otherwise from the address that the system picks.
         ///
-        /// `None` if nobody can be answered: no address, an unspecified Internet address, an unnamed Unix
+        /// `None` if the source cannot be answered: no address, an unspecified Internet address, an unnamed Unix
         /// socket, or source port 0, which means that the sender expects no reply (RFC 768).
         ///
-        /// To answer later, when the batch is used again, keep [`addr`](Self::addr) and
-        /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). A coalesced message as a whole gets one answer, each of
-        /// its [datagrams](crate::Message::datagrams) one of its own.
+        /// To answer after the batch has been reused, keep [`addr`](Self::addr) and
+        /// [`RecvMeta::reply_meta`](crate::RecvMeta::reply_meta). The reply to a coalesced message is one answer for
+        /// all of it; each of its [datagrams](crate::Message::datagrams) can get its own.
         ///
-        /// It borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) and
-        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add to its options.
+        /// The reply borrows the metadata. [`SendMsg::with_ecn`](crate::SendMsg::with_ecn) and
+        /// [`SendMsg::with_meta`](crate::SendMsg::with_meta) add options to it.
         ///
         /// ```
         /// use mmsg::{Ancillary, BatchSocket, BatchSocketExt, RecvBatch};
@@ -145,7 +145,7 @@ macro_rules! accessors {
 }
 pub(crate) use accessors;
 
-/// The public methods that `Message` and `Datagram` share besides.
+/// The public methods that only `Message` and `Datagram` share.
 macro_rules! accessors_of_bytes {
     () => {
         /// Length in bytes.
@@ -179,16 +179,16 @@ macro_rules! accessors_of_bytes {
             self.parts.slices()
         }
 
-        /// The length in bytes before truncation, always known if nothing was truncated. Of a truncated message it is
-        /// known on Linux and Android after [`MmsgBuf::recv_with`](crate::MmsgBuf::recv_with) with
-        /// [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN), and otherwise `None`: the other receives do not ask for it.
+        /// The length in bytes before truncation. If bytes are missing, it is known only on Linux and Android after
+        /// [`MmsgBuf::recv_with`](crate::MmsgBuf::recv_with) with [`RecvFlags::FULL_LEN`](crate::RecvFlags::FULL_LEN),
+        /// and `None` otherwise.
         #[must_use]
         pub fn full_len(&self) -> Option<usize> {
             self.missing().full_len(self.len())
         }
 
-        /// Whether bytes are missing at the end: it was longer than its buffer. A message is truncated as well if it came
-        /// from an Internet address, and truncation of its control data lost the segment size.
+        /// Whether bytes are missing at the end, because the buffer was too short. A message from an Internet address
+        /// also counts as truncated if its segment size was lost with truncated control data.
         #[must_use]
         #[inline]
         pub fn truncated(&self) -> bool {

@@ -21,15 +21,15 @@ pub struct Iter<'a> {
     batch: &'a RecvBatch,
     /// The next message.
     next: usize,
-    /// What is left of the present one.
+    /// The rest of the current message.
     datagrams: Datagrams<'a>,
 }
 
 impl RecvBatch {
     /// The datagrams of the last receive, in the order in which they were received.
     ///
-    /// Every loss shows: a [`truncated`](Datagram::truncated) datagram, possibly empty, stands where
-    /// bytes are missing (see [`Datagrams`]).
+    /// Where bytes are missing, a [`truncated`](Datagram::truncated) datagram, possibly empty, shows it (see
+    /// [`Datagrams`]).
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {

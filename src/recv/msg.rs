@@ -1,4 +1,4 @@
-//! One received message in memory that the caller lends, and a receive into it.
+//! A message in the caller's memory.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -12,10 +12,10 @@ use crate::recv::received::Received;
 use crate::recv::scattered::{self, Parts};
 use crate::sys::{RawAddr, RecvEntry, RecvHeaders, RecvResult};
 
-/// A buffer for one message, and after a receive the message in it.
+/// A buffer for one message, and after a receive the message itself.
 ///
-/// A call sets the messages that its result counts; the others keep their contents. A `RecvMsg` can
-/// be used for any number of calls.
+/// A receive that returns `n` sets the first `n` messages; the others keep their contents. A `RecvMsg` can be reused
+/// for any number of receives.
 ///
 /// ```
 /// # use mmsg::{BatchSocket, RecvMsg};
@@ -58,7 +58,7 @@ use crate::sys::{RawAddr, RecvEntry, RecvHeaders, RecvResult};
 pub struct RecvMsg<'a> {
     buffers: Buffers<'a>,
     control: Option<&'a mut ControlBuf>,
-    /// The kernel writes it here.
+    /// Written by the kernel.
     source: RawAddr,
     pub(crate) received: Received,
     /// Valid if `has_meta`.
@@ -90,7 +90,7 @@ impl<'a> Buffers<'a> {
     }
 }
 
-/// What to receive into.
+/// Before a receive: its buffers.
 impl<'a> RecvMsg<'a> {
     /// A message in one buffer.
     ///
@@ -167,10 +167,9 @@ impl<'a> RecvMsg<'a> {
     }
 }
 
-/// What a receive left here.
+/// After a receive: its message.
 impl RecvMsg<'_> {
-    /// The message, with all that is known about it: its [datagrams](Message::datagrams), a
-    /// [reply](Message::reply), its control messages.
+    /// The message, with its [datagrams](Message::datagrams), a [reply](Message::reply) and its control messages.
     ///
     /// ```
     /// use mmsg::{BatchSocket, BatchSocketExt, RecvMsg};
@@ -199,7 +198,7 @@ impl RecvMsg<'_> {
         self.received.reported.min(self.capacity())
     }
 
-    /// Whether the payload is empty; an empty datagram is a message, too.
+    /// Whether the payload is empty. An empty datagram is a message like any other.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -240,8 +239,8 @@ impl RecvMsg<'_> {
         if self.has_meta { &self.meta } else { &RecvMeta::NONE }
     }
 
-    /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it
-    /// came from an Internet address and truncation of its control data lost the segment size.
+    /// Whether bytes or datagram boundaries are missing: the message was longer than the buffers, or it came from an
+    /// Internet address and its segment size was lost with truncated control data.
     #[doc(alias = "MSG_TRUNC")]
     #[must_use]
     #[inline]
@@ -249,8 +248,8 @@ impl RecvMsg<'_> {
         self.received.truncated()
     }
 
-    /// Stores a message as if it had been received: for implementations of
-    /// [`BatchSocket`](crate::BatchSocket) that stand in for a socket.
+    /// Stores a message as if it had been received, for implementations of [`BatchSocket`](crate::BatchSocket) without
+    /// a kernel socket.
     ///
     /// Copies `data` into the buffers in order. If not all of it fits, the message is
     /// [`truncated`](Self::truncated).
@@ -277,18 +276,18 @@ impl RecvMsg<'_> {
         self.received = Received::new(&result, &meta, || self.source.lend());
     }
 
-    /// Lends all that a receive may write to.
+    /// Lends the memory that a receive writes to.
     ///
     /// # Errors
     ///
-    /// That of [`RecvHeaders::push`].
+    /// The error of [`RecvHeaders::push`].
     #[inline]
     pub(crate) fn lend_to<'s>(&'s mut self, headers: &mut RecvHeaders<'s>) -> io::Result<()> {
         let control = self.control.as_deref_mut().map(ControlBuf::bytes_mut);
         headers.push(self.buffers.as_mut_slice(), Some(self.source.name_mut()), control)
     }
 
-    /// Reads what a receive has left.
+    /// Takes over the results of a receive.
     #[inline]
     pub(crate) fn read_back(&mut self, entry: RecvEntry<'_>) {
         let result = entry.result;

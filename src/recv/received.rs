@@ -1,11 +1,11 @@
-//! What a receive reports about a message beside its bytes: lengths and losses.
+//! The lengths and losses of a received message.
 
 use std::num::NonZero;
 
 use crate::ancillary::RecvMeta;
 use crate::sys::{RawAddrRef, RecvEntry, RecvResult, numbers};
 
-/// What a receive call reports about one message, besides its payload and its source.
+/// The length, the segment size and the losses of one received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// Length that the system reported: more than the buffers' capacity if it reports the full length
@@ -30,7 +30,7 @@ pub(crate) struct Truncation {
 impl Truncation {
     pub(crate) const NONE: Self = Self { data: false, control: false, segment_size: false };
 
-    /// Takes values, since a reference would keep them out of registers in the usual case as well.
+    /// Takes values: references would keep them out of registers in the usual case, too.
     #[cold]
     fn of(data: bool, control: bool, has_segment_size: bool, source: RawAddrRef<'_>) -> Self {
         // Only Internet sockets coalesce, and their messages have a source.
@@ -44,7 +44,7 @@ impl Received {
     pub(crate) const NONE: Self =
         Self { reported: 0, segment_size: None, truncation: Truncation::NONE };
 
-    /// What the system reported of a message, its metadata and its source.
+    /// From the system's result, the decoded metadata and the source.
     #[inline]
     pub(crate) fn new<'a>(
         result: &RecvResult,
@@ -61,18 +61,18 @@ impl Received {
         Self { reported: result.len, segment_size, truncation }
     }
 
-    /// What a receive left in a header, and what its control data means.
+    /// From a header after a receive and its decoded control data.
     #[inline]
     pub(crate) fn of_entry(entry: &RecvEntry<'_>, meta: &RecvMeta) -> Self {
         Self::new(&entry.result, meta, || entry.source())
     }
 
-    /// The message's full length, of which `len` bytes are in the buffers.
+    /// The message's full length, if known, when `len` bytes are in the buffers.
     pub(crate) fn full_len(&self, len: usize) -> Option<usize> {
         (!self.truncation.data || self.reported > len).then_some(self.reported)
     }
 
-    /// What the message's last datagram lacks, at least, if `len` bytes are in the buffers.
+    /// How many bytes are missing at the message's end, when `len` bytes are in the buffers.
     #[inline]
     pub(crate) fn missing(&self, len: usize) -> Missing {
         match self.full_len(len) {
@@ -99,7 +99,7 @@ pub(crate) struct Missing(usize);
 
 impl Missing {
     pub(crate) const NOTHING: Self = Self(0);
-    /// More than none, and the system did not report how many.
+    /// At least one byte; the system did not report how many.
     const UNKNOWN: Self = Self(usize::MAX);
 
     #[inline(always)]
@@ -107,15 +107,15 @@ impl Missing {
         self != Self::NOTHING
     }
 
-    /// The length before truncation, if `len` bytes are left.
+    /// The length before truncation, when `len` bytes were received.
     #[inline]
     pub(crate) fn full_len(self, len: usize) -> Option<usize> {
         (self != Self::UNKNOWN).then(|| len + self.0)
     }
 
-    /// What the last segment, of `len` bytes, lacks: at most the rest of the segment.
+    /// The part missing from the last segment, which has `len` bytes: at most the rest of the segment.
     #[inline(always)]
-    pub(crate) fn of_last(self, len: usize, segment: usize) -> Self {
+    pub(crate) fn of_last_segment(self, len: usize, segment: usize) -> Self {
         if self == Self::UNKNOWN { self } else { Self(self.0.min(segment - len)) }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::IoSliceMut;
 
-/// The first `len` bytes of a row of buffers: `head`, then as much of `rest` as it takes.
+/// The first `len` bytes of several buffers: `head`, then the beginning of `rest`.
 ///
 /// Invariants: `head.len() <= len`, `rest` holds at least `len - head.len()` bytes, and `head` is
 /// empty only if `len` is 0.
@@ -42,7 +42,7 @@ impl<'a> Parts<'a> {
         self.head
     }
 
-    /// Splits off the first `n` bytes, if more than these are in the same buffer.
+    /// Splits off the first `n` bytes, if the current buffer holds more than `n`.
     #[inline(always)]
     pub(crate) fn split_within(&mut self, n: usize) -> Option<Self> {
         if n >= self.head.len() {
@@ -73,8 +73,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Without the first `n` bytes, over as many buffers as they take. By value: a pointer to the parts would keep
-    /// those of one buffer out of registers, too.
+    /// Drops the first `n` bytes, in however many buffers they are. Takes `self` by value: a pointer to it would keep
+    /// the parts of a single buffer out of registers.
     #[inline(never)]
     fn skip(mut self, mut n: usize) -> Self {
         while n > 0 {
@@ -114,7 +114,7 @@ impl fmt::Debug for Parts<'_> {
     }
 }
 
-/// Bytes that buffers hold. These do not overlap, but a sum of lengths saturates wherever it is made.
+/// The total length of the buffers. Every sum of lengths in this crate saturates, even if its buffers cannot overlap.
 pub(crate) fn capacity(buffers: &[IoSliceMut<'_>]) -> usize {
     buffers.iter().fold(0, |sum: usize, buffer| sum.saturating_add(buffer.len()))
 }

@@ -11,10 +11,9 @@ use crate::recv::scattered::Parts;
 
 /// Iterates over the datagrams of one message: a single one, or each segment of a coalesced message.
 ///
-/// A truncated message yields its whole datagrams and then the rest of the next one, marked
-/// [`truncated`](Datagram::truncated) even if that rest is empty. A message whose segment size was
-/// lost yields one empty truncated datagram, since its datagram boundaries are unknown; the message
-/// itself has the bytes.
+/// A truncated message yields its whole datagrams, then the received part of the next one, marked
+/// [`truncated`](Datagram::truncated) even if that part is empty. A message whose segment size was lost yields one
+/// empty truncated datagram, since its datagram boundaries are unknown; the message itself has the bytes.
 ///
 /// ```
 /// use mmsg::{BatchSocket, RecvBatch};
@@ -41,12 +40,12 @@ pub(crate) struct Split {
     more: bool,
     /// Length of each segment but the last.
     segment: usize,
-    /// What the end of the message lacks: its last datagram is incomplete or empty.
+    /// The bytes missing at the message's end: if any are, its last datagram is incomplete or empty.
     missing: Missing,
 }
 
 impl Split {
-    /// Also returns the bytes of the message that are split: none if the datagram boundaries are unknown.
+    /// Also returns how many bytes of the message to split: 0 if the datagram boundaries are unknown.
     #[inline]
     pub(crate) fn new(received: &Received, len: usize) -> (Self, usize) {
         let segment = received.segment_size.map_or(usize::MAX, NonZero::get);
@@ -54,7 +53,7 @@ impl Split {
         (split, if received.truncation.segment_size { 0 } else { len })
     }
 
-    /// The length of the next datagram, if `left` bytes are left, and what it lacks.
+    /// The length of the next datagram, if `left` bytes are left, and the bytes missing from it.
     #[inline(always)]
     pub(crate) fn next(&mut self, left: usize) -> Option<(usize, Missing)> {
         if !self.more {
@@ -65,11 +64,12 @@ impl Split {
         let is_truncated = self.missing.is_truncated();
         self.more = left > len || (is_truncated && len == self.segment);
         let ends = is_truncated && !self.more;
-        let missing = if ends { self.missing.of_last(len, self.segment) } else { Missing::NOTHING };
+        let missing =
+            if ends { self.missing.of_last_segment(len, self.segment) } else { Missing::NOTHING };
         Some((len, missing))
     }
 
-    /// Datagrams to come, if `left` bytes are left.
+    /// The number of datagrams to come, if `left` bytes are left.
     #[inline]
     pub(crate) fn count(&self, left: usize) -> usize {
         match (self.more, self.missing.is_truncated()) {
@@ -90,7 +90,7 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Datagrams<'a> {
-    /// Those of no message.
+    /// An empty iterator.
     pub(crate) const NONE: Self = Self {
         rest: Parts::NONE,
         envelope: Envelope::NONE,
@@ -129,7 +129,7 @@ impl<'a> Iterator for Datagrams<'a> {
 impl ExactSizeIterator for Datagrams<'_> {}
 impl FusedIterator for Datagrams<'_> {}
 
-/// Iterates over the datagrams of one message, whose bytes may be changed in place.
+/// Iterates over the datagrams of one message, mutable.
 ///
 /// Like [`Datagrams`] it yields a [`truncated`](DatagramMut::truncated) datagram where
 /// bytes are missing.

@@ -7,14 +7,14 @@ use super::msg::SendMsg;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessages, Dest};
 
-/// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the UDP header (RFC 791,
-/// RFC 768). IPv6 would have 20 bytes more, with which Linux rejects the batch on some devices.
+/// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the UDP header (RFC
+/// 791, RFC 768). IPv6 allows 20 bytes more, but Linux rejects such a batch on some devices.
 pub(crate) const MAX_BYTES: usize = 65_535 - 20 - 8;
 
-/// What one header carries: a message, or several as a GSO batch.
+/// The messages of one header: a single one, or several as a GSO batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GsoBatch {
-    /// Messages in it.
+    /// The number of messages.
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
     /// Length of each datagram but the last, which may be shorter.
@@ -38,12 +38,12 @@ impl GsoBatch {
     }
 }
 
-/// A batch that messages join: to one destination, with the same options, each as long as the first but the last, which
-/// may be shorter, and none of them empty.
+/// A GSO batch to which messages are added. All have the same destination, the same options and the length of the
+/// first; the last may be shorter. None is empty.
 pub(crate) struct Joining<'r, 'm> {
     first: &'r SendMsg<'m>,
     pub(crate) batch: GsoBatch,
-    /// Messages that may still join.
+    /// How many messages may still join.
     left: usize,
 }
 
@@ -52,12 +52,12 @@ impl<'r, 'm> Joining<'r, 'm> {
     #[inline]
     pub(crate) fn begin(first: &'r SendMsg<'m>, max_segments: usize) -> Self {
         let batch = GsoBatch::single(first.len());
-        // So no sum of lengths overflows.
+        // With this limit, no later sum of lengths overflows.
         let joins = (1..=MAX_BYTES).contains(&batch.bytes) && max_segments > 1 && may_join(first);
         Self { first, batch, left: if joins { max_segments - 1 } else { 0 } }
     }
 
-    /// Adds the next message if it may join. Returns whether it does.
+    /// Adds the next message if it fits the batch. Returns whether it did.
     #[inline(always)]
     pub(crate) fn takes(&mut self, msg: &SendMsg<'_>) -> bool {
         let (len, segment) = (msg.len(), self.batch.segment);
@@ -87,7 +87,7 @@ pub(crate) fn own_segment_size(msg: &SendMsg<'_>) -> Option<u16> {
     (is_used && !has(msg.raw_control(), &[numbers::SEGMENT])).then_some(size)
 }
 
-/// Whether the options mean the same for a batch as for each datagram, and fit beside its segment size.
+/// Whether the message's options mean the same for a whole batch, and leave space for a segment size.
 fn may_join(msg: &SendMsg<'_>) -> bool {
     let control = msg.raw_control();
     !matches!(msg.dest, Dest::Unix(_))

@@ -10,7 +10,7 @@ use crate::sys::{Dest, Payload, UnixAddr};
 
 /// One datagram to send: destination, payload and options.
 ///
-/// A `SendMsg` borrows; building one copies no payload.
+/// A `SendMsg` borrows its payload and its options.
 ///
 /// ```
 /// use mmsg::SendMsg;
@@ -63,8 +63,8 @@ impl<'a> SendMsg<'a> {
 
     /// A datagram to the address of a Unix socket.
     ///
-    /// An address that no socket can have, such as [`UnixAddr::Unnamed`] or a path that is too long, makes
-    /// the send fail with `InvalidInput`, as does every one on Windows.
+    /// The send fails with `InvalidInput` for an address that no socket can have, such as [`UnixAddr::Unnamed`] or a
+    /// path that is too long, and for every address on Windows.
     ///
     /// ```
     /// # #[cfg(unix)] {
@@ -136,7 +136,7 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Adds per-message options, in place of those of an earlier `with_meta`.
+    /// Sets per-message options, which replace those of an earlier `with_meta`.
     ///
     /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
     /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size). What else differs from
@@ -150,9 +150,9 @@ impl<'a> SendMsg<'a> {
     /// assert!(msgs.map(|msg| msg.meta().hop_limit).eq([Some(1), Some(2), Some(3)]));
     /// ```
     ///
-    /// They apply together with those of a [reply](crate::Datagram::reply) and with
-    /// [raw control messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same
-    /// option or an invalid one, and with `Unsupported` for an option that the platform does not have.
+    /// They combine with the options of a [reply](crate::Datagram::reply) and with [raw control
+    /// messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same option, or if one
+    /// is invalid, and with `Unsupported` if the platform lacks an option.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg};
@@ -167,8 +167,8 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the ECN bits, over those of other options, whichever are set first. The rest of the TOS byte comes
-    /// from these options, or is 0.
+    /// Sets the ECN bits. They replace those of other options, whichever is set first. The rest of the TOS byte comes
+    /// from the other options, or is 0.
     ///
     /// ```
     /// use mmsg::{Ecn, SendMeta, SendMsg};
@@ -184,7 +184,7 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]), over that of other options, whichever is
+    /// Sets the segment size in bytes (see [`SendMeta::segment_size`]). It replaces that of other options, whichever is
     /// set first.
     ///
     /// ```
@@ -200,7 +200,7 @@ impl<'a> SendMsg<'a> {
         self
     }
 
-    /// Adds raw control messages, in place of those of an earlier `with_control`: for what [`SendMeta`] does not have.
+    /// Sets raw control messages, for options that [`SendMeta`] lacks. They replace those of an earlier `with_control`.
     ///
     /// Unix and Windows, each with its own control messages.
     ///
@@ -248,8 +248,8 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// All of its options together, wherever they are set, but for raw control messages. An option that is set
-    /// [twice](Self::with_meta) is the one of `with_meta`.
+    /// All options of the message together, except raw control messages. If an option is set [twice](Self::with_meta),
+    /// only the options of `with_meta`.
     #[must_use]
     pub fn meta(&self) -> SendMeta {
         self.options().unwrap_or_else(|_| self.meta.copied().unwrap_or_default())
@@ -261,12 +261,12 @@ impl<'a> SendMsg<'a> {
     pub fn len(&self) -> usize {
         match self.payload {
             Payload::One(data) => data.len(),
-            // Buffers may overlap, so the sum can exceed `usize`: it saturates, and no system sends so much.
+            // Buffers may overlap, so the sum can exceed `usize`. It saturates, and no system sends that much.
             Payload::Many(list) => list.iter().fold(0, |sum, part| part.len().saturating_add(sum)),
         }
     }
 
-    /// Whether there is no payload; an empty datagram is sent like any other.
+    /// Whether the payload is empty. An empty datagram is sent like any other.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -303,14 +303,14 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// The same with the options of a reply.
+    /// Adds the options of a reply.
     #[inline]
     pub(crate) const fn with_reply(mut self, reply: &'a SendMeta) -> Self {
         self.reply = Some(reply);
         self
     }
 
-    /// The same with this payload, as a datagram of its own.
+    /// The same message with this payload, as a single datagram.
     pub(crate) const fn segment(mut self, data: &'a [u8]) -> Self {
         (self.payload, self.segment_size) = (Payload::One(data), Some(0));
         self
@@ -330,7 +330,7 @@ impl<'a> SendMsg<'a> {
         Ok(options)
     }
 
-    /// The options beside those in the message itself, together.
+    /// The borrowed options together: those of a reply and of `with_meta`.
     ///
     /// # Errors
     ///
@@ -340,12 +340,14 @@ impl<'a> SendMsg<'a> {
             (None, None) => Ok(SendMeta::new()),
             (Some(one), None) | (None, Some(one)) => Ok(*one),
             (Some(reply), Some(meta)) => reply.merge(meta).map_err(|option| {
-                invalid(format!("SendMeta::{option} is set twice for one message"))
+                invalid(format!(
+                    "SendMeta::{option} is set twice for one message, by its reply and by with_meta"
+                ))
             }),
         }
     }
 
-    /// Whether there are neither options nor control messages.
+    /// Whether the message has neither options nor control messages.
     #[inline]
     pub(crate) fn has_no_options(&self) -> bool {
         self.ecn.is_none()
@@ -355,7 +357,7 @@ impl<'a> SendMsg<'a> {
             && self.reply.is_none()
     }
 
-    /// Whether both have equal options and control messages.
+    /// Whether both messages have equal options and control messages.
     #[inline(always)]
     pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
         self.ecn == other.ecn
@@ -364,7 +366,7 @@ impl<'a> SendMsg<'a> {
                 || self.same_lent_options(other))
     }
 
-    /// Whether all options are in the message itself.
+    /// Whether no option is borrowed.
     #[inline]
     fn has_only_own_options(&self) -> bool {
         !self.has_metas() && self.control.is_none()
@@ -375,7 +377,7 @@ impl<'a> SendMsg<'a> {
         same(self.reply, other.reply) && same(self.meta, other.meta) && self.same_control(other)
     }
 
-    /// `memcmp` of nothing takes 150 ns where the address, which then means nothing, is not mapped.
+    /// Skips empty slices: their address may be unmapped, and `memcmp` with length 0 then takes 150 ns.
     #[inline]
     fn same_control(&self, other: &SendMsg<'_>) -> bool {
         let (own, other) = (self.raw_control(), other.raw_control());
@@ -388,31 +390,31 @@ impl<'a> SendMsg<'a> {
         self.control.map_or(&[], ControlBuf::as_bytes)
     }
 
-    /// The segment size among the options.
+    /// The segment size, wherever it is set.
     #[inline]
     pub(crate) fn segment_option(&self) -> Option<u16> {
         self.segment_size.or_else(|| self.meta?.segment_size)
     }
 
-    /// The options beside those in the message itself.
+    /// The borrowed options.
     #[inline]
     pub(crate) fn metas(&self) -> [Option<&'a SendMeta>; 2] {
         [self.reply, self.meta]
     }
 
-    /// The options in the message itself: segment size and ECN bits.
+    /// The inline options: segment size and ECN bits.
     #[inline]
     pub(crate) fn own_options(&self) -> (Option<u16>, Option<Ecn>) {
         (self.segment_size, self.ecn)
     }
 
-    /// Whether there are options beside those in the message itself.
+    /// Whether any options are borrowed.
     #[inline]
     pub(crate) fn has_metas(&self) -> bool {
         self.reply.is_some() || self.meta.is_some()
     }
 
-    /// A message that was stored.
+    /// A message out of a queue.
     #[inline]
     pub(crate) fn stored(
         dest: &Dest<'a>,
@@ -426,7 +428,7 @@ impl<'a> SendMsg<'a> {
     }
 }
 
-/// Whether both are equal; those that are the same are quick to compare.
+/// Whether both are equal. Compares the addresses first, which is quick.
 #[inline]
 fn same(one: Option<&SendMeta>, other: Option<&SendMeta>) -> bool {
     match (one, other) {

@@ -17,13 +17,12 @@ use crate::send::row::Row;
 
 /// A bounded queue of outgoing datagrams that owns its payload.
 ///
-/// It has two stages, as Okasaki's queue has: pushes go to the back stage, a
-/// [`flush`](crate::BatchSocket::flush) drains the front stage by a cursor, then the back stage, and the stages
-/// swap if it leaves datagrams there. Nothing moves in memory when datagrams leave, and nothing is allocated once the
-/// stages have grown. Where each flush sends all, the next pushes use the same memory again.
+/// It has two stages. Pushes go to the back stage. A [`flush`](crate::BatchSocket::flush) sends the front stage, then
+/// the back stage, and swaps them if datagrams remain in the back stage. Sending moves nothing in memory, and once the
+/// stages have grown, nothing is allocated. If each flush sends everything, all pushes use the same memory.
 ///
-/// The bound is in bytes: [`cost`](Self::cost) says what a datagram counts. A push beyond the bound fails, so the
-/// caller can apply back-pressure. Both stages keep the memory of what they held: two to four times the bound.
+/// The bound is in bytes: [`cost`](Self::cost) says how many a datagram counts. A push beyond the bound fails, so the
+/// caller can apply back-pressure. The stages keep their memory, two to four times the bound;
 /// [`shrink_to_fit`](Self::shrink_to_fit) frees it.
 ///
 /// ```
@@ -40,30 +39,30 @@ use crate::send::row::Row;
 pub struct SendQueue {
     front: Stage,
     back: Stage,
-    /// Size of the datagrams in both stages, as counted against the bound.
+    /// Bytes in both stages, as counted against the bound.
     bytes: usize,
     capacity: usize,
     grouped: bool,
 }
 
 impl SendQueue {
-    /// Bytes that each datagram counts in addition to its payload and its options: the memory that
-    /// describes it. It bounds empty datagrams, too.
+    /// Bytes that each datagram counts in addition to its payload and its options, for the queue's record of it. So the
+    /// bound limits empty datagrams, too.
     pub const OVERHEAD: usize = size_of::<Entry>();
 
-    /// An empty queue for up to `capacity` bytes. Memory is allocated as it is needed.
+    /// An empty queue for up to `capacity` bytes. Memory is allocated as needed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self { front: Stage::new(), back: Stage::new(), bytes: 0, capacity, grouped: false }
     }
 
-    /// Makes flushes send together what goes to one destination, so that an [`Offload`](crate::Offload) forms longer
-    /// GSO batches where datagrams for many destinations were pushed in turn: a, b, c, a, b, c.
+    /// Groups datagrams by destination when they are sent, so that an [`Offload`](crate::Offload) forms longer GSO
+    /// batches if the destinations alternate: a, b, c, a, b, c.
     ///
-    /// The datagrams to each destination stay in order. Those to Unix sockets all keep their order.
-    /// What a flush puts together is all that was pushed since the flush before it began; it leaves before
-    /// what is pushed afterwards. Its first step is to sort that: a million datagrams take up to half a second. This
-    /// takes up to 8 bytes of memory more for each datagram, which do not count.
+    /// The datagrams to each destination stay in order, and so do all datagrams to Unix sockets. A flush groups
+    /// everything pushed since the previous flush began, and sends it before later pushes. It sorts first, which takes
+    /// up to half a second for a million datagrams. Each datagram takes up to 8 bytes more, which do not count against
+    /// the bound.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg, SendQueue};
@@ -86,8 +85,8 @@ impl SendQueue {
         self
     }
 
-    /// An empty queue with a bound that fits `datagrams` datagrams of up to `len` bytes of payload each,
-    /// to Internet addresses, with per-message options and without raw control messages.
+    /// An empty queue whose bound fits `datagrams` datagrams of up to `len` bytes of payload each, to Internet
+    /// addresses, with per-message options and without raw control messages.
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg, SendQueue};
@@ -123,11 +122,15 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// The queue is unchanged: [`PushError::Full`] if the datagram does not fit now,
-    /// [`PushError::TooLong`] if it can never fit, [`PushError::HasControl`] for a message with raw control messages,
-    /// which a queue does not store, [`PushError::OptionTwice`] for one whose options set something twice, and
-    /// [`PushError::NoAddress`] for a destination that no Unix socket can have. Whether the system accepts the datagram shows when
-    /// it is sent.
+    /// The queue is unchanged.
+    ///
+    /// - [`PushError::Full`]: the datagram does not fit now.
+    /// - [`PushError::TooLong`]: it can never fit.
+    /// - [`PushError::HasControl`]: it has raw control messages, which a queue does not store.
+    /// - [`PushError::OptionTwice`]: two of its options set the same thing.
+    /// - [`PushError::NoAddress`]: no Unix socket can have its destination.
+    ///
+    /// A datagram that the system does not accept fails when it is sent.
     #[inline]
     pub fn push(&mut self, msg: &SendMsg<'_>) -> Result<(), PushError> {
         let cost = stage::cost(msg)?;
@@ -137,13 +140,13 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Copies one message into the queue once for each of several destinations, or for none of them. Its
-    /// payload and options are stored once; its own destination is not used. So all leave from
-    /// one source address: where the members of a group asked different addresses of this host, call this
-    /// once for each address, with the [source](SendMeta::with_source) and the members that asked it.
+    /// Queues one message for several destinations: for all of them, or for none if it fails. Payload and options are
+    /// stored once; the message's own destination is not used. All datagrams leave from one source address. If the
+    /// members of a group contacted different addresses of this host, call this once for each address, with that
+    /// [source](SendMeta::with_source) and its members.
     ///
-    /// The first of these datagrams counts as much as in a [`push`](Self::push), the others
-    /// [`OVERHEAD`](Self::OVERHEAD) each. Without destinations nothing is queued.
+    /// The first datagram counts as in a [`push`](Self::push), each further one only [`OVERHEAD`](Self::OVERHEAD).
+    /// Without destinations, nothing is queued.
     ///
     /// ```
     /// use mmsg::{SendMsg, SendQueue};
@@ -158,8 +161,8 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`push`](Self::push), about all datagrams together: [`PushError::TooLong`] if they can
-    /// never be in the queue at the same time. The queue is unchanged.
+    /// The errors of [`push`](Self::push), for all datagrams together: [`PushError::TooLong`] if they can never be in
+    /// the queue at the same time. The queue is unchanged.
     pub fn push_to_all(
         &mut self,
         msg: &SendMsg<'_>,
@@ -169,7 +172,7 @@ impl SendQueue {
         let Some(first) = dests.next() else { return Ok(()) };
         let (len, bytes) = (self.back.len(), self.bytes);
         let mut result = self.push(&msg.with_dest(first));
-        // Those that do not fit are counted as well: they may never fit together.
+        // Datagrams that do not fit are counted, too, to learn whether all of them could ever fit.
         let mut cost = Self::cost(&msg.with_dest(first));
         for dest in dests {
             cost = cost.saturating_add(Self::OVERHEAD);
@@ -214,7 +217,7 @@ impl SendQueue {
         self.len() == 0
     }
 
-    /// Size of the datagrams in the queue, as counted against the bound.
+    /// Bytes in the queue, as counted against the bound.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -241,8 +244,8 @@ impl SendQueue {
         self.capacity
     }
 
-    /// The datagrams in the order of sending. Of a [grouped](Self::grouped_by_dest) queue, those that no flush has
-    /// begun to send are in the order of their pushes.
+    /// The datagrams in sending order. In a [grouped](Self::grouped_by_dest) queue, datagrams that no flush has reached
+    /// yet are in push order.
     pub fn iter(&self) -> impl Iterator<Item = SendMsg<'_>> {
         self.front.iter().chain(self.back.iter())
     }
@@ -282,7 +285,7 @@ impl SendQueue {
         any
     }
 
-    /// Drops all datagrams but not the memory.
+    /// Drops all datagrams and keeps the memory.
     pub fn clear(&mut self) {
         self.front.clear();
         self.back.clear();
@@ -295,7 +298,7 @@ impl SendQueue {
         self.back.shrink_to_fit();
     }
 
-    /// Writes the first datagrams to a row, at most `max`, and returns them: all of one stage.
+    /// Writes the first datagrams of one stage, at most `max`, to a row and returns them.
     #[inline]
     pub(crate) fn fill<'q, 'r>(
         &'q mut self,
@@ -303,34 +306,34 @@ impl SendQueue {
         max: usize,
     ) -> &'r [SendMsg<'q>] {
         if self.grouped {
-            self.turn();
+            self.swap_if_drained();
             self.front.group();
         }
         let stage = if self.front.len() > 0 { &self.front } else { &self.back };
         stage.fill(row, max)
     }
 
-    /// Drops the first `n` datagrams of the stage that is sent first, by moving its cursor.
+    /// Drops the first `n` datagrams of the stage that is sent first.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
-        // The stages do not swap: the next pushes find the memory of these datagrams in the cache.
+        // Without a swap, the next pushes reuse memory that is still in the cache.
         if n == self.len() {
             return self.clear();
         }
-        self.turn();
+        self.swap_if_drained();
         self.bytes -= self.front.advance(n);
     }
 
     /// Swaps the stages if the front is empty.
     #[inline]
-    fn turn(&mut self) {
+    fn swap_if_drained(&mut self) {
         if self.front.len() == 0 {
             mem::swap(&mut self.front, &mut self.back);
         }
     }
 }
 
-/// Shows counts, and no payload.
+/// Shows counts, never payload.
 impl fmt::Debug for SendQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendQueue")

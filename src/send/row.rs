@@ -1,4 +1,4 @@
-//! A row of messages on the stack, for those that come one by one: from an iterator or a queue.
+//! A row: messages on the stack, taken one by one from an iterator or a queue.
 
 #![allow(unsafe_code)]
 
@@ -7,10 +7,10 @@ use std::slice;
 
 use crate::send::msg::SendMsg;
 
-/// Messages in a row: several whole GSO batches of the usual length, 54 datagrams of 1,200 bytes.
+/// The length of a row: several whole GSO batches of the usual 54 datagrams of 1,200 bytes.
 pub(crate) const ROW: usize = 256;
 
-/// Memory for a row. Uninitialised: to write empty messages first takes as long as sending a datagram.
+/// Memory for a row. Uninitialised, since writing empty messages takes as long as sending a datagram.
 pub(crate) type Row<'m> = [MaybeUninit<SendMsg<'m>>; ROW];
 
 /// An empty row.
@@ -34,7 +34,7 @@ pub(crate) fn fill<'r, 'm>(
     unsafe { written(row, len) }
 }
 
-/// Writes `count` messages, at most a row, which `msg` makes by their numbers, and returns them.
+/// Writes `msg(0)`, `msg(1)` and so on, `count` messages but at most a row, and returns them.
 #[inline]
 pub(crate) fn fill_by<'r, 'm>(
     row: &'r mut Row<'m>,
@@ -55,7 +55,7 @@ pub(crate) fn fill_by<'r, 'm>(
 ///
 /// The first `len` are initialised.
 unsafe fn written<'r, 'm>(row: &'r Row<'m>, len: usize) -> &'r [SendMsg<'m>] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller has initialised the first `len`, and the slice checks that the row has as many.
     unsafe { slice::from_raw_parts(row[..len].as_ptr().cast(), len) }
 }
 

@@ -1,4 +1,4 @@
-//! Turns messages into headers: the one way for plain sockets and with GSO.
+//! Turns messages into headers, for plain sockets and for GSO.
 
 use std::io;
 use std::mem;
@@ -16,7 +16,7 @@ pub(crate) enum Wiring {
     Plain,
     /// Messages form GSO batches of up to `max_segments`. `tos` says whether a TOS goes with them: some kernels reject it.
     Gso { max_segments: usize, tos: bool },
-    /// As `Gso`, but each datagram has a header. A message with a segment size of its own ends the wiring before it.
+    /// Like `Gso`, but with a header for each datagram. Wiring stops before a message with its own segment size.
     Single { tos: bool },
 }
 
@@ -35,11 +35,11 @@ impl Wiring {
     }
 }
 
-/// Fills headers with messages in order, as many as there is room for, and adds what each header carries to `batches`.
+/// Fills headers with messages in order, as many as there is room for, and describes each header in `batches`.
 ///
 /// # Errors
 ///
-/// Why the first message cannot be sent. A later one that cannot ends the batch before it.
+/// The error of the first message, if it cannot be sent. At a later message that cannot be sent, wiring stops.
 pub(crate) fn wire<'a>(
     headers: &mut SendHeaders<'a>,
     batches: &mut Vec<GsoBatch>,
@@ -51,7 +51,7 @@ pub(crate) fn wire<'a>(
     let mut rest = msgs;
     while let (false, [first, others @ ..]) = (headers.is_full(), rest) {
         if !headers.open(&first.dest, first.payload) {
-            let reason = "SendMsg::unix_dest is no address of a Unix socket on this platform";
+            let reason = "SendMsg::unix_dest is not a valid Unix address on this platform";
             return unless_first(headers, invalid(reason));
         }
         let own_size = if wiring == Wiring::Plain { None } else { own_segment_size(first) };
@@ -65,7 +65,7 @@ pub(crate) fn wire<'a>(
             }
             _ => GsoBatch::single(first.len()),
         };
-        // It fits: a datagram is shorter than a batch.
+        // A segment's length fits 16 bits, since even a whole batch's does.
         let size = batch.is_segmented().then_some(batch.segment as u16);
         if let Err(error) = encoder.write(headers, first, size) {
             return unless_first(headers, error);
@@ -85,10 +85,10 @@ fn unless_first(headers: &SendHeaders<'_>, error: io::Error) -> io::Result<()> {
     if headers.len() == 0 { Err(error) } else { Ok(()) }
 }
 
-/// Adds the payloads of the messages that join the first one to the open header, which has that of the first.
+/// Adds the messages that form a GSO batch with the first one to the open header, which has the first payload.
 ///
-/// Payloads that are neighbours in memory are one buffer. All others are copied together: one buffer costs the kernel
-/// less than many short ones, and no more than long ones.
+/// Payloads that touch in memory become one buffer. The others are copied together: one buffer costs the kernel less
+/// than many short ones, and no more than long ones.
 #[inline]
 fn join<'a>(
     headers: &mut SendHeaders<'a>,
@@ -109,7 +109,7 @@ fn join<'a>(
             _ => break,
         }
     }
-    // Where there is no room to copy a batch, it is shorter.
+    // Without room to copy the next message, the batch ends here.
     let Some(next) = msgs.get(count) else { return joining.batch };
     let bytes = joining.batch.bytes.saturating_add(next.len());
     if bytes > headers.copies_left() || !joining.takes(next) {
@@ -130,7 +130,7 @@ fn join<'a>(
     joining.batch
 }
 
-/// Copies the payload of a message to the start of `free`, which is what is left of it then.
+/// Copies a message's payload to the start of `free`, and takes that part off `free`.
 #[inline(always)]
 fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
     let mut push = |data: &[u8]| {
@@ -144,12 +144,11 @@ fn copy(msg: &SendMsg<'_>, free: &mut &mut [u8]) {
     }
 }
 
-/// Writes messages' options as control messages, and shares them: consecutive messages usually have the
-/// same options.
+/// Writes options as control messages. Consecutive messages usually have the same options, and then share them.
 struct Encoder<'s, 'a> {
     socket: BorrowedSocket<'s>,
     wiring: Wiring,
-    /// Whether a connected socket's peer takes IPv4's control messages, once known.
+    /// Whether a connected socket's peer has an IPv4 address, once known.
     peer_is_v4: Option<bool>,
     last: Option<Encoded<'a>>,
 }

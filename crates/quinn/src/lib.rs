@@ -18,23 +18,23 @@
 //!
 //! # What it does
 //!
-//! A send is one system call, made at once, with up to ten datagrams of one connection as a GSO batch. Nothing waits
-//! outside of the kernel, so quinn learns at once that the socket's buffer is full, as on its own sockets.
+//! A send is one system call, made at once, with up to ten datagrams of one connection as a GSO batch. No datagram
+//! waits outside the kernel, so quinn learns at once when the socket's buffer is full, as with its own sockets.
 //! Connections on several threads send at the same time.
 //!
-//! - If the system rejects a GSO batch, its datagrams go one by one in the same call. If the device cannot segment
-//!   at all, quinn makes no batches for a minute, and then tries again.
+//! - If the system rejects a GSO batch, its datagrams are sent one by one in the same call. If the device cannot
+//!   segment at all, quinn makes no batches for a minute, and then tries again.
 //! - GSO is off on the kernel releases that [damage batches](mmsg::offload::GsoStatus::OffByKernelRelease).
-//! - A datagram that the system does not accept is lost to QUIC, which sends its contents again, or learns
-//!   that the path does not carry a datagram of this size. [`Socket::failed`] counts such datagrams, and the
-//!   error is logged by `tracing`, at most once a minute.
-//! - Received datagrams have their ECN bits and destination address, if the system has the options. Sent
-//!   datagrams have the ECN bits and source address that quinn asks for.
+//! - QUIC treats a datagram that the system rejects as lost: it sends the contents again, or learns that the path does
+//!   not carry datagrams of this size. [`Socket::failed`] counts such datagrams, and `tracing` logs the error, at most
+//!   once a minute.
+//! - Received datagrams have their ECN bits and destination address, if the system reports them. Sent datagrams have
+//!   the ECN bits and source address that quinn asks for.
 //! - No datagram is fragmented ([`Fragmentation::Probe`](mmsg::options::Fragmentation::Probe)), so that quinn finds
 //!   the path's MTU.
 //!
-//! The builder of mmsg's offloads turns GSO or GRO off, or makes batches shorter than quinn's ten datagrams. quinn's own
-//! `TransportConfig::enable_segmentation_offload(false)` turns GSO off for its connections; the socket's
+//! To turn GSO or GRO off, or to send batches shorter than quinn's ten datagrams, pass mmsg's [`OffloadBuilder`].
+//! quinn's own `TransportConfig::enable_segmentation_offload(false)` turns GSO off for its connections; the socket's
 //! [`gso_status`](mmsg::offload::OffloadState::gso_status) then still says `On`.
 //!
 //! ```
@@ -83,7 +83,7 @@ pub struct TokioRuntime {
 }
 
 impl TokioRuntime {
-    /// A runtime whose sockets have these offloads. `default()` has all of them.
+    /// A runtime whose sockets have these offloads. `default()` turns all of them on.
     ///
     /// ```
     /// use mmsg::Offload;

@@ -20,16 +20,15 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
-/// The most datagrams that a coalesced message has on Linux.
-const MAX_SEGMENTS: usize = 64;
+/// The maximum number of datagrams in a coalesced message on Linux.
+const MAX_COALESCED: usize = 64;
 /// The longest UDP payload, and so the longest coalesced message.
 const MAX_PAYLOAD: usize = 65_535 - 8;
-/// As many errors of receives, one after another, are passed over. quinn ends an endpoint at the first error that it
-/// gets.
+/// How many receive errors in a row are skipped, because quinn ends an endpoint at the first error that it gets.
 const MAX_ERRORS: usize = 16;
-/// As many messages are lost at a time where GRO is turned off.
-const MAX_LOST: usize = 1_000;
-/// Errors of sends are logged no more often, as by quinn.
+/// The maximum number of messages to drop when GRO is turned off.
+const MAX_DROPPED: usize = 1_000;
+/// The minimum time between two logged send errors, as in quinn.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The socket of quinn's [`Endpoint`](quinn::Endpoint), which [`TokioRuntime`](crate::TokioRuntime) makes.
@@ -47,7 +46,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let socket = std::sync::Arc::new(Socket::new(socket, Offload::builder())?);
 /// println!("{}, may fragment: {}", socket.local_addr()?, socket.may_fragment());
-/// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // Whose builder applies to a rebind.
+/// let runtime = std::sync::Arc::new(mmsg_quinn::TokioRuntime::default()); // For a rebind.
 /// let (config, for_quinn) = (Default::default(), socket.clone());
 /// let client = quinn::Endpoint::new_with_abstract_socket(config, None, for_quinn, runtime)?;
 /// println!("{:?}, {} failed", socket.offload().counters(), socket.failed());
@@ -63,17 +62,17 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Makes a bound socket one for quinn, with these offloads.
+    /// Wraps a bound socket for quinn, with these offloads.
     ///
-    /// Turns on ECN bits, destination addresses and don't-fragment, as far as the system has them.
+    /// Turns on ECN bits, destination addresses and don't-fragment where the system supports them.
     ///
     /// # Errors
     ///
-    /// If no tokio runtime is at hand; those of [`OffloadBuilder::build`]; else the system's error.
+    /// An error outside of a tokio runtime; the errors of [`OffloadBuilder::build`]; else the system's error.
     ///
     /// # Panics
     ///
-    /// If the runtime has no I/O driver, like [`UdpSocket::from_std`].
+    /// If the runtime has no I/O driver, as [`UdpSocket::from_std`] does.
     pub fn new(socket: std::net::UdpSocket, offload: OffloadBuilder) -> io::Result<Self> {
         Handle::try_current().map_err(io::Error::other)?;
         let may_fragment = Fragmentation::Probe.set(&socket).is_err();
@@ -100,7 +99,7 @@ impl Socket {
         &self.socket
     }
 
-    /// How many datagrams the system did not accept, probes for the path's MTU included. QUIC takes them for lost.
+    /// The number of datagrams that the system did not accept, MTU probes included. QUIC treats them as lost.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,7 +112,7 @@ impl Socket {
     /// ```
     #[must_use]
     pub fn failed(&self) -> u64 {
-        // Of a rejected GSO batch, some datagrams may go and others not.
+        // `dropped` has the datagrams of rejected GSO batches that could not be sent.
         self.failed.load(Ordering::Relaxed) + self.socket.counters().dropped
     }
 
@@ -124,7 +123,7 @@ impl Socket {
         let size = transmit.segment_size.filter(|size| *size > 0);
         let datagrams = size.map_or(1, |size| len.div_ceil(size).max(1));
         self.failed.fetch_add(datagrams as u64, Ordering::Relaxed);
-        // Probes for the path's MTU end so.
+        // MTU probes end with this error.
         if is_too_big(error) {
             return;
         }
@@ -141,21 +140,21 @@ impl Socket {
     /// lost, and QUIC sends their contents again.
     fn fit_gro(&self, bufs: &[IoSliceMut<'_>]) {
         if self.socket.gro() && bufs.iter().any(|buf| buf.len() < MAX_PAYLOAD) {
-            // The option itself first: `set_gro` leaves it on while a message is queued. What fails here is
-            // reported by the receive.
+            // Turns the option itself off first: `set_gro` leaves it on while a message is queued. The receive reports
+            // any error.
             let _ = Ancillary::GRO.disable(self.socket.get_ref());
-            let mut lost = MmsgBuf::new();
-            // Before 5.12 Linux does not tell that the option is off, so what waits is taken for coalesced.
-            for _ in 0..MAX_LOST {
+            let mut arena = MmsgBuf::new();
+            // Linux before 5.12 does not tell that the option is off, so every waiting message may be coalesced.
+            for _ in 0..MAX_DROPPED {
                 if !matches!(self.socket.set_gro(false), Ok(true)) {
                     break;
                 }
-                let _ = lost.recv(self.socket.get_ref(), &mut [RecvMsg::new(&mut [])]);
+                let _ = arena.recv(self.socket.get_ref(), &mut [RecvMsg::new(&mut [])]);
             }
         }
     }
 
-    /// Whether the socket was shut down: tokio then takes it for readable for ever.
+    /// Whether the socket was shut down. tokio then reports it as readable for ever.
     fn is_shut_down(&self) -> bool {
         let ready = pin!(self.socket.get_ref().ready(Interest::READABLE));
         let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
@@ -168,7 +167,7 @@ impl AsyncUdpSocket for Socket {
         Box::pin(Poller { socket: self, wait: None })
     }
 
-    /// Sends at once, by one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
+    /// Sends at once, with one system call unless the system rejects a GSO batch. The only error is `WouldBlock`.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let meta = send_meta(transmit);
         let msg = SendMsg::to(transmit.destination, transmit.contents).with_meta(&meta);
@@ -220,7 +219,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_receive_segments(&self) -> usize {
-        if self.socket.gro() { MAX_SEGMENTS } else { 1 }
+        if self.socket.gro() { MAX_COALESCED } else { 1 }
     }
 
     fn may_fragment(&self) -> bool {
@@ -237,8 +236,8 @@ fn send_meta(transmit: &Transmit<'_>) -> SendMeta {
     meta
 }
 
-/// The metadata for quinn. Of a truncated message quinn gets nothing: the datagrams would not decrypt, or their
-/// boundaries are unknown.
+/// Converts a message's metadata for quinn. A truncated message becomes empty: its datagrams would not decrypt, or
+/// their boundaries are unknown.
 fn recv_meta(message: Message<'_>) -> RecvMeta {
     let Some(addr) = message.addr().filter(|_| !message.truncated()) else {
         return RecvMeta::default();
@@ -255,7 +254,8 @@ fn recv_meta(message: Message<'_>) -> RecvMeta {
 
 type Wait = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 
-/// Waits until the socket is writable, for one connection. quinn asks before every send; usually it is.
+/// Waits until the socket is writable, for one connection. quinn asks before every send, and usually the socket is
+/// writable.
 struct Poller {
     socket: Arc<Socket>,
     wait: Option<Wait>,
@@ -265,7 +265,7 @@ impl UdpPoller for Poller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { socket, wait } = self.get_mut();
         let udp = socket.socket.get_ref();
-        // Without a call: tokio remembers that the socket is writable.
+        // No system call: tokio remembers that the socket is writable.
         if wait.is_none() && udp.try_io(Interest::WRITABLE, || Ok(())).is_ok() {
             return Poll::Ready(Ok(()));
         }

@@ -4,9 +4,9 @@
 //! cargo run --release -p mmsg-reuseport --example statsd
 //! ```
 //!
-//! Applications send lines such as `requests:1|c`, several to a datagram. A few hosts send nearly everything, so
-//! that a spread by flow would leave most threads idle: `Spread::RANDOM` gives each an equal share. Here one host
-//! sends 20,000 datagrams of two lines.
+//! Applications send lines such as `requests:1|c`, several to a datagram. A few hosts send nearly everything, so a
+//! spread by flow would leave most threads idle: `Spread::RANDOM` gives each an equal share. Here one host sends 20,000
+//! datagrams of two lines.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,11 +27,11 @@ fn collect(socket: &UdpSocket, received: &AtomicUsize) -> HashMap<String, u64> {
     let mut batch = RecvBatch::new(64, 1500);
     let mut counters = HashMap::new();
     while received.load(Ordering::Relaxed) < DATAGRAMS {
-        // A timeout: there may be no more.
+        // After a timeout, check the count again.
         let Ok(count) = socket.recv_into(&mut batch) else { continue };
         for datagram in batch.iter().filter(|datagram| !datagram.truncated()) {
             for line in std::str::from_utf8(datagram.data()).unwrap_or_default().lines() {
-                // Skips what is no counter.
+                // Skips lines that are not counters.
                 let Some((name, rest)) = line.split_once(':') else { continue };
                 let Some(Ok(value)) = rest.strip_suffix("|c").map(str::parse::<u64>) else {
                     continue;

@@ -24,7 +24,7 @@ use crate::sys;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "`bind` makes a group of it"]
+#[must_use = "call `bind` to make the group"]
 pub struct ReusePortGroupBuilder {
     /// Without members yet.
     pub(crate) group: ReusePortGroup,
@@ -74,9 +74,9 @@ impl ReusePortGroupBuilder {
         self
     }
 
-    /// Sets a function that prepares each socket before it is bound: buffer sizes, timeouts, socket options. They
-    /// then hold for the first datagram. The function gets a socket of the crate socket2, and runs again for each
-    /// member that joins later.
+    /// Sets a function that prepares each socket before it is bound: buffer sizes, timeouts, socket options. They apply
+    /// from the first datagram. The function gets a socket of the crate socket2, and also runs for each member that
+    /// joins later.
     pub fn prepare(
         mut self,
         prepare: impl Fn(&Socket) -> io::Result<()> + Send + Sync + 'static,
@@ -90,7 +90,8 @@ impl ReusePortGroupBuilder {
     /// # Errors
     ///
     /// `InvalidInput` for no member, for more than 65,535, and for a [`Spread`] that the kernel has no space for;
-    /// `AddrInUse`; `Unsupported` for several members or a [`Spread`] that the platform lacks; else the system's error, or that of `prepare`.
+    /// `AddrInUse`; `Unsupported` for several members or a [`Spread`] on a platform without them; else the system's
+    /// error, or that of `prepare`.
     pub fn bind(self) -> io::Result<ReusePortGroup> {
         let Self { mut group, count, exclusive } = self;
         let count = match count {
@@ -102,7 +103,7 @@ impl ReusePortGroupBuilder {
             let reason = format!("a group has 1 to 65535 members, not {count}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        // On port 0 as well: a socket that shares may get a port that other groups of this user have.
+        // Binds alone on port 0, too: a socket that shares could get the port of another group of this user.
         let alone = exclusive || !sys::SPREADS || sys::SHARES_WHEN_BOUND && group.addr.port() == 0;
         let first = group.open(!alone)?;
         if sys::SHARES_WHEN_BOUND {

@@ -16,9 +16,9 @@ use crate::sys;
 
 /// UDP sockets on one address (`SO_REUSEPORT`), among which the kernel spreads the datagrams.
 ///
-/// Each datagram goes to one member, chosen by the group's [`Spread`]. Threads that serve a member each
-/// share nothing. [`run`](Self::run) gives every member its thread; `into_iter` yields the sockets, for
-/// other ways to serve them.
+/// Each datagram goes to one member, chosen by the group's [`Spread`]. Threads that serve one member each share
+/// nothing. [`run`](Self::run) gives every member its thread; `into_iter` yields the sockets, to serve them in other
+/// ways.
 ///
 /// ```
 /// use mmsg_reuseport::{ReusePortGroup, Spread};
@@ -53,10 +53,10 @@ use crate::sys;
 ///
 /// # Indices
 ///
-/// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one
-/// leaves, the last one takes its number. As long as the address has this group alone, a member's index here
-/// is the kernel's. After a restart the indices agree again if both groups have as many members and the old one
-/// left by `leave_all`. In between, [`Spread::by`] gives the shares of the new members to the old ones.
+/// The kernel numbers the sockets of all groups on the address in the order in which they joined, and when one leaves,
+/// the last one takes its number. While no other group has the address, a member's index here is the kernel's. After a
+/// restart the indices agree again if both groups have the same number of members and the old one left with
+/// `leave_all`. In between, the old members get the datagrams that [`Spread::by`] means for the new ones.
 ///
 /// # Platforms
 ///
@@ -121,8 +121,8 @@ impl ReusePortGroup {
     ///
     /// A thread ends when its call of `serve` does: see [how to stop them](crate#stopping).
     ///
-    /// With [`Spread::CPU`] each thread runs on the CPUs whose datagrams its member gets, as far as the
-    /// process may use them. No thread begins unless all could be started.
+    /// With [`Spread::CPU`] each thread runs on the CPUs whose datagrams its member gets, as far as the process may use
+    /// them. If a thread cannot be started, `serve` is not called at all.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// Those of [`ReusePortGroupBuilder::bind`]; the group is as before.
+    /// The errors of [`ReusePortGroupBuilder::bind`]; the group is unchanged.
     pub fn join(&mut self) -> io::Result<usize> {
         let member = self.open(true)?;
         self.members.push(member);
@@ -188,12 +188,11 @@ impl ReusePortGroup {
         Ok(self.members.len() - 1)
     }
 
-    /// Takes the member `index` out of the group and returns its socket, which gets no further datagram and
-    /// no longer blocks: receive until `WouldBlock`. The last member takes the index, and the others the
-    /// share.
+    /// Takes the member `index` out of the group and returns its socket. The socket gets no more datagrams and is
+    /// non-blocking: receive until `WouldBlock`. The last member takes over the index, and all others the share.
     ///
-    /// The call takes some milliseconds: it waits until no CPU is about to deliver a datagram to the
-    /// socket (`membarrier`). In a sandbox without that call, one may still come right after.
+    /// The call takes some milliseconds: it waits until no CPU is about to deliver a datagram to the socket
+    /// (`membarrier`). In a sandbox without that call, a datagram may still come right afterwards.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -211,7 +210,7 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// `Unsupported` or the system's error; the group is as before.
+    /// `Unsupported` or the system's error; the group is unchanged.
     ///
     /// # Panics
     ///
@@ -227,8 +226,8 @@ impl ReusePortGroup {
 
     /// Takes all members out of the group, as [`leave`](Self::leave) does, and returns their sockets by index.
     ///
-    /// The last one leaves first, so that the members of another group on the address take the numbers in
-    /// their own order. The call does not change how that group spreads the datagrams.
+    /// The last one leaves first, so that the members of another group on the address take over the numbers in order.
+    /// The call does not change how that group spreads the datagrams.
     ///
     /// ```
     /// # use mmsg_reuseport::ReusePortGroup;
@@ -250,7 +249,7 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// `Unsupported` or the system's error. Members that had left already stay here, and get nothing.
+    /// `Unsupported` or the system's error. Members that have already left stay in this group, and get nothing.
     pub fn leave_all(&mut self) -> io::Result<Vec<UdpSocket>> {
         for socket in self.members.iter().rev() {
             sys::detach(&SockRef::from(socket))?;
@@ -270,7 +269,7 @@ impl ReusePortGroup {
         Ok(socket.into())
     }
 
-    /// Makes the kernel spread the datagrams over the present number of members.
+    /// Makes the kernel spread the datagrams over the current members.
     pub(crate) fn attach_spread(&self) -> io::Result<()> {
         let Some(member) = self.members.first() else { return Ok(()) };
         match self.spread.program(self.members.len())? {
@@ -280,7 +279,7 @@ impl ReusePortGroup {
     }
 }
 
-/// The sockets by index, for tasks or threads of your own. They stay members until they are dropped.
+/// Yields the sockets by index, for your own tasks or threads. They stay members until they are dropped.
 impl IntoIterator for ReusePortGroup {
     type Item = UdpSocket;
     type IntoIter = std::vec::IntoIter<UdpSocket>;

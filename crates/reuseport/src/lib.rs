@@ -9,17 +9,17 @@
 //! | `RANDOM` | to all members, in no order | collectors with a few heavy sources |
 //! | `by` bytes of the payload | to the member that these bytes name | QUIC by connection ID, exact turns by a sequence number |
 //!
-//! - The kernel cannot take turns: its programs have no memory. `RANDOM` is as even as chance is, within 1 % from
-//!   some 100,000 datagrams a member on.
-//! - A member that no thread reads still gets its share. So a thread that ends closes its socket, or takes the
-//!   socket out of the group.
+//! - The kernel cannot take turns: its programs have no memory. `RANDOM` is even to within 1 % from about 100,000
+//!   datagrams a member.
+//! - A member that no thread reads still gets its share. So a thread that ends must close its socket, or take it out of
+//!   the group.
 //! - By flow, a peer that changes its address, as QUIC connections may, goes to another member. Spread by the
 //!   connection ID instead, or hand the datagrams over by a channel.
 //!
 //! # Stopping
 //!
-//! [`run`](ReusePortGroup::run) returns when all its threads have. Give the sockets a read timeout, and look at a
-//! flag after each receive that found nothing:
+//! [`run`](ReusePortGroup::run) returns when all its threads have. Give the sockets a read timeout, and check a flag
+//! between receives:
 //!
 //! ```
 //! use mmsg::{BatchSocket, RecvBatch};
@@ -44,28 +44,26 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Tasks of tokio serve a group as well: `prepare` the sockets by `set_nonblocking(true)`, and pass each socket
-//! of the group to `tokio::net::UdpSocket::from_std`.
+//! Tokio tasks can serve a group, too: `prepare` the sockets with `set_nonblocking(true)`, and pass each one to
+//! `tokio::net::UdpSocket::from_std`.
 //!
 //! # What a group costs
 //!
-//! A group makes a program faster by using more CPUs, but each datagram takes more CPU time. The table has the
-//! datagrams that the threads receive in a second of CPU time, as a ratio to those of one thread with one
-//! socket: `RANDOM`, one source, 200 bytes, batches of 64 (Linux 6.18, a virtual machine with two CPUs, nothing
-//! else on it, medians of 41 rounds). In the last two columns, the ratio is to as many sockets with a port of
-//! their own each.
+//! A group makes a program faster by using more CPUs, but each datagram takes more CPU time. The table shows how many
+//! datagrams the threads receive per second of CPU time, as a ratio to one thread with one socket: `RANDOM`, one
+//! source, 200 bytes, batches of 64 (Linux 6.18, a virtual machine with two CPUs, nothing else on it, medians of 41
+//! rounds). In the last two columns, the ratio is to the same number of sockets, each with its own port.
 //!
-//! | datagrams | 2 members | 4 members | 2, beside sockets apart | 4, beside sockets apart |
+//! | datagrams | 2 members | 4 members | 2, to separate sockets | 4, to separate sockets |
 //! |---|---|---|---|---|
 //! | few wait, and the members are read one after the other | 0.97 | 0.94 | 0.98 | 0.95 |
 //! | all wait, and the members are read at once | 0.70 | 0.59 | 0.92 | 0.79 |
 //! | arrive while the threads wait | 0.69 | 0.59 | 0.72 | 0.65 |
 //!
-//! The first row shows the group's own cost: the program that picks a member, and fuller batches for one socket.
-//! In the other rows most of the cost is what CPUs take from each other, and that a thread with a share of the
-//! datagrams is woken for fewer at a time. Sockets apart pay a good part of that as well. So have no more members
-//! than the load needs. To measure:
-//! `cargo test --release -p mmsg-reuseport --test group -- --ignored --nocapture cost`.
+//! The first row shows the group's own cost: the program that picks a member, and fuller batches for one socket. In the
+//! other rows most of the cost is contention between the CPUs, and that threads with a share of the datagrams wake for
+//! fewer at a time. Separate sockets pay a good part of that, too. So use no more members than the load needs. To
+//! measure: `cargo test --release -p mmsg-reuseport --test group -- --ignored --nocapture cost`.
 //!
 //! # Joining, leaving, restarting
 //!
@@ -73,13 +71,13 @@
 //! can bind a group to the same address, unless it asks for an [`exclusive`](ReusePortGroupBuilder::exclusive)
 //! one. By flow, some flows move to the new member.
 //!
-//! The kernel drops the datagrams that wait in a socket when it is closed. (It has a setting that hands over the
-//! connections of closed sockets, `net.ipv4.tcp_migrate_req`; it is for TCP alone.) So a member leaves in
-//! two steps. [`leave`](ReusePortGroup::leave) and [`leave_all`](ReusePortGroup::leave_all) take it out of the
-//! kernel's group and return its socket, which gets nothing further. Then receive until `WouldBlock`, and drop it.
+//! The kernel drops the datagrams that wait in a socket when it is closed. (The setting `net.ipv4.tcp_migrate_req`,
+//! which hands over the connections of closed sockets, is for TCP alone.) So a member leaves in two steps.
+//! [`leave`](ReusePortGroup::leave) and [`leave_all`](ReusePortGroup::leave_all) take it out of the kernel's group and
+//! return its socket, which gets nothing more. Then receive until `WouldBlock`, and drop it.
 //!
-//! A socket that has left cannot send: it is bound to a network interface that does not exist. Send replies to
-//! its datagrams by another socket.
+//! A socket that has left cannot send: it is bound to a network interface that does not exist. Reply to its datagrams
+//! from another socket.
 //!
 //! **A restart** without loss: the new process binds its group while the old one still runs, and the old
 //! one calls `leave_all` and receives the rest. The threads of `run` end before that; datagrams that come

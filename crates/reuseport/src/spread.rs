@@ -6,9 +6,9 @@ use crate::sys::Instruction;
 
 /// How the kernel chooses the member of a [`ReusePortGroup`](crate::ReusePortGroup) that gets a datagram.
 ///
-/// All but [`FLOW`](Self::FLOW) are classic BPF programs (`SO_ATTACH_REUSEPORT_CBPF`, Linux 4.5), which
-/// the kernel runs for each message. Such a program has no memory, so that it cannot take turns: to spread
-/// one heavy source use [`RANDOM`](Self::RANDOM), or exact turns by a sequence number in the payload.
+/// All but [`FLOW`](Self::FLOW) are classic BPF programs (`SO_ATTACH_REUSEPORT_CBPF`, Linux 4.5), which the kernel runs
+/// for each message. Such a program has no memory, so it cannot take turns. To spread one heavy source, use
+/// [`RANDOM`](Self::RANDOM), or take exact turns by a sequence number in the payload.
 ///
 /// QUIC, with connection IDs whose first byte is the index of the member that chose them:
 ///
@@ -23,8 +23,7 @@ use crate::sys::Instruction;
 /// # let _ = spread;
 /// ```
 ///
-/// A client chooses the ID of its first datagrams at random. They all have the same, so that one member
-/// gets them.
+/// A client chooses the ID of its first datagrams at random. All of these have the same ID, so one member gets them.
 ///
 /// NetFlow version 9 in exact turns, by the sequence number of each exporter's datagrams:
 ///
@@ -52,9 +51,9 @@ impl Spread {
     /// One heavy peer fills one member.
     pub const FLOW: Self = Self(Rule::Flow);
 
-    /// By the CPU that the datagram came in on: member = CPU modulo members. Use as many members as CPUs.
-    /// The network device chooses the CPU, or the sender's thread on the same machine. As long as it is the
-    /// same for all datagrams of a peer, so is the member.
+    /// By the CPU that the datagram came in on: member = CPU modulo members. Use as many members as CPUs. The network
+    /// device chooses the CPU, or the sender's thread on the same machine. While a peer's datagrams come in on one CPU,
+    /// they go to one member.
     pub const CPU: Self = Self(Rule::Cpu);
 
     /// At random, each message by itself: the datagrams of one peer go to all members, in no order among
@@ -76,13 +75,13 @@ impl Spread {
         Self(Rule::When(field, Box::new(then.0), Box::new(otherwise.0)))
     }
 
-    /// The program for this many members, unless the kernel does it by itself.
+    /// The program for this many members. `None` if the kernel needs no program.
     pub(crate) fn program(&self, members: usize) -> io::Result<Option<Vec<Instruction>>> {
         if self.0 == Rule::Flow {
             return Ok(None);
         }
         let mut program = Vec::new();
-        // Each member is a descriptor, whose number fits.
+        // Fits: each member has a descriptor.
         self.0.compile(members as u32, &mut program);
         if program.len() > MAX_INSTRUCTIONS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, TOO_LONG));
@@ -152,9 +151,9 @@ impl Field {
 
 /// `BPF_MAXINSNS`, include/uapi/linux/bpf_common.h
 const MAX_INSTRUCTIONS: usize = 4096;
-const TOO_LONG: &str = "the spread is too long for the kernel";
-/// No socket has this number: the kernel takes the one of the flow (`reuseport_select_sock` in
-/// net/core/sock_reuseport.c).
+const TOO_LONG: &str =
+    "the spread has too many rules: its program is longer than the kernel's 4096 instructions";
+/// No socket has this number, so the kernel chooses by flow (`reuseport_select_sock` in net/core/sock_reuseport.c).
 const NO_MEMBER: u32 = u32::MAX;
 
 // Opcodes of include/uapi/linux/bpf_common.h, and offsets of include/uapi/linux/filter.h.
@@ -189,12 +188,12 @@ impl Rule {
             Self::By(field) => field.compile(out),
             Self::When(field, then, otherwise) => {
                 field.compile(out);
-                // Jumps with a condition reach 255 instructions, the other one reaches all.
+                // A conditional jump reaches 255 instructions, an unconditional one all.
                 out.push(Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false: 1, k: 0 });
                 let jump = out.len();
                 out.push(plain(JUMP, 0));
                 then.compile(members, out);
-                // Relative to the next instruction. Longer programs than a u32 counts are rejected.
+                // Relative to the next instruction. It fits: longer programs are rejected.
                 out[jump].k = (out.len() - jump - 1) as u32;
                 return otherwise.compile(members, out);
             }

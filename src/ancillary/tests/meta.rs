@@ -10,7 +10,7 @@ use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{ControlMessages, Layout};
 
-/// All numbers that are understood, each with the lengths that it may have.
+/// All control messages that are decoded, with their valid lengths.
 const TYPES: [(Option<CmsgType>, &[usize]); 15] = [
     (numbers::PKTINFO_V4, &[8, 12]),
     (numbers::PKTINFO_V6, &[20]),
@@ -54,7 +54,7 @@ fn one(ty: Option<CmsgType>, payload: impl Into<Vec<u8>>) -> RecvMeta {
     read(&[(ty, payload.into())])
 }
 
-/// A payload that means something for this ty, made of `seed`.
+/// A valid payload for `ty`, made from `seed`.
 fn payload(ty: Option<CmsgType>, len: usize, seed: u32) -> Vec<u8> {
     let word = seed.to_ne_bytes();
     let small = (seed & 0xff).to_ne_bytes();
@@ -102,7 +102,7 @@ fn sockaddr(addr: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// Up to eight messages of any numbers in any order, most with a length that is right for it.
+/// Up to eight messages in any order, most with a valid length.
 fn messages() -> impl Strategy<Value = ControlList> {
     let message =
         (0..TYPES.len(), any::<prop::sample::Index>(), any::<u32>(), 0usize..8, 0usize..65)
@@ -182,7 +182,7 @@ fn naive(messages: &[(Option<CmsgType>, Vec<u8>)]) -> RecvMeta {
         meta.local = local.filter(|ip| !ip.is_unspecified());
         meta.interface = index(interface);
     }
-    // (No IPv4-mapped address is among these; they have a test of their own.)
+    // IPv4-mapped addresses have their own test.
     if let Some((destination, interface)) = v6 {
         meta.destination = Some(destination);
         meta.local = Some(destination).filter(|ip| !ip.is_multicast() && ip.to_canonical() == *ip);
@@ -303,7 +303,7 @@ fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     for ip in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "::1"] {
         assert_eq!(reply(ip), (ip.parse().ok(), None), "{ip}");
     }
-    // The interface is part of what a link-local address says.
+    // A link-local address means nothing without its interface.
     assert_eq!(reply("fe80::1"), ("fe80::1".parse().ok(), Some(7)));
     let many = ["224.0.0.1", "255.255.255.255", "::ffff:224.0.0.1", "::ffff:255.255.255.255"];
     for ip in many.into_iter().chain(["ff02::1"]) {
@@ -311,7 +311,7 @@ fn a1_a_reply_leaves_from_the_destination_of_the_request_if_it_can() {
     }
     assert_eq!(RecvMeta::NONE.reply_meta(), crate::SendMeta::new());
 
-    // This host's own address goes before the one in the header.
+    // This host's own address is preferred to the one in the header.
     let mut meta = RecvMeta::NONE;
     meta.destination = "192.0.2.255".parse().ok();
     meta.local = "192.0.2.1".parse().ok();
@@ -341,8 +341,7 @@ fn a_mapped_destination_stays_mapped_in_either_order() {
         assert_eq!(meta.local, Some(IpAddr::V6(local)));
         assert_eq!(meta.reply_meta().source, Some(IpAddr::V6(local)));
     }
-    // RecvMeta once, this host's own address is not known; neither is it of a message that was queued
-    // before it was asked for.
+    // Without the IPv4 struct, this host's own address is unknown, as for a message queued before the option was set.
     let (v6, v4) = ((v6.0, v6.1), (v4.0, [[0; 8].as_slice(), &v4.1[8..]].concat()));
     for messages in [vec![v6.clone()], vec![v6.clone(), v4.clone()], vec![v4, v6]] {
         let meta = read(&messages);

@@ -1,7 +1,7 @@
-//! Bytes in, bytes out: the codec in every platform's layout, and what it makes of hand-made bytes.
+//! Bytes in, bytes out: the codec in every platform's layout, also on hand-made bytes.
 
 mod codec;
 mod options;
-// Its twin knows the lengths of Linux's control messages, of which other systems have a part.
+// Its twin knows the control messages of Linux; other systems have only some of them.
 #[cfg(linux_like)]
 mod meta;

@@ -9,7 +9,7 @@ use crate::sys::control_message::append;
 use crate::sys::numbers::{self, CmsgType};
 use crate::sys::{CONTROL_SPACE, ControlMessage, Layout};
 
-/// The name of an option, its control message and the payload; or why there is none.
+/// The name of an option, its control message and the payload; or the expected error.
 type Part = Result<(&'static str, Option<CmsgType>, Vec<u8>), String>;
 
 fn family(v4: bool) -> &'static str {
@@ -100,9 +100,9 @@ fn parts(meta: SendMeta, v4: bool) -> Vec<Part> {
     all.into_iter().flatten().collect()
 }
 
-/// The bytes of these control messages and then of raw ones, in space for `most`.
-fn bytes(parts: Vec<Part>, raw: &ControlBuf, v4: bool, most: usize) -> Result<Vec<u8>, String> {
-    let (mut space, mut len, mut taken) = (vec![0; most], 0, Vec::new());
+/// The bytes of these control messages followed by raw ones, in `max` bytes of space.
+fn bytes(parts: Vec<Part>, raw: &ControlBuf, v4: bool, max: usize) -> Result<Vec<u8>, String> {
+    let (mut space, mut len, mut taken) = (vec![0; max], 0, Vec::new());
     for part in parts {
         let (option, ty, payload) = part?;
         let ty =
@@ -112,14 +112,14 @@ fn bytes(parts: Vec<Part>, raw: &ControlBuf, v4: bool, most: usize) -> Result<Ve
         len = end.ok_or_else(|| too_long(needed))?;
         taken.push(ty);
     }
-    // E17: all of them apply, so none may be there twice.
+    // E17: all of them apply, so none may occur twice.
     if let Some(ControlMessage { level, ty, .. }) =
         raw.messages().find(|message| taken.contains(&(message.level, message.ty)))
     {
         return Err(format!("both set level {level}, type {ty}"));
     }
     let needed = len + raw.as_bytes().len();
-    if needed > most {
+    if needed > max {
         return Err(too_long(needed));
     }
     space.truncate(len);
@@ -135,7 +135,7 @@ fn sources() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// Mostly what many messages have.
+/// Mostly common options.
 fn metas() -> impl Strategy<Value = SendMeta> {
     let rarely = |rare| prop::option::weighted(rare, Just(()));
     let usual = (any::<Option<u8>>(), prop::option::of(sources()), any::<Option<u16>>());
@@ -165,20 +165,20 @@ proptest! {
             (1000..1002i32, prop::collection::vec(any::<u8>(), 0..20)),
             (0..1i32, Just(vec![1; 4])),
         ]),
-        most in prop_oneof![3 => Just(CONTROL_SPACE), 1 => 0..CONTROL_SPACE],
+        max in prop_oneof![3 => Just(CONTROL_SPACE), 1 => 0..CONTROL_SPACE],
     ) {
         let mut control = ControlBuf::new();
         let parts = parts(meta, v4);
         if let Some((level, data)) = &raw {
-            // A number of its own, or that of an option that may be set.
+            // A type of its own, or that of an option which may be set.
             let taken = parts.last().cloned().and_then(Result::ok).and_then(|(_, ty, _)| ty);
             let (level, ty) = if *level > 0 { (*level, 7) } else { taken.unwrap_or((1000, 7)) };
             control.push(level, ty, data).expect("it fits");
         }
-        // No byte of what was there before remains.
-        let mut space = vec![0xEE; most];
+        // Stale bytes, none of which may remain.
+        let mut space = vec![0xEE; max];
         let encoded = meta.encode(v4, control.as_bytes(), &mut space).map(|len| space[..len].to_vec());
-        match (encoded, bytes(parts, &control, v4, most)) {
+        match (encoded, bytes(parts, &control, v4, max)) {
             (Err(error), Err(reason)) => prop_assert!(error.to_string().contains(&reason), "{error}"),
             (encoded, expected) => prop_assert_eq!(encoded.ok(), expected.ok()),
         }

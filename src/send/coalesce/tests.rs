@@ -1,4 +1,4 @@
-//! GSO batches, and the headers that they are wired into, beside a naive twin that checks whole prefixes.
+//! GSO batches and their headers, compared with a naive twin that checks whole prefixes.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -10,7 +10,7 @@ use crate::ancillary::{ControlBuf, Ecn, SendMeta};
 use crate::send::wire::{Wiring, wire};
 use crate::sys::{SendStorage, borrow};
 
-/// A message: which destination, how long, what it has beside a payload, and where that is.
+/// A message to make: its destination, its length, its kind of options, and where its payload lies.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) dest: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Spec {
 /// The number of kinds of messages.
 pub(crate) const KINDS: usize = 8;
 
-/// Where in memory a payload is: at the start, or after that of the message before, side by side or not.
+/// Where a payload lies in memory: at the start, or after the previous payload, with or without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Start,
@@ -30,7 +30,7 @@ pub(crate) enum Place {
     Apart,
 }
 
-/// Memory of which no part is like another.
+/// Pseudo-random bytes, so that a misplaced payload shows.
 static MEMORY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut state = 1u32;
     let mut next = || {
@@ -40,13 +40,13 @@ static MEMORY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     (0..1 << 18).map(|_| next()).collect()
 });
 
-/// A payload in one buffer, and one in two, which touch unless it is `Apart`.
-struct Payload {
+/// A payload as one buffer and as two. The two touch unless the place is `Apart`.
+struct PayloadForms {
     whole: &'static [u8],
     parts: [IoSlice<'static>; 2],
 }
 
-fn payloads(specs: &[Spec]) -> Vec<Payload> {
+fn payloads(specs: &[Spec]) -> Vec<PayloadForms> {
     let (memory, mut end): (&'static [u8], _) = (&MEMORY, 0);
     let mut payload = |spec: &Spec| {
         let gap = usize::from(spec.place == Place::Apart);
@@ -55,7 +55,7 @@ fn payloads(specs: &[Spec]) -> Vec<Payload> {
         let (half, whole) = (spec.len / 2, &memory[start..start + spec.len]);
         end = start + spec.len;
         let other = &memory[start + half + gap..end + gap];
-        Payload { whole, parts: [IoSlice::new(&whole[..half]), IoSlice::new(other)] }
+        PayloadForms { whole, parts: [IoSlice::new(&whole[..half]), IoSlice::new(other)] }
     };
     specs.iter().map(&mut payload).collect()
 }
@@ -78,7 +78,7 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     let mut control = ControlBuf::new();
     control.push(1, 2, b"x").expect("there is space");
     let payloads = payloads(specs);
-    // Two that are equal, so that both are compared by value.
+    // Two equal values at different addresses, so that they are compared by value.
     let tos = [SendMeta::new().with_tos(1); 2];
     let numbered = SendMeta::new().with_timestamp_id(7);
     let make = |i: usize| {
@@ -105,7 +105,7 @@ pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     check_headers(&msgs, max_segments);
 }
 
-/// The lengths of the batches that a slice of messages falls into.
+/// The number of messages in each batch.
 fn batches(msgs: &[SendMsg<'_>], max_segments: usize) -> Vec<usize> {
     let (mut counts, mut rest) = (Vec::new(), msgs);
     while !rest.is_empty() {
@@ -130,14 +130,14 @@ fn naive(msgs: &[SendMsg<'_>], max_segments: usize) -> Vec<usize> {
 }
 
 fn longest(msgs: &[SendMsg<'_>], max_segments: usize) -> usize {
-    let most = msgs.len().min(max_segments);
-    (2..=most).rev().find(|n| is_batch(&msgs[..*n])).unwrap_or(1)
+    let max = msgs.len().min(max_segments);
+    (2..=max).rev().find(|n| is_batch(&msgs[..*n])).unwrap_or(1)
 }
 
 fn is_batch(msgs: &[SendMsg<'_>]) -> bool {
     let first = &msgs[0];
     let (last, others) = msgs.split_last().expect("not empty");
-    // A reply's options lie elsewhere than those of `with_meta`.
+    // A batch never mixes a reply's options with those of `with_meta`.
     let has = |msg: &SendMsg<'_>| msg.metas().map(|meta| meta.is_some());
     let same = |msg: &SendMsg<'_>| {
         (msg.dest(), msg.meta(), has(msg)) == (first.dest(), first.meta(), has(first))
@@ -152,9 +152,9 @@ fn is_batch(msgs: &[SendMsg<'_>]) -> bool {
         && msgs.iter().map(SendMsg::len).sum::<usize>() <= 65_507
 }
 
-/// Wires the messages, and reads back what the headers point to: the payloads of each batch.
+/// Wires the messages, and compares the payloads that the headers point to.
 fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
-    // Less than a long list needs, so that the memory for copies comes to an end.
+    // Less than a long list needs, so that the memory for copies runs out.
     const COPIES: usize = 1 << 18;
     thread_local! {
         static STORAGE: RefCell<SendStorage> = const { RefCell::new(SendStorage::new()) };
@@ -181,13 +181,13 @@ fn check_headers(msgs: &[SendMsg<'_>], max_segments: usize) {
             assert_eq!((batch.bytes, batch.segment), (expected.len(), size));
             assert!(payload == expected, "{batch:?} has other bytes");
         }
-        // Not every system has a control message for each of the options.
+        // Not every system has a control message for each option.
         assert!(rest.is_empty() || wired.is_err() || cfg!(not(linux_like)), "it ends early");
     });
 }
 
 #[cfg(test)]
-mod of_the_rules {
+mod rules {
     use proptest::prelude::*;
 
     use super::*;
@@ -195,7 +195,7 @@ mod of_the_rules {
 
     fn specs() -> impl Strategy<Value = Vec<Spec>> {
         let len = prop_oneof![8 => Just(100), 2 => Just(99), 1 => Just(0), 2 => Just(9_000), 1 => Just(40_000)];
-        // A stretch of equal messages now and then, so that the caps are met.
+        // Some long runs of equal messages, to reach the limits.
         let count = prop_oneof![4 => 1usize..8, 1 => 60usize..70, 1 => Just(90)];
         let place = prop_oneof![Just(Place::Start), Just(Place::Beside), Just(Place::Apart)];
         let kind = prop_oneof![6 => Just(0usize), 1 => 1usize..KINDS];

@@ -25,26 +25,25 @@ use std::io;
 pub enum PushError {
     /// The queue is full. Flush, and push again.
     Full,
-    /// The datagram, or several that were to be pushed together, do not fit even an empty queue of this
-    /// capacity.
+    /// The datagram, or all datagrams of one [`push_to_all`](crate::SendQueue::push_to_all), would not fit even an
+    /// empty queue of this capacity.
     TooLong,
     /// The message has raw control messages.
     HasControl,
     /// Two of the message's options set the same thing.
     OptionTwice,
-    /// The destination is one that no Unix socket can have: it is unnamed, too long, or the platform has no
-    /// such addresses.
+    /// No Unix socket can have the destination: it is unnamed, too long, or the platform has no such addresses.
     NoAddress,
 }
 
 impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the send queue is full",
-            Self::TooLong => "the datagram is longer than the send queue's capacity",
-            Self::HasControl => "a send queue takes no message with raw control messages",
-            Self::OptionTwice => "two options of the message set the same thing",
-            Self::NoAddress => "the destination is no address of a Unix socket on this platform",
+            Self::Full => "the send queue is full: flush it",
+            Self::TooLong => "the datagram does not fit even an empty send queue of this capacity",
+            Self::HasControl => "a send queue does not store raw control messages: send this message without a queue",
+            Self::OptionTwice => "two options of the message set the same thing: set it once",
+            Self::NoAddress => "the destination is not a valid Unix address on this platform",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Datagrams in order, which own their payload.
+//! One stage of a queue: datagrams in order, with their payload.
 
 use std::net::SocketAddr;
 
@@ -12,16 +12,16 @@ use crate::sys::{self, Dest, Payload, RawAddr, UnixAddr};
 ///
 /// Invariants:
 ///
-/// 1. `payload[entry.start..][..entry.len]` is each entry's payload, and the bytes of a Unix destination follow it, if
-///    the entry has one. `entry.meta - 1` is the place of its options in `metas`, unless `entry.meta` is 0.
-/// 2. In the back stage, and in a stage without datagrams, nothing has left: `first` is 0, and `order` is empty.
+/// 1. `payload[entry.start..][..entry.len]` is each entry's payload, followed by its Unix destination, if it has one.
+///    `entry.meta - 1` indexes its options in `metas`, unless `entry.meta` is 0.
+/// 2. In the back stage and in an empty stage, `first` is 0 and `order` is empty.
 pub(super) struct Stage {
     entries: Vec<Entry>,
     payload: Vec<u8>,
     metas: Vec<SendMeta>,
-    /// The order of sending, if it is not that of the entries.
+    /// The sending order, if it is not that of the entries.
     order: Vec<u32>,
-    /// Datagrams that have left.
+    /// The number of datagrams that have left.
     first: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     /// Bytes counted against the bound.
     pub(super) cost: usize,
     len: u32,
-    /// Where its options are, plus 1.
+    /// The index of its options plus 1, or 0.
     meta: u32,
     segment_size: Option<u16>,
     ecn: Option<Ecn>,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
 ///
 /// # Errors
 ///
-/// `TooLong` for lengths that cannot be counted: no system sends so much. `HasControl`, `NoAddress`.
+/// `TooLong` for lengths that 32 bits cannot hold, which no system sends; `HasControl`; `NoAddress`.
 #[inline]
 pub(super) fn cost(msg: &SendMsg<'_>) -> Result<usize, PushError> {
     if !msg.raw_control().is_empty() {
@@ -75,7 +75,7 @@ impl Stage {
         }
     }
 
-    /// Datagrams that are still here.
+    /// The number of datagrams that have not left.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.first
@@ -106,7 +106,8 @@ impl Stage {
         let len = (self.payload.len() - start) as u32; // `cost` has checked it.
         let (dest, name_len) = match (&msg.dest, self.entries.last()) {
             (Dest::Unix(dest), _) => (Dest::None, self.push_name(*dest)),
-            // Most are to the destination before: that is in memory, and the message's just being written.
+            // Mostly the destination repeats. Copying the last entry's is quicker, since the message's own has only
+            // just been written.
             (dest, Some(last)) if last.dest == *dest => (last.dest, 0),
             (Dest::Addr(dest), _) => (Dest::Addr(*dest), 0),
             (Dest::None, _) => (Dest::None, 0),
@@ -131,7 +132,7 @@ impl Stage {
         }
     }
 
-    /// Drops what was pushed after the first `len` datagrams; none has left.
+    /// Keeps the first `len` datagrams. Only for the back stage, from which none has left.
     pub(super) fn truncate(&mut self, len: usize) {
         if let Some(entry) = self.entries.get(len) {
             self.payload.truncate(entry.start);
@@ -153,7 +154,7 @@ impl Stage {
         row::fill_by(row, max.min(self.len()), |i| self.msg(self.entry(self.first + i)))
     }
 
-    /// The entry that is sent as number `i`.
+    /// The entry at place `i` of the sending order.
     #[inline]
     fn entry(&self, i: usize) -> &Entry {
         &self.entries[self.order.get(i).map_or(i, |place| *place as usize)]
@@ -173,16 +174,16 @@ impl Stage {
         sys::decode_unix(name).map_or(Dest::None, Dest::Unix)
     }
 
-    /// Puts together what goes to one destination, unless it is already. Without memory for it, nothing changes.
+    /// Groups the datagrams by destination, unless they already are or memory runs out.
     pub(super) fn group(&mut self) {
         let count = self.entries.len();
         if !self.order.is_empty() || self.order.try_reserve(count).is_err() {
             return;
         }
         let entries = &self.entries;
-        // The places fit, as those of options do.
+        // Indices fit 32 bits, as those of options do.
         self.order.extend(0..count as u32);
-        // The place decides last: the order within each destination stays.
+        // The index comes last in the key, so that each destination's datagrams stay in order.
         let key = |i: &u32| match entries[*i as usize].dest {
             Dest::Addr(dest) => (Some(dest), *i),
             _ => (None, *i),

@@ -1,4 +1,4 @@
-//! A queue beside a naive twin: a list of messages and what each counts.
+//! A queue compared with a naive twin: a list of messages and their costs.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ enum Step {
     /// To all or none.
     PushToAll(Pushed, usize),
     Discard(usize),
-    /// A flush that sends so many of the stage that is sent first.
+    /// A flush that sends up to this many of the stage that is sent first.
     Send(usize),
     Clear,
     Shrink,
@@ -37,7 +37,7 @@ fn dests() -> [Option<SocketAddr>; 5] {
 }
 
 fn pushed() -> impl Strategy<Value = Pushed> {
-    // Mostly what joins the entry before it.
+    // Mostly equal to the previous message.
     let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
     let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
     let lent = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
@@ -62,7 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a message in a queue is: destination, payload, options.
+/// A queued message: destination, payload, options.
 type Seen = (Option<SocketAddr>, Vec<u8>, SendMeta);
 
 fn seen(msg: &SendMsg<'_>) -> Seen {

@@ -16,7 +16,7 @@ use crate::kit::{bind, run, run_threaded, send, socket, transmit};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A socket that waits for a minute at most, which makes a broken test fail.
+/// A socket whose receives time out after a minute, so that a broken test fails.
 fn plain() -> UdpSocket {
     let socket = bind();
     let patience = std::time::Duration::from_secs(60);
@@ -105,7 +105,7 @@ fn received_datagrams_have_their_ecn_bits_destination_and_segments() {
     });
 }
 
-/// The buffers of a socket that follows one without GRO by `Endpoint::rebind_abstract`.
+/// An endpoint keeps its short buffers when `Endpoint::rebind_abstract` replaces a socket without GRO.
 #[test]
 fn buffers_for_one_datagram_each_receive_without_gro() {
     run(async {
@@ -113,7 +113,7 @@ fn buffers_for_one_datagram_each_receive_without_gro() {
         let to = socket.local_addr().unwrap();
         let data = crate::kit::content(2400, 3);
         let msgs: Vec<_> = data.chunks(1200).map(|d| SendMsg::to(to, d)).collect();
-        // One GSO batch is on its way already, and what it is coalesced to may be lost.
+        // This GSO batch arrives before GRO is off, and may be lost as a coalesced message.
         assert_eq!(sender.send_batch(&msgs).unwrap(), 2);
         let mut received = Vec::new();
         while !received.ends_with(&data) {
@@ -140,7 +140,7 @@ fn a_send_that_fails_is_counted_and_the_next_is_sent() {
         assert_eq!((socket.failed(), socket.offload().counters().sent), (1, 1));
         let mut buffer = [0; 100];
         assert_eq!(receiver.recv(&mut buffer).unwrap(), 4);
-        // A socket must ask for broadcast. Three datagrams.
+        // Broadcast is not enabled on the socket, so all three datagrams fail.
         let mut forbidden = transmit(([255; 4], 9).into(), &[0; 2500]);
         forbidden.segment_size = Some(1000);
         send(&socket, &forbidden).await;
@@ -148,7 +148,7 @@ fn a_send_that_fails_is_counted_and_the_next_is_sent() {
     });
 }
 
-/// Counts what is logged.
+/// Counts logged events.
 struct Log(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Log {

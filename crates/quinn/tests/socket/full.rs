@@ -15,7 +15,7 @@ use crate::common::linux::set_option;
 use crate::kit::{bind, content, run, send, transmit};
 use crate::veth::{DEVICE, NEAR, ip, with_far_end};
 
-/// Nobody has this address: what is sent there waits for the hardware address, and fills the socket.
+/// No host has this address: datagrams to it wait for a hardware address, and fill the socket's buffer.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 
 /// A socket with a short buffer, and an address that takes nothing until `resolve`.
@@ -32,7 +32,7 @@ fn resolve() {
         .expect("a hardware address");
 }
 
-/// Has the kernel reject GSO batches by `EINVAL`: it makes no checksums for the socket.
+/// Makes the kernel reject GSO batches with `EINVAL`, by turning the socket's checksums off.
 fn reject_batches(socket: &UdpSocket) {
     set_option(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("a socket option");
 }

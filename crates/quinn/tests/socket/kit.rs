@@ -1,4 +1,4 @@
-//! Endpoints on this crate's sockets, which trust each other, and transfers between them.
+//! Endpoints on this crate's sockets that trust each other, and transfers between them.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -16,7 +16,7 @@ use quinn::{
     TransportConfig,
 };
 
-/// The longest wait, so that a test that hangs fails. No test measures it.
+/// The longest wait: a test that hangs fails. No test measures it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs a test on a runtime of one thread.
@@ -99,12 +99,12 @@ impl Pair {
         self.server.local_addr().expect("a bound socket")
     }
 
-    /// A connection, as either end has it.
+    /// Connects, and returns both ends.
     pub async fn connect(&self) -> (Connection, Connection) {
         self.connect_to(self.addr()).await
     }
 
-    /// A connection by way of another address.
+    /// Connects through another address.
     pub async fn connect_to(&self, addr: SocketAddr) -> (Connection, Connection) {
         let connecting = self.client.connect(addr, "localhost").expect("a valid address");
         let accepted = async { self.server.accept().await.expect("a client").await };
@@ -118,7 +118,7 @@ fn endpoint(config: Option<ServerConfig>, socket: &Arc<Socket>) -> io::Result<En
     Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime)
 }
 
-/// Bytes among which no part is like another one.
+/// Pseudo-random bytes, so that misplaced data shows.
 pub fn content(len: usize, seed: u64) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     let mut data = Vec::with_capacity(len + 4);
@@ -129,7 +129,7 @@ pub fn content(len: usize, seed: u64) -> Vec<u8> {
     data
 }
 
-/// Numbers that are the same in each run, by Knuth's MMIX generator.
+/// Reproducible pseudo-random numbers, by Knuth's MMIX generator.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -140,7 +140,7 @@ impl Numbers {
     }
 }
 
-/// Sends bytes from one end to the other by a stream of their own, and checks that they are the same.
+/// Sends bytes on a new stream, and checks that the other end receives the same.
 pub async fn transfer(from: &Connection, to: &Connection, len: usize, seed: u64) {
     let data = content(len, seed);
     let send = async {

@@ -1,4 +1,4 @@
-//! Connections that are idle, and endpoints that end.
+//! Idle connections, and endpoints that end.
 
 use std::io;
 use std::net::UdpSocket;
@@ -53,7 +53,8 @@ async fn assert_freed<T>(socket: &Weak<T>, addr: std::net::SocketAddr) {
 #[test]
 fn an_end_in_mid_flight_reaches_the_peer_and_frees_the_socket() {
     run_threaded(async {
-        // QUIC says it once. A receive buffer that is full of data loses it, and the peer waits for its timeout.
+        // QUIC announces the end once. If the peer's receive buffer is full, the datagram is lost, and the peer waits
+        // for its timeout.
         for _ in 0..3 {
             if end_in_mid_flight().await {
                 return;
@@ -63,7 +64,7 @@ fn an_end_in_mid_flight_reaches_the_peer_and_frees_the_socket() {
     });
 }
 
-/// Closes a connection that is full of data, and the endpoints. Returns whether the peer learned of it.
+/// Closes a busy connection and its endpoints. Returns whether the peer learned of it.
 async fn end_in_mid_flight() -> bool {
     let pair = Pair::new();
     let (client, server) = pair.connect().await;
@@ -85,7 +86,7 @@ async fn end_in_mid_flight() -> bool {
             assert_eq!(close.reason, &b"over"[..]);
             true
         }
-        // Everything that the client sent after that was answered.
+        // The server answered what the client sent after the end.
         ConnectionError::Reset => true,
         ConnectionError::TimedOut => false,
         other => panic!("{other}"),

@@ -15,8 +15,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay between one client, the first that sends, and `server`. It drops so many of a hundred
-    /// datagrams, either way.
+    /// Starts a relay between one client, the first that sends, and `server`. It drops `percent` of the datagrams in
+    /// each direction.
     pub async fn start(server: SocketAddr, percent: u32, seed: u64) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
         let addr = socket.local_addr().expect("a bound socket");

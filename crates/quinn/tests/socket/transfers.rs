@@ -1,4 +1,4 @@
-//! Transfers between endpoints, over networks that lose, double and delay.
+//! Transfers between endpoints, also over a lossy path.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ fn a_client_that_moves_three_times_loses_nothing() {
     });
 }
 
-/// quinn has no buffers for what GRO joins if its first socket had no GRO.
+/// If its first socket had no GRO, quinn's buffers are too short for coalesced messages.
 #[test]
 fn a_client_moves_from_a_socket_without_gro_to_one_with_it() {
     run(async {
@@ -126,7 +126,7 @@ fn the_paths_mtu_is_found() {
         if let Ok(setting) = Fragmentation::of(pair.server_socket.offload().get_ref()) {
             assert_eq!(setting, Fragmentation::Probe);
         }
-        // Loopback carries all that quinn looks for: 1,452 bytes, unless it is configured otherwise.
+        // Loopback carries the longest datagram that quinn probes by default, 1,452 bytes.
         let mut seed = 0;
         while server.stats().path.current_mtu < 1452 || client.stats().path.current_mtu < 1452 {
             transfer(&server, &client, 64 << 10, seed).await;

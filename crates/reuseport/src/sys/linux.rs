@@ -16,8 +16,7 @@ pub(crate) fn share(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
-/// `struct sock_fprog` (include/uapi/linux/filter.h). The kernel copies its padding as well, which is
-/// therefore written.
+/// `struct sock_fprog` (include/uapi/linux/filter.h). The kernel copies the padding, too, so it must be initialised.
 #[repr(C)]
 struct Program {
     len: u16,
@@ -27,7 +26,7 @@ struct Program {
 
 const PADDING: usize = mem::offset_of!(libc::sock_fprog, filter) - size_of::<u16>();
 
-/// `SO_ATTACH_REUSEPORT_CBPF`, include/uapi/asm-generic/socket.h. libc does not have it for Android.
+/// `SO_ATTACH_REUSEPORT_CBPF`, include/uapi/asm-generic/socket.h. libc lacks it for Android.
 const ATTACH_CBPF: libc::c_int = 51;
 
 /// Spreads the datagrams of the socket's group by a program (socket(7), Linux 4.5). The kernel checks the program.
@@ -43,18 +42,19 @@ pub(crate) fn attach_cbpf(socket: &Socket, program: &[Instruction]) -> io::Resul
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes the socket out of its group at once, by binding it to a network interface that does not exist. From
-/// then on the socket receives nothing, and a loop that receives from it ends by `WouldBlock`. The kernel does not check that the interface exists, and a socket that is
-/// hashed anew has no group (`sock_bindtoindex_locked` in net/core/sock.c, `udp_lib_rehash` in net/ipv4/udp.c).
+/// Takes the socket out of its group at once, by binding it to a network interface that does not exist. From then on
+/// the socket receives nothing, and a loop that receives from it ends with `WouldBlock`. The kernel does not check that
+/// the interface exists, and rehashing the socket removes it from its group (`sock_bindtoindex_locked` in
+/// net/core/sock.c, `udp_lib_rehash` in net/ipv4/udp.c).
 pub(crate) fn detach(socket: &Socket) -> io::Result<()> {
     // The option is the same for IPv6.
     socket.bind_device_by_index_v4(NonZeroU32::new(i32::MAX as u32))?;
     socket.set_nonblocking(true)
 }
 
-/// Waits until every CPU has finished what it was doing, for example the delivery of a datagram (`synchronize_rcu`
-/// in membarrier(2)). Does nothing where a sandbox denies the call, nor on Android: its C library has no function
-/// for the call, and its sandbox kills a process that makes it by number.
+/// Waits until every CPU has finished what it is doing, such as delivering a datagram (`synchronize_rcu` in
+/// membarrier(2)). Does nothing where a sandbox denies the call, nor on Android: its C library has no function for the
+/// call, and its sandbox kills a process that makes it by number.
 #[allow(unsafe_code)]
 pub(crate) fn wait_for_deliveries() {
     #[cfg(not(target_os = "android"))]

@@ -1,4 +1,4 @@
-//! What differs between systems. Each file has the same items:
+//! The parts that differ between systems. Each file has the same items:
 //!
 //! - `SPREADS`: whether several sockets on an address share its datagrams;
 //! - `SHARES_WHEN_BOUND`: whether a socket that is bound already can begin to share its address;

@@ -1,4 +1,4 @@
-//! What a datagram costs the threads of a group, beside the one thread of one socket.
+//! The CPU time that a datagram costs the threads of a group, compared with one thread and one socket.
 
 use std::io;
 use std::mem;
@@ -17,13 +17,13 @@ use crate::{client, localhost};
 
 /// Datagrams of a turn, all from one source, and turns of each setting.
 const COUNT: usize = 16_384;
-/// As many as fit into a processor's caches.
+/// Few enough for a processor's caches.
 const FEW: usize = 512;
 const TURNS: usize = 41;
 /// Datagrams of a call.
 const BATCH: usize = 64;
 const PAYLOAD: [u8; 200] = [7; 200];
-/// For all datagrams of a turn, with what the kernel keeps beside each.
+/// Holds all datagrams of a turn, with the kernel's own data for each.
 const BUFFER: usize = COUNT * 1_280;
 
 /// Prints medians: `cargo test --release -p mmsg-reuseport --test group -- --ignored --nocapture cost`.
@@ -36,15 +36,15 @@ fn cost_of_a_group_at_random_beside_one_socket() {
         return skip(name, "a receive buffer of 20 MiB takes root");
     }
     println!(
-        "| members | datagrams | one socket | group | as many sockets, each with its port | one / group | apart / group |"
+        "| members | datagrams | one socket | group | as many separate sockets | one / group | separate / group |"
     );
     println!("|---|---|---|---|---|---|---|");
     for members in [2, 4] {
         let sides = [&one, &Side::new(1, members), &Side::new(members, 1)];
         let settings: [(&str, Turn); 3] = [
-            ("of which few wait, members one after the other", Side::in_turn),
-            ("which all wait, members at once", Side::waiting),
-            ("as they arrive", Side::arriving),
+            ("few wait, and the members are read one after the other", Side::in_turn),
+            ("all wait, and the members are read at once", Side::waiting),
+            ("arrive while the threads wait", Side::arriving),
         ];
         for (setting, turn) in settings {
             let mut times = [const { Vec::new() }; 3];
@@ -156,7 +156,7 @@ impl Side {
         per_datagram(times.iter().sum(), total)
     }
 
-    /// Receives a member's datagrams, and returns the CPU time of that.
+    /// Receives a member's datagrams, and returns the CPU time that it took.
     fn serve(
         &self,
         index: usize,
@@ -193,11 +193,11 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What this thread has had of the processors, in user space and in the kernel. `getrusage` counts ticks.
+/// The CPU time of this thread, in user space and in the kernel. `getrusage` would count ticks.
 fn cpu_time() -> Duration {
-    // SAFETY: a C struct of numbers: zero is a value of it.
+    // SAFETY: zero is a valid value of a C struct of numbers.
     let mut time: libc::timespec = unsafe { mem::zeroed() };
-    // SAFETY: it writes a timespec.
+    // SAFETY: the call writes one `timespec`, to `time`.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(status, 0, "{}", io::Error::last_os_error());
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -19,7 +19,7 @@ use socket2::{SockFilter, Socket};
 
 use common::NET;
 
-/// No test depends on it.
+/// The shared code expects it; no test here depends on the backend.
 const BACKEND: Option<Backend> = None;
 
 const MEMBERS: usize = 4;
@@ -73,7 +73,7 @@ fn counts(group: &ReusePortGroup, count: usize, mut send: impl FnMut(usize)) -> 
     let mut counts = vec![0; group.members().len()];
     for i in 0..count {
         send(i);
-        // So few wait at a time that no buffer is full.
+        // At most 32 wait at a time, so no buffer overflows.
         if i % 32 == 31 || i == count - 1 {
             receive(group, i % 32 + 1, |index, _, _| counts[index] += 1);
         }
@@ -97,7 +97,7 @@ fn by_flow_all_datagrams_of_a_peer_go_to_one_member() {
         assert_eq!(*member_of.entry(from).or_insert(index), index, "{from}");
     });
     assert_eq!((total, member_of.len()), (3 * 128, 128));
-    // That all 128 peers miss one of four members happens once in 10^15 times.
+    // All 128 peers miss one of four members once in 10^15 runs.
     for index in 0..MEMBERS {
         assert!(member_of.values().any(|member| *member == index), "member {index} got nothing");
     }
@@ -137,8 +137,8 @@ fn at_random_one_heavy_source_is_spread_evenly() {
     let counts = counts(&group, total, |_| send(&client, b"x", to));
     assert_eq!(counts.iter().sum::<usize>(), total);
     // 5 % are 500, and the standard deviation is 87: five of them and more.
-    let (least, most) = (total / MEMBERS * 95 / 100, total / MEMBERS * 105 / 100);
-    assert!(counts.iter().all(|count| (least..=most).contains(count)), "{counts:?}");
+    let (min, max) = (total / MEMBERS * 95 / 100, total / MEMBERS * 105 / 100);
+    assert!(counts.iter().all(|count| (min..=max).contains(count)), "{counts:?}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn by_connection_ids_every_datagram_of_a_connection_goes_to_its_member() {
         send(&client(), &short, to);
         receive(&group, 2, |index, _, _| assert_eq!(index, usize::from(id) % MEMBERS, "{id}"));
     }
-    // Too short for an ID, some of them empty: by flow, all of one peer to one member.
+    // Datagrams too short for an ID, empty ones too, go by flow: all of one peer to one member.
     let client = client();
     let counts = counts(&group, 40, |i| {
         send(&client, &[0x80, 0, 0, 0, 1, 8][..i % 7], to);
@@ -191,7 +191,7 @@ fn members_join_and_leave_and_the_others_share_evenly() {
     let mut kept = Vec::new();
     drain(&left, &mut batch, |_, payload| kept.push(payload[0]));
     assert_eq!(kept, [1, 6, 11, 16, 21]);
-    // What it had is not the others'; from now on they have all.
+    // Its queued datagrams stay with it; all later ones go to the others.
     let others = counts(&group, 100, one);
     assert_eq!(others, [30; 4]);
     drain(&left, &mut batch, |_, _| panic!("it has left"));
@@ -259,7 +259,7 @@ fn ipv6_groups_spread_as_well() {
     assert_eq!(counts(&group, 100, one), [25; MEMBERS]);
 }
 
-/// Receives until `WouldBlock`, as the page on leaving says, and counts the datagrams.
+/// Receives until `WouldBlock`, as the documentation of `leave` says, and counts the datagrams.
 fn receive_the_rest(socket: &UdpSocket) -> usize {
     let begin = Instant::now();
     let mut received = 0;
@@ -268,7 +268,7 @@ fn receive_the_rest(socket: &UdpSocket) -> usize {
             Ok(_) => received += 1,
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                // Not by the timeout that the socket has.
+                // It must not have waited for the socket's read timeout.
                 assert!(begin.elapsed() < LONG, "the receive has blocked");
                 return received;
             }
@@ -292,8 +292,8 @@ fn e25_a_loop_on_a_member_that_has_left_ends() {
     }
 }
 
-/// A filter holds each datagram for a moment after the kernel has looked up its socket: one that is under way when
-/// a member leaves comes before `leave` returns, or not at all.
+/// A filter delays each datagram after the kernel has looked up its socket. A datagram on its way when a member leaves
+/// arrives before `leave` returns, or not at all.
 #[test]
 fn e25_a_member_that_has_left_gets_no_datagram_that_was_under_way() {
     let name = "e25_a_member_that_has_left_gets_no_datagram_that_was_under_way";

@@ -13,11 +13,11 @@ use socket2::Socket;
 use crate::common::{NET, smaller};
 use crate::{builder, client, localhost, send};
 
-/// Datagrams with numbers on their way to a group, and which of them have come.
+/// Numbered datagrams sent to a group, and which of them have arrived.
 struct Traffic {
     seen: Vec<AtomicBool>,
     received: AtomicUsize,
-    /// Checks that nothing comes.
+    /// Set when datagrams have stopped arriving.
     stalled: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until `count` have come. Ends early when no more come.
+    /// Waits until `count` have arrived. Returns false when no more arrive.
     fn wait_for(&self, count: usize) -> bool {
         let (mut before, mut since) = (0, Instant::now());
         loop {
@@ -97,8 +97,8 @@ impl<'scope> Served<'scope> {
         Self { group, stop, threads }
     }
 
-    /// All members leave while datagrams come, and the rest in their buffers is received: by the threads if
-    /// these go on until then, or else afterwards.
+    /// All members leave while datagrams arrive. The threads receive the rest in their buffers if they `go_on`;
+    /// otherwise it is received afterwards.
     fn end(mut self, go_on: bool, traffic: &Traffic) {
         self.stop.store(!go_on, Ordering::Relaxed);
         let sockets = self.group.leave_all().expect("they leave");
