@@ -9,7 +9,7 @@ use crate::recv::envelope::Envelope;
 use crate::recv::msg::RecvMsg;
 use crate::recv::received::Received;
 use crate::recv::scattered::Parts;
-use crate::send::coalesce::{GsoBatch, MAX_BYTES};
+use crate::send::coalesce::{GsoBatch, MAX_BATCH_BYTES};
 use crate::send::msg::SendMsg;
 use crate::send::wire::{Wiring, wire};
 use crate::sys::{
@@ -259,7 +259,7 @@ impl MmsgBuf {
         let joins = matches!(wiring, Wiring::Gso { .. }) && msgs.len() > 1;
         let bytes = || msgs.iter().fold(0, |sum: usize, msg| sum.saturating_add(msg.len()));
         // The first batch must fit, however long it is.
-        let copies = if joins { bytes().clamp(MAX_BYTES, MAX_COPIES) } else { 0 };
+        let copies = if joins { bytes().clamp(MAX_BATCH_BYTES, MAX_COPIES) } else { 0 };
         self.send.reserve(msgs.len(), copies)?;
         self.batches.clear();
         self.batches.try_reserve(msgs.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;

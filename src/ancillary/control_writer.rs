@@ -84,7 +84,7 @@ impl ControlWriter<'_> {
         }
     }
 
-    /// Appends source address and interface, of which one may be missing.
+    /// Appends source address and interface; one may be missing.
     fn append_pktinfo(&mut self, source: Option<IpAddr>, interface: Option<u32>) -> io::Result<()> {
         let index = interface.unwrap_or(0).to_ne_bytes();
         let ip = source.map(|source| source.to_canonical());

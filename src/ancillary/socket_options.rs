@@ -75,7 +75,7 @@ impl Ancillary {
     ///
     /// # Errors
     ///
-    /// Those of [`enable`](Self::enable).
+    /// The errors of [`enable`](Self::enable).
     pub fn disable(self, socket: &impl AsSocket) -> io::Result<Self> {
         self.apply(socket, |option, now| {
             if !option.bits {

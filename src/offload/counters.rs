@@ -128,7 +128,7 @@ impl Running {
 
     /// Counts a call and what it received.
     #[inline]
-    pub(super) fn received(&self, totals: &Totals) {
+    pub(super) fn received(&self, totals: &RecvTotals) {
         add(&self.received, totals.datagrams + totals.segments);
         add(&self.received_bytes, totals.bytes);
         add(&self.receive_calls, 1);
@@ -140,7 +140,7 @@ impl Running {
 
 /// The totals of one receive.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct RecvTotals {
     /// Datagrams that came as single messages.
     datagrams: usize,
     bytes: usize,
@@ -149,7 +149,7 @@ pub(super) struct Totals {
     truncated: usize,
 }
 
-impl Totals {
+impl RecvTotals {
     /// Adds a message with `len` bytes in its buffers.
     #[inline]
     pub(super) fn add(&mut self, received: &Received, len: usize) {

@@ -41,7 +41,7 @@ impl OffloadState {
             true => Wiring::Gso { max_segments, tos },
             false => Wiring::Single { tos },
         };
-        let Sent { mut messages, mut stopped } = call.offer(msgs, wiring, SendFlags::NONE)?;
+        let Progress { mut messages, mut stopped } = call.offer(msgs, wiring, SendFlags::NONE)?;
         if let Stopped::AtBatch(None) = stopped {
             let rest = &msgs[messages..];
             let Ok(more) = call.offer(rest, wiring, SendFlags::DONT_WAIT) else {
@@ -68,7 +68,7 @@ struct Call<'c> {
 }
 
 /// How many of the offered messages were sent, and where the kernel stopped.
-struct Sent {
+struct Progress {
     messages: usize,
     stopped: Stopped,
 }
@@ -88,7 +88,7 @@ impl Call<'_> {
         msgs: &[SendMsg<'_>],
         wiring: Wiring,
         flags: SendFlags,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<Progress> {
         if let (Wiring::Single { .. }, Some(size)) = (wiring, own_segment_size(&msgs[0])) {
             return self.send_segments(&msgs[0], size.into(), wiring, flags);
         }
@@ -99,7 +99,7 @@ impl Call<'_> {
             Some(batch) if batch.is_segmented() => Stopped::AtBatch(offered.error),
             Some(_) => Stopped::AtMessage(offered.error),
         };
-        Ok(Sent { messages, stopped })
+        Ok(Progress { messages, stopped })
     }
 
     /// Sends messages again after the first one, or the GSO batch that it begins, met an error: without its TOS, or all
@@ -107,7 +107,7 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// That of the first message.
+    /// The error of the first message.
     #[cold]
     fn fall_back(
         &mut self,
@@ -143,7 +143,7 @@ impl Call<'_> {
     fn note_rejection(&self, batch: GsoBatch, error: &io::Error) {
         let counters = &self.state.counters;
         match sys::segmentation_rejected(error) {
-            // An ICMP error may have this number as well.
+            // An ICMP error may have the same number.
             Some(Rejection::Unsupported) if sys::may_be_unrelated_icmp(self.socket, error) => {}
             Some(Rejection::Unsupported) => {
                 self.state.status.reject();
@@ -172,7 +172,7 @@ impl Call<'_> {
         size: usize,
         wiring: Wiring,
         flags: SendFlags,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<Progress> {
         let mut gathered = mem::take(&mut self.arena.gathered);
         gathered.clear();
         let data = match msg.as_slice() {
@@ -195,7 +195,7 @@ impl Call<'_> {
         size: usize,
         wiring: Wiring,
         flags: SendFlags,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<Progress> {
         let (mut sent, all) = (0, data.len().div_ceil(size));
         while sent < all {
             let mut row = [msg.segment(&[]); SEGMENTS_PER_OFFER];
@@ -207,7 +207,7 @@ impl Call<'_> {
             let offered = self.arena.send_gso(self.socket, &row[..count], wiring, flags)?;
             let taken = self.state.counters.sent(offered.sent);
             if taken == 0 && sent == 0 {
-                return Ok(Sent { messages: 0, stopped: Stopped::AtMessage(offered.error) });
+                return Ok(Progress { messages: 0, stopped: Stopped::AtMessage(offered.error) });
             }
             if taken == 0 {
                 add(&self.state.counters.dropped, all - sent);
@@ -215,6 +215,6 @@ impl Call<'_> {
             }
             sent += taken;
         }
-        Ok(Sent { messages: 1, stopped: Stopped::Nowhere })
+        Ok(Progress { messages: 1, stopped: Stopped::Nowhere })
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::counters::{Counters, Running, Totals};
+use super::counters::{Counters, RecvTotals, Running};
 use super::environment::Switch;
 use super::status::{GsoStatus, Status};
 use crate::ancillary::Ancillary;
@@ -52,7 +52,7 @@ impl OffloadState {
     ///
     /// # Errors
     ///
-    /// Those of [`Offload::new`].
+    /// The errors of [`Offload::new`].
     pub fn new(socket: &(impl AsSocket + ?Sized)) -> io::Result<Self> {
         Offload::<()>::builder().build_state(socket)
     }
@@ -84,7 +84,7 @@ impl OffloadState {
         &'a self,
         socket: &'a (impl AsSocket + ?Sized),
     ) -> impl BatchSocket + AsSocket + 'a {
-        Lent { state: self, socket: sys::borrow(socket) }
+        SocketWithState { state: self, socket: sys::borrow(socket) }
     }
 
     /// Turns GSO on or off, and returns whether it is on: [`Offload::set_gso`].
@@ -211,7 +211,7 @@ impl OffloadState {
         !self.rejects_tos.load(Ordering::Relaxed)
     }
 
-    /// The counts of what was sent and received so far.
+    /// The counters of all sends and receives so far.
     ///
     /// ```
     /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -243,18 +243,18 @@ impl OffloadState {
 
 /// A borrowed socket with its state.
 #[derive(Clone, Copy)]
-struct Lent<'a> {
+struct SocketWithState<'a> {
     state: &'a OffloadState,
     socket: BorrowedSocket<'a>,
 }
 
-sys::impl_as_socket!(['a] Lent<'a>, |lent| lent.socket);
+sys::impl_as_socket!(['a] SocketWithState<'a>, |both| both.socket);
 
-impl BatchSocket for Lent<'_> {
+impl BatchSocket for SocketWithState<'_> {
     fn recv_batch(&self, msgs: &mut [RecvMsg<'_>]) -> io::Result<usize> {
         self.state.check_capacity(|| msgs.iter().take(MAX_BATCH).map(RecvMsg::capacity).min())?;
         let result = arena::with(|arena| arena.recv_on(self.socket, msgs, RecvFlags::NONE));
-        let mut totals = Totals::default();
+        let mut totals = RecvTotals::default();
         let received = msgs.iter().take(*result.as_ref().unwrap_or(&0));
         received.for_each(|msg| totals.add(&msg.received, msg.len()));
         self.state.counters.received(&totals);
@@ -269,7 +269,7 @@ impl BatchSocket for Lent<'_> {
         batch.clear();
         self.state.check_capacity(|| Some(batch.slot_len()))?;
         let result = batch.recv(self.socket, RecvFlags::NONE);
-        let mut totals = Totals::default();
+        let mut totals = RecvTotals::default();
         batch.messages().for_each(|message| totals.add(&message.received, message.len()));
         self.state.counters.received(&totals);
         result
@@ -282,7 +282,7 @@ impl BatchSocket for Lent<'_> {
     ) -> io::Result<usize> {
         let smallest = || buffers.iter().take(MAX_BATCH).map(|buffer| buffer.len()).min();
         self.state.check_capacity(smallest)?;
-        let mut totals = Totals::default();
+        let mut totals = RecvTotals::default();
         let mut count = |i, message: Message<'_>| {
             totals.add(&message.received, message.len());
             each(i, message);

@@ -92,8 +92,8 @@ impl Fragmentation {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if the platform has no such option for the socket's family, or if its value is none of
-    /// these (`IP_PMTUDISC_INTERFACE`, `IP_PMTUDISC_OMIT`); else the system's error.
+    /// `Unsupported` if the platform has no such option for the socket's family, or if its value is another one
+    /// (`IP_PMTUDISC_INTERFACE`, `IP_PMTUDISC_OMIT`); else the system's error.
     pub fn of(socket: &impl AsSocket) -> io::Result<Self> {
         let socket = sys::borrow(socket);
         let value = sys::option(socket, option_of(socket)?)?;

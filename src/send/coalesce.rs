@@ -9,7 +9,7 @@ use crate::sys::{CONTROL_SPACE, ControlMessages, Dest};
 
 /// The largest payload of an IPv4 datagram, and so of a GSO batch: 65,535 bytes less the IP and the UDP header (RFC
 /// 791, RFC 768). IPv6 allows 20 bytes more, but Linux rejects such a batch on some devices.
-pub(crate) const MAX_BYTES: usize = 65_535 - 20 - 8;
+pub(crate) const MAX_BATCH_BYTES: usize = 65_535 - 20 - 8;
 
 /// The messages of one header: a single one, or several as a GSO batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,8 @@ impl<'r, 'm> Joining<'r, 'm> {
     pub(crate) fn begin(first: &'r SendMsg<'m>, max_segments: usize) -> Self {
         let batch = GsoBatch::single(first.len());
         // With this limit, no later sum of lengths overflows.
-        let joins = (1..=MAX_BYTES).contains(&batch.bytes) && max_segments > 1 && may_join(first);
+        let joins =
+            (1..=MAX_BATCH_BYTES).contains(&batch.bytes) && max_segments > 1 && may_join(first);
         Self { first, batch, left: if joins { max_segments - 1 } else { 0 } }
     }
 
@@ -64,7 +65,7 @@ impl<'r, 'm> Joining<'r, 'm> {
         let joins = self.left > 0
             && len > 0
             && len <= segment
-            && self.batch.bytes + len <= MAX_BYTES
+            && self.batch.bytes + len <= MAX_BATCH_BYTES
             && msg.dest == self.first.dest
             && msg.same_options(self.first);
         if joins {

@@ -1,4 +1,4 @@
-//! Sending: messages, the batches that they form, and a queue for those that wait.
+//! Sending: messages, the GSO batches that they form, and a queue of waiting datagrams.
 
 pub(crate) mod coalesce;
 pub(crate) mod msg;

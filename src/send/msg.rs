@@ -91,10 +91,11 @@ impl<'a> SendMsg<'a> {
 
     /// A datagram made of several buffers in order, without a destination.
     ///
-    /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more the send fails with the
-    /// system's own error, `EMSGSIZE`, unless an [`Offload`](crate::Offload) copies them together.
+    /// Unix takes up to 1,024 buffers a datagram (`IOV_MAX`); with more, the send fails with `EMSGSIZE`, unless an
+    /// [`Offload`](crate::Offload) copies them together.
     ///
-    /// The list must outlive the message. In an iterator, make the lists first (rustc rejects a temporary one with E0515):
+    /// The message borrows the list. In an iterator, make the lists first: rustc rejects a temporary list with E0515
+    /// (see the cookbook in the [`guide`](crate::guide)).
     ///
     /// ```
     /// use mmsg::SendMsg;
@@ -138,17 +139,10 @@ impl<'a> SendMsg<'a> {
 
     /// Sets per-message options, which replace those of an earlier `with_meta`.
     ///
-    /// Messages can share them. ECN bits and segment size can be set in the message itself as well, by
-    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size). What else differs from
-    /// message to message, such as the source address, needs a `SendMeta` for each, which outlives the send. In an iterator,
-    /// make them first (rustc rejects a temporary one with E0515):
-    ///
-    /// ```
-    /// use mmsg::{SendMeta, SendMsg};
-    /// let metas = [1, 2, 3].map(|hops| SendMeta::new().with_hop_limit(hops));
-    /// let msgs = metas.iter().map(|meta| SendMsg::new(b"probe").with_meta(meta));
-    /// assert!(msgs.map(|msg| msg.meta().hop_limit).eq([Some(1), Some(2), Some(3)]));
-    /// ```
+    /// The message borrows the options, and several messages can share them. In an iterator, make the options first:
+    /// rustc rejects a temporary `SendMeta` with E0515 (see the cookbook in the [`guide`](crate::guide)).
+    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size) set these options in the message
+    /// itself and borrow nothing.
     ///
     /// They combine with the options of a [reply](crate::Datagram::reply) and with [raw control
     /// messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same option, or if one
@@ -156,9 +150,14 @@ impl<'a> SendMsg<'a> {
     ///
     /// ```
     /// use mmsg::{SendMeta, SendMsg};
-    /// let meta = SendMeta::new().with_hop_limit(1);
-    /// let msgs = [b"one", b"two"].map(|data| SendMsg::new(data).with_meta(&meta));
-    /// assert_eq!(msgs[1].meta(), meta);
+    /// let shared = SendMeta::new().with_hop_limit(1);
+    /// let msgs = [b"one", b"two"].map(|data| SendMsg::new(data).with_meta(&shared));
+    /// assert_eq!(msgs[1].meta(), shared);
+    ///
+    /// // One for each message.
+    /// let metas = [1, 2, 3].map(|hops| SendMeta::new().with_hop_limit(hops));
+    /// let msgs = metas.iter().map(|meta| SendMsg::new(b"probe").with_meta(meta));
+    /// assert!(msgs.map(|msg| msg.meta().hop_limit).eq([Some(1), Some(2), Some(3)]));
     /// ```
     #[must_use]
     #[inline]
@@ -322,7 +321,7 @@ impl<'a> SendMsg<'a> {
     ///
     /// `InvalidInput` if two of them set the same one.
     pub(crate) fn options(&self) -> io::Result<SendMeta> {
-        let mut options = self.lent_options()?;
+        let mut options = self.borrowed_options()?;
         if let Some(ecn) = self.ecn {
             options = options.with_ecn(ecn);
         }
@@ -335,7 +334,7 @@ impl<'a> SendMsg<'a> {
     /// # Errors
     ///
     /// `InvalidInput` if two of them set the same one.
-    pub(crate) fn lent_options(&self) -> io::Result<SendMeta> {
+    pub(crate) fn borrowed_options(&self) -> io::Result<SendMeta> {
         match (self.reply, self.meta) {
             (None, None) => Ok(SendMeta::new()),
             (Some(one), None) | (None, Some(one)) => Ok(*one),
@@ -362,18 +361,18 @@ impl<'a> SendMsg<'a> {
     pub(crate) fn same_options(&self, other: &SendMsg<'_>) -> bool {
         self.ecn == other.ecn
             && self.segment_size == other.segment_size
-            && (self.has_only_own_options() && other.has_only_own_options()
-                || self.same_lent_options(other))
+            && (self.has_only_inline_options() && other.has_only_inline_options()
+                || self.same_borrowed_options(other))
     }
 
     /// Whether no option is borrowed.
     #[inline]
-    fn has_only_own_options(&self) -> bool {
+    fn has_only_inline_options(&self) -> bool {
         !self.has_metas() && self.control.is_none()
     }
 
     #[inline(never)]
-    fn same_lent_options(&self, other: &SendMsg<'_>) -> bool {
+    fn same_borrowed_options(&self, other: &SendMsg<'_>) -> bool {
         same(self.reply, other.reply) && same(self.meta, other.meta) && self.same_control(other)
     }
 
@@ -404,7 +403,7 @@ impl<'a> SendMsg<'a> {
 
     /// The inline options: segment size and ECN bits.
     #[inline]
-    pub(crate) fn own_options(&self) -> (Option<u16>, Option<Ecn>) {
+    pub(crate) fn inline_options(&self) -> (Option<u16>, Option<Ecn>) {
         (self.segment_size, self.ecn)
     }
 

@@ -74,7 +74,7 @@ impl SendQueue {
     ///     queue.push(&SendMsg::to(a, &[0; 1200]))?;
     ///     queue.push(&SendMsg::to(b, &[0; 1200]))?;
     /// }
-    /// // Two GSO batches in place of 20 datagrams, where the kernel has GSO.
+    /// // Two GSO batches instead of 20 datagrams, if the kernel has GSO.
     /// assert_eq!(socket.flush(&mut queue)?, 20);
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -1,6 +1,6 @@
 //! [quinn](https://docs.rs/quinn)'s endpoints on [mmsg]'s sockets: datagrams in batches, with GSO and GRO.
 //!
-//! quinn asks its [`Runtime`] for sockets: pass this crate's [`TokioRuntime`] in place of quinn's own.
+//! quinn asks its [`Runtime`] for sockets: pass this crate's [`TokioRuntime`] instead of quinn's own.
 //!
 //! ```
 //! use quinn::{Endpoint, ServerConfig};
@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! A client passes `None` in place of a `ServerConfig`. [`Endpoint::rebind`](quinn::Endpoint::rebind) needs
-//! no change, since it asks the runtime.
+//! A client passes `None` instead of a `ServerConfig`. [`Endpoint::rebind`](quinn::Endpoint::rebind) needs no change,
+//! since it asks the runtime.
 //!
 //! # What it does
 //!

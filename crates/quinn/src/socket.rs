@@ -189,12 +189,12 @@ impl AsyncUdpSocket for Socket {
         let count = bufs.len().min(metas.len());
         let bufs = &mut bufs[..count];
         self.fit_gro(bufs);
-        let (socket, lent) = (self.socket.get_ref(), self.socket.on(self.socket.get_ref()));
+        let (socket, offload) = (self.socket.get_ref(), self.socket.on(self.socket.get_ref()));
         let mut errors = 0;
         loop {
             ready!(socket.poll_recv_ready(cx))?;
             let mut each = |i: usize, message: Message<'_>| metas[i] = recv_meta(message);
-            match socket.try_io(Interest::READABLE, || lent.recv_slices(bufs, &mut each)) {
+            match socket.try_io(Interest::READABLE, || offload.recv_slices(bufs, &mut each)) {
                 // A socket that was shut down never receives again.
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
                 Ok(received) => return Poll::Ready(Ok(received)),

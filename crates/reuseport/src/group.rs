@@ -92,7 +92,7 @@ impl ReusePortGroup {
     ///
     /// # Errors
     ///
-    /// Those of [`ReusePortGroupBuilder::bind`].
+    /// The errors of [`ReusePortGroupBuilder::bind`].
     pub fn bind(addr: SocketAddr, members: usize) -> io::Result<Self> {
         Self::builder(addr).members(members).bind()
     }

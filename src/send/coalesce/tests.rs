@@ -67,7 +67,7 @@ pub(crate) fn first_batch(msgs: &[SendMsg<'_>], max_segments: usize) -> GsoBatch
     joining.batch
 }
 
-/// Compares the batches of these messages with those of the twin, and the headers with the messages.
+/// Compares the batches of these messages with the twin's, and the headers with the messages.
 pub(crate) fn check(specs: &[Spec], max_segments: usize) {
     const DESTS: [Option<SocketAddr>; 4] = [
         None,
@@ -252,7 +252,7 @@ mod rules {
     }
 
     #[test]
-    fn s5_a_batch_has_at_most_so_many_segments_and_the_size_of_a_datagram() {
+    fn s5_a_batch_keeps_to_both_limits() {
         let memory = [0; 65_000];
         for dest in ["127.0.0.1:1", "[::1]:1"] {
             let dest: SocketAddr = dest.parse().expect("an address");

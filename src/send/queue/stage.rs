@@ -93,7 +93,7 @@ impl Stage {
         let start = self.payload.len();
         let mut meta = 0;
         if msg.has_metas() {
-            self.metas.push(msg.lent_options().map_err(|_| PushError::OptionTwice)?);
+            self.metas.push(msg.borrowed_options().map_err(|_| PushError::OptionTwice)?);
             // The places fit: memory does not hold 2^32 entries.
             meta = self.metas.len() as u32;
         }
@@ -112,7 +112,7 @@ impl Stage {
             (Dest::Addr(dest), _) => (Dest::Addr(*dest), 0),
             (Dest::None, _) => (Dest::None, 0),
         };
-        let (segment_size, ecn) = msg.own_options();
+        let (segment_size, ecn) = msg.inline_options();
         self.entries.push(Entry { dest, start, cost, len, meta, segment_size, ecn, name_len });
         Ok(())
     }

@@ -15,7 +15,7 @@ struct Pushed {
     dest: Option<SocketAddr>,
     len: usize,
     ecn: Option<Ecn>,
-    lent: usize,
+    options: usize,
     gathered: bool,
 }
 
@@ -40,14 +40,10 @@ fn pushed() -> impl Strategy<Value = Pushed> {
     // Mostly equal to the previous message.
     let len = prop_oneof![4 => Just(3usize), 1 => 0..5usize];
     let ecn = prop_oneof![3 => Just(None), 1 => Just(Some(Ecn::Ect0))];
-    let lent = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
+    let options = prop_oneof![3 => Just(0usize), 1 => 0..5usize];
     let dest = prop_oneof![2 => Just(1usize), 1 => 0..5usize];
-    (dest, len, ecn, lent, any::<bool>()).prop_map(|(dest, len, ecn, lent, gathered)| Pushed {
-        dest: dests()[dest],
-        len,
-        ecn,
-        lent,
-        gathered,
+    (dest, len, ecn, options, any::<bool>()).prop_map(|(dest, len, ecn, options, gathered)| {
+        Pushed { dest: dests()[dest], len, ecn, options, gathered }
     })
 }
 
@@ -80,9 +76,9 @@ fn with_msg<R>(pushed: &Pushed, number: u8, then: impl FnOnce(SendMsg<'_>) -> R)
     let msg = if pushed.gathered { SendMsg::gather(&parts) } else { SendMsg::new(&data) };
     let msg = pushed.dest.map_or(msg, |dest| msg.with_dest(dest));
     let msg = pushed.ecn.map_or(msg, |ecn| msg.with_ecn(ecn));
-    then(match pushed.lent {
+    then(match pushed.options {
         0 => msg,
-        1 | 2 => msg.with_meta(&metas[pushed.lent - 1]),
+        1 | 2 => msg.with_meta(&metas[pushed.options - 1]),
         3 => msg.with_reply(&reply),
         _ => msg.with_reply(&reply).with_meta(&metas[0]),
     })

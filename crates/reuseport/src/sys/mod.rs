@@ -3,7 +3,7 @@
 //! - `SPREADS`: whether several sockets on an address share its datagrams;
 //! - `SHARES_WHEN_BOUND`: whether a socket that is bound already can begin to share its address;
 //! - `share`: lets a socket share its address;
-//! - `attach_cbpf`, `detach`, `wait_for_deliveries`, `set_affinity`: what Linux alone has.
+//! - `attach_cbpf`, `detach`, `wait_for_deliveries`, `set_affinity`: on Linux only.
 
 #[cfg_attr(any(target_os = "linux", target_os = "android"), path = "linux.rs")]
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "other.rs")]
