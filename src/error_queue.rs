@@ -23,8 +23,8 @@ use crate::sys::{self, AsSocket, BorrowedSocket, RecvFlags};
 /// error until the queue is empty.
 ///
 /// With `ERRORS` on, the next call on the socket fails with the error, too. The crate repeats that call if it was a
-/// send to a destination of its own, or a receive on an unconnected socket: the error is about another datagram, and
-/// its report is in the queue. A receive on a connected socket returns the error, which is about the peer.
+/// send whose message has a destination, or a receive on an unconnected socket: the error is about another datagram,
+/// and its report is in the queue. A receive on a connected socket returns the error, which is about the peer.
 ///
 /// - The queue shares the socket's receive buffer: Linux's default of 208 KiB holds some 250 reports. When the queue is
 ///   full, the kernel drops further reports, and the next call returns the error although it is about another datagram.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::{Ecn, SendMeta};
 use crate::sys::{self, ControlMessage, ControlMessages, numbers};
 
-/// The metadata of a received message, which comes with its payload and its source.
+/// The metadata of a received message: everything but its payload and its source.
 ///
 /// [`Ancillary`](crate::Ancillary) enables each field; `None` means that the kernel did not report
 /// it. Each field names the flag that enables it and the platforms that fill it.
@@ -188,7 +188,7 @@ impl RecvMeta {
         Self { reply: Reply(self.reply_meta()), ..self }
     }
 
-    /// Replaces the metadata by that of a received message's control messages. Ignores control messages of an
+    /// Replaces the metadata with that of a received message's control messages. Ignores control messages of an
     /// unexpected length.
     #[inline]
     pub(crate) fn set(&mut self, control: &[u8]) {
@@ -199,7 +199,7 @@ impl RecvMeta {
         }
     }
 
-    /// Decodes control messages, and adds what they say.
+    /// Decodes control messages into the fields.
     ///
     /// Not inlined: otherwise the compiler keeps every field in a variable, and one control message takes 300
     /// instructions instead of 40.
@@ -239,7 +239,7 @@ impl RecvMeta {
                 (self.local, self.interface) = (None, interface(index));
             }
             numbers::DSTADDR_V4 => {
-                // A `struct in_pktinfo` has the same address.
+                // A `struct in_pktinfo` holds the same address.
                 self.destination =
                     self.destination.or_else(|| Some(Ipv4Addr::from(exactly(data)?).into()));
             }
@@ -323,7 +323,7 @@ fn path_mtu(data: &[u8]) -> Option<u32> {
     exactly::<32>(data)?.last_chunk().copied().map(u32::from_ne_bytes)
 }
 
-/// The software and hardware stamp of a `struct scm_timestamping`.
+/// The software and hardware timestamps of a `struct scm_timestamping`.
 pub(crate) fn timestamping(data: &[u8]) -> (Option<Duration>, Option<Duration>) {
     let each = data.len() / 3;
     let stamp =

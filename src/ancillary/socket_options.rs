@@ -138,8 +138,8 @@ struct SocketOption {
     fallback: Option<OptionName>,
     /// The option's value, or the bits of its value, when it is on.
     on: i32,
-    /// Whether the value is a set of bits. If not, any value but 0 means on: some systems read back another than was
-    /// set.
+    /// Whether the value is a set of bits. If not, any value but 0 means on: some systems read back another value than
+    /// was set.
     bits: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct Report {
     pub event: Event,
     /// Where the report comes from, with the type and code of an ICMP error.
     pub origin: Origin,
-    /// The datagram's destination. An IPv6 socket has an IPv4 destination as IPv4-mapped: compare
+    /// The datagram's destination. On an IPv6 socket, an IPv4 destination is IPv4-mapped: compare
     /// [`to_canonical`](std::net::IpAddr::to_canonical). `None` for send timestamps, or if the system did not report
     /// it. Linux reports port 0 if this host itself found an IPv4 datagram of an unconnected socket too big.
     pub dest: Option<SocketAddr>,

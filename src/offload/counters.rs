@@ -6,12 +6,12 @@ use crate::recv::received::Received;
 use crate::recv::split::Split;
 use crate::send::coalesce::GsoBatch;
 
-/// Makes [`Counters`], and its running form, out of the fields.
+/// Makes [`Counters`] and its atomic form from the fields.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// What an [`Offload`](crate::Offload) has sent and received so far.
         ///
-        /// A snapshot of each counter, not of all of them at one moment.
+        /// A snapshot of each counter, but not of all at the same moment.
         ///
         /// ```
         /// use mmsg::{BatchSocket, Offload, SendMsg};
@@ -47,13 +47,13 @@ macro_rules! counters {
             }
         }
 
-        /// The running counters.
+        /// The counters while they count.
         #[derive(Debug, Default)]
-        pub(super) struct Running {
+        pub(super) struct AtomicCounters {
             $(pub(super) $name: AtomicU64,)*
         }
 
-        impl Running {
+        impl AtomicCounters {
             pub(super) fn snapshot(&self) -> Counters {
                 Counters { $($name: self.$name.load(Ordering::Relaxed)),* }
             }
@@ -104,7 +104,7 @@ pub(super) fn add(counter: &AtomicU64, n: usize) {
     }
 }
 
-impl Running {
+impl AtomicCounters {
     /// Counts a call and the headers that the kernel took. Returns the number of messages in these headers.
     #[inline]
     pub(super) fn sent(&self, batches: &[GsoBatch]) -> usize {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn threads_lose_no_count() {
-        let running = Running::default();
+        let running = AtomicCounters::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -185,7 +185,7 @@ mod tests {
     /// The twin is the derived `Debug`, which knows every field.
     #[test]
     fn the_iterator_has_every_field_by_its_name() {
-        let running = Running::default();
+        let running = AtomicCounters::default();
         running.sent(&[GsoBatch { messages: 3, bytes: 7, segment: 3 }, GsoBatch::single(5)]);
         add(&running.dropped, 9);
         let counters = running.snapshot();

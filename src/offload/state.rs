@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::counters::{Counters, RecvTotals, Running};
+use super::counters::{AtomicCounters, Counters, RecvTotals};
 use super::environment::Switch;
 use super::status::{GsoStatus, Status};
 use crate::ancillary::Ancillary;
@@ -43,7 +43,7 @@ pub struct OffloadState {
     pub(super) max_segments: usize,
     gro: AtomicBool,
     pub(super) rejects_tos: AtomicBool,
-    pub(super) counters: Running,
+    pub(super) counters: AtomicCounters,
 }
 
 impl OffloadState {
@@ -64,7 +64,7 @@ impl OffloadState {
             max_segments,
             gro: AtomicBool::new(false),
             rejects_tos: AtomicBool::new(false),
-            counters: Running::default(),
+            counters: AtomicCounters::default(),
         }
     }
 

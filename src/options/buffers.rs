@@ -31,7 +31,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 ///
 /// # Errors
 ///
-/// The system's, if it accepts no size.
+/// The system's error, if it accepts no size.
 #[doc(alias("SO_RCVBUF", "SO_RCVBUFFORCE"))]
 pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = BufferOptions {
@@ -63,7 +63,7 @@ pub fn set_recv_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize
 ///
 /// # Errors
 ///
-/// The system's, if it accepts no size.
+/// The system's error, if it accepts no size.
 #[doc(alias("SO_SNDBUF", "SO_SNDBUFFORCE"))]
 pub fn set_send_buffer(socket: &impl AsSocket, bytes: usize) -> io::Result<usize> {
     let buffer = BufferOptions {

@@ -34,7 +34,7 @@ use crate::sys::{self, AsSocket, BorrowedSocket};
 /// - macOS, FreeBSD (`IP_DONTFRAG`, `IPV6_DONTFRAG`); NetBSD, OpenBSD for IPv6: there are two settings. `Never` and
 ///   `Probe` both read back as `Never`, `Allow` and `Local` both as `Allow`. IPv4 destinations of a dual-stack socket
 ///   may keep their setting.
-/// - Windows: all four, by the options of Linux. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
+/// - Windows: all four, with Linux's options. `Local` leaves it to the system (`IP_PMTUDISC_NOT_SET`).
 #[doc(alias("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER", "IP_DONTFRAG", "IPV6_DONTFRAG"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -118,9 +118,9 @@ fn option_of(socket: BorrowedSocket<'_>) -> io::Result<Option<OptionName>> {
 /// The path MTU to the peer of a connected socket, as this host knows it, in bytes with the IP header (`IP_MTU`,
 /// `IPV6_MTU`). The longest UDP payload that is not fragmented is 28 bytes shorter over IPv4 and 48 over IPv6.
 ///
-/// The path MTU is the link's MTU until a router reports a smaller one, which counts for some minutes. With
-/// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an
-/// unconnected socket, read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
+/// The path MTU is the link's MTU until a router reports a smaller one, which is valid for some minutes. With
+/// [`Fragmentation::Probe`] the host ignores such reports when it sends. For the destinations of an unconnected socket,
+/// read [`Event::TooBig`](crate::error_queue::Event::TooBig) from the error queue.
 ///
 /// ```
 /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

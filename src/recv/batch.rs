@@ -35,7 +35,7 @@ use crate::sys::{
 /// A batch reserves at most `slots * (slot_len + 1024)` bytes of address space. Pages that no datagram has reached use
 /// no memory.
 ///
-/// Datagrams borrow the batch, so they end before the next receive:
+/// Datagrams borrow the batch, so none can be used after the next receive:
 ///
 /// ```compile_fail,E0502
 /// # use mmsg::{BatchSocket, RecvBatch};

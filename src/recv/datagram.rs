@@ -47,7 +47,7 @@ impl<'a> Message<'a> {
         self.received.missing(self.parts.len())
     }
 
-    /// Everything about the message but its payload.
+    /// Everything but the payload.
     pub(super) fn attributes(&self) -> (RecvResult, RawAddr, RecvMeta) {
         let Received { reported, truncation, .. } = self.received;
         let (truncated, control_truncated) = (truncation.data, truncation.control);
@@ -136,7 +136,7 @@ impl<'a> Datagram<'a> {
 /// socket.recv_into(&mut batch)?;
 /// for mut datagram in batch.iter_mut() {
 ///     datagram.data_mut().make_ascii_uppercase();
-///     println!("{} bytes to answer by {:?}", datagram.len(), datagram.reply(b"thanks"));
+///     println!("{} bytes, answered with {:?}", datagram.len(), datagram.reply(b"thanks"));
 /// }
 /// assert!(batch.iter().all(|d| d.data() == b"HELLO"));
 /// # Ok::<(), std::io::Error>(())

@@ -99,7 +99,7 @@ impl<'a> RecvMsg<'a> {
     #[must_use]
     #[inline]
     pub fn new(buffer: &'a mut [u8]) -> Self {
-        // Windows stores a buffer's length in 32 bits; no message is as long.
+        // Windows stores a buffer's length in 32 bits; no message is that long.
         let len = buffer.len().min(u32::MAX as usize);
         Self::with_buffers(Buffers::One(IoSliceMut::new(&mut buffer[..len])))
     }

@@ -195,7 +195,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Whether a datagram that counts `cost` fits now, or ever.
+    /// Checks whether a datagram that counts `cost` fits now; if not, whether it ever could.
     #[inline]
     fn check(&self, cost: usize) -> Result<(), PushError> {
         match cost {
@@ -250,8 +250,7 @@ impl SendQueue {
         self.front.iter().chain(self.back.iter())
     }
 
-    /// The next datagram to be sent: the one that an error of
-    /// [`flush`](crate::BatchSocket::flush) is about.
+    /// The next datagram to be sent. An error of [`flush`](crate::BatchSocket::flush) is about this one.
     #[must_use]
     pub fn front(&self) -> Option<SendMsg<'_>> {
         self.iter().next()

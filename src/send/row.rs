@@ -13,7 +13,6 @@ pub(crate) const ROW: usize = 256;
 /// Memory for a row. Uninitialised, since writing empty messages takes as long as sending a datagram.
 pub(crate) type Row<'m> = [MaybeUninit<SendMsg<'m>>; ROW];
 
-/// An empty row.
 pub(crate) const fn row<'m>() -> Row<'m> {
     [const { MaybeUninit::uninit() }; ROW]
 }

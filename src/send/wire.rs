@@ -163,7 +163,7 @@ struct Encoded<'a> {
 }
 
 impl<'a> Encoder<'_, 'a> {
-    /// Gives the open header the control data of a message. `segment_size` is the header's, on an `Offload`.
+    /// Gives the open header the control data of a message. `segment_size` is that of the header's GSO batch.
     #[inline]
     fn write(
         &mut self,

@@ -63,8 +63,8 @@ use crate::sys;
 /// - Linux and Android: all of it. `leave` needs Linux 5.0, and `CAP_NET_RAW` before 5.7.
 /// - FreeBSD (`SO_REUSEPORT_LB`): `Spread::FLOW` and no `leave`. An `exclusive` group has one member; with more,
 ///   `bind` fails with `AddrInUse`.
-/// - Elsewhere: a group has one member, and with more `bind` fails. macOS, NetBSD and OpenBSD let several sockets bind to an address,
-///   but one of them gets all datagrams.
+/// - Elsewhere: a group has one member, and with more `bind` fails. macOS, NetBSD and OpenBSD let several sockets bind
+///   to an address, but deliver all datagrams to one of them.
 ///
 /// A call that the platform lacks returns `Unsupported`.
 #[doc(alias("SO_REUSEPORT", "SO_REUSEPORT_LB"))]
