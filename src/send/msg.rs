@@ -95,7 +95,7 @@ impl<'a> SendMsg<'a> {
     /// [`Offload`](crate::Offload) copies them together.
     ///
     /// The message borrows the list. In an iterator, make the lists first: rustc rejects a temporary list with E0515
-    /// (see the [cookbook](crate::guide::cookbook)).
+    /// (see the [cookbook](crate::guide::cookbook#a-header-before-each-payload)).
     ///
     /// ```
     /// use mmsg::SendMsg;
@@ -140,9 +140,9 @@ impl<'a> SendMsg<'a> {
     /// Sets per-message options, which replace those of an earlier `with_meta`.
     ///
     /// The message borrows the options, and several messages can share them. In an iterator, make the options first:
-    /// rustc rejects a temporary `SendMeta` with E0515 (see the [cookbook](crate::guide::cookbook)). ECN bits and
-    /// segment size need no `SendMeta`: [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size)
-    /// set them in the message itself.
+    /// rustc rejects a temporary `SendMeta` with E0515 (see the
+    /// [cookbook](crate::guide::cookbook#options-for-each-message)). ECN bits and segment size need no `SendMeta`:
+    /// [`with_ecn`](Self::with_ecn) and [`with_segment_size`](Self::with_segment_size) set them in the message itself.
     ///
     /// They combine with the options of a [reply](crate::Datagram::reply) and with [raw control
     /// messages](Self::with_control). The send fails with `InvalidInput` if two of these set the same option, or if one
