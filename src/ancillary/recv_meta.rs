@@ -109,7 +109,6 @@ impl fmt::Debug for Reply {
 }
 
 impl RecvMeta {
-    /// No metadata.
     pub(crate) const NONE: Self = Self {
         destination: None,
         local: None,

@@ -143,7 +143,6 @@ struct SocketOption {
     bits: bool,
 }
 
-/// The options of every platform.
 const OPTIONS: &[SocketOption] = &[
     boolean(Ancillary::DEST, Family::V4, numbers::RECV_PKTINFO_V4),
     boolean(Ancillary::DEST, Family::V4, numbers::RECV_DSTADDR_V4),

@@ -17,7 +17,6 @@ pub(crate) struct Parts<'a> {
 impl<'a> Parts<'a> {
     pub(crate) const NONE: Self = Self { head: &[], rest: &[], len: 0 };
 
-    /// All of one buffer.
     #[inline]
     pub(crate) fn one(head: &'a [u8]) -> Self {
         Self { head, rest: &[], len: head.len() }

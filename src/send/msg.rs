@@ -302,7 +302,6 @@ impl<'a> SendMsg<'a> {
         }
     }
 
-    /// Adds the options of a reply.
     #[inline]
     pub(crate) const fn with_reply(mut self, reply: &'a SendMeta) -> Self {
         self.reply = Some(reply);
@@ -365,7 +364,6 @@ impl<'a> SendMsg<'a> {
                 || self.same_borrowed_options(other))
     }
 
-    /// Whether no option is borrowed.
     #[inline]
     fn has_only_inline_options(&self) -> bool {
         !self.has_metas() && self.control.is_none()
@@ -383,7 +381,6 @@ impl<'a> SendMsg<'a> {
         own.len() == other.len() && (own.is_empty() || own == other)
     }
 
-    /// The raw control messages.
     #[inline]
     pub(crate) fn raw_control(&self) -> &'a [u8] {
         self.control.map_or(&[], ControlBuf::as_bytes)
@@ -395,7 +392,6 @@ impl<'a> SendMsg<'a> {
         self.segment_size.or_else(|| self.meta?.segment_size)
     }
 
-    /// The borrowed options.
     #[inline]
     pub(crate) fn metas(&self) -> [Option<&'a SendMeta>; 2] {
         [self.reply, self.meta]
@@ -407,7 +403,6 @@ impl<'a> SendMsg<'a> {
         (self.segment_size, self.ecn)
     }
 
-    /// Whether any options are borrowed.
     #[inline]
     pub(crate) fn has_metas(&self) -> bool {
         self.reply.is_some() || self.meta.is_some()

@@ -9,7 +9,6 @@ use super::msg::SendMsg;
 use crate::ancillary::{SendMeta, invalid};
 use crate::sys::{self, BorrowedSocket, Dest, Payload, SendHeaders};
 
-/// How messages become headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wiring {
     /// A header for each message, with the options that it asks for.
@@ -21,12 +20,10 @@ pub(crate) enum Wiring {
 }
 
 impl Wiring {
-    /// Whether a TOS goes with the messages.
     pub(crate) fn tos(self) -> bool {
         !matches!(self, Self::Gso { tos: false, .. } | Self::Single { tos: false })
     }
 
-    /// The same without a TOS.
     pub(crate) fn without_tos(self) -> Self {
         match self {
             Self::Gso { max_segments, .. } => Self::Gso { max_segments, tos: false },

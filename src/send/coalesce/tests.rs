@@ -19,7 +19,6 @@ pub(crate) struct Spec {
     pub(crate) place: Place,
 }
 
-/// The number of kinds of messages.
 pub(crate) const KINDS: usize = 8;
 
 /// Where a payload lies in memory: at the start, or after the previous payload, with or without a gap.

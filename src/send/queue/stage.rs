@@ -25,7 +25,6 @@ pub(super) struct Stage {
     first: usize,
 }
 
-/// A datagram.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     /// The destination, unless it is a Unix address.
