@@ -147,7 +147,7 @@ fn each_tag_has_its_tests() {
 
 #[test]
 fn the_way_of_a_datagram_names_functions_of_its_files() {
-    let Some(ways) = architecture("## The way of a datagram", "## The files") else { return };
+    let Some(ways) = architecture("## A datagram's path", "## The files") else { return };
     // A row of a list may go on in the next line.
     let ways = ways.replace("\n  ", " ");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
