@@ -1,12 +1,12 @@
-//! A socket that accepts no more: datagrams wait in a bounded `SendQueue`.
+//! Back-pressure: datagrams that a full socket does not accept wait in a bounded `SendQueue`.
 //!
 //! ```text
 //! cargo run --release --example back_pressure
 //! ```
 //!
-//! The receiver reads nothing until the queue has overflowed. The queued datagrams then arrive in order; those
-//! that did not fit are dropped and counted. A pair of Unix sockets stands in for a slow network: on
-//! loopback the kernel drops datagrams for a full receiver without holding up the sender.
+//! A pair of Unix sockets stands in for a slow network: on loopback the kernel never holds up a UDP sender. The
+//! receiver reads nothing until the queue has overflowed ten times, then everything. The last line printed says
+//! how many datagrams arrived in order, and that 0 are left in the queue.
 
 #[cfg(unix)]
 fn main() -> std::io::Result<()> {
@@ -26,8 +26,7 @@ fn main() -> std::io::Result<()> {
             Ok(()) => queued += 1,
             Err(_) => dropped += 1,
         }
-        // Sends what the socket accepts. After `WouldBlock` a program waits until the socket is writable;
-        // this one goes on pushing.
+        // A program would wait here until the socket is writable. This one goes on pushing, to overflow the queue.
         match sender.flush(&mut queue) {
             Err(error) if error.kind() != WouldBlock => return Err(error),
             _ => {}
@@ -55,7 +54,7 @@ fn main() -> std::io::Result<()> {
             _ => {}
         }
     }
-    // A burst's memory is released again.
+    // Gives back the memory that the burst took.
     queue.shrink_to_fit();
     println!("{received} received in order, {} wait", queue.len());
     Ok(())

@@ -1,11 +1,12 @@
-//! ICMP errors, each with the destination that it is about (`drain_errors`).
+//! ICMP errors with their destinations, read from the error queue (`drain_errors`; Linux and Android).
 //!
 //! ```text
 //! cargo run --release --example error_queue
 //! ```
 //!
-//! Sends to a closed port, and to an open one. Without the error queue an unconnected socket never learns that a
-//! port is closed.
+//! Sends two datagrams to a closed port and one to an open port. Without the error queue, an unconnected socket
+//! never learns that a port is closed. Prints a line with "Connection refused" for each error, and at the end
+//! that the open port received its datagram.
 
 use std::net::UdpSocket;
 
@@ -21,12 +22,12 @@ fn main() -> std::io::Result<()> {
     let listening = UdpSocket::bind("127.0.0.1:0")?;
     let closed = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let dests = [closed, listening.local_addr()?, closed];
-    // Goes on past a message that fails.
+    // `send_each` goes on after a message that fails.
     let msgs = dests.map(|to| SendMsg::to(to, b"anybody?"));
     socket.send_each(msgs, |i, error| println!("to {}: {error}", dests[i]))?;
 
-    // On loopback, from Linux 6.5 on, the errors are there when the send returns. Otherwise they come later, and a poll
-    // for errors (POLLERR) says when. Drain the queue until it is empty: until then `poll` reports an error.
+    // On loopback, Linux 6.5 and later has the errors ready when the send returns. Otherwise wait for them with
+    // `poll` (POLLERR). Drain the queue until it is empty: `poll` reports an error until then.
     let mut reports = [Report::default(); 16];
     loop {
         let count = drain_errors(&socket, &mut reports)?;
@@ -39,6 +40,6 @@ fn main() -> std::io::Result<()> {
         }
     }
     listening.recv(&mut [0; 16])?;
-    println!("the one that listens has its datagram");
+    println!("the open port received its datagram");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A game server: each tick applies the players' datagrams, and all players get the new state.
+//! A game server: each tick applies the players' datagrams and sends the new state to all players.
 //!
 //! ```text
 //! cargo run --release --example game_server
@@ -82,7 +82,7 @@ fn serve(socket: &UdpSocket, ticks: u32) -> io::Result<()> {
         if let Err(error) = queue.push_to_all(&SendMsg::new(&state), players.keys().copied()) {
             eprintln!("tick {tick}: {error}");
         }
-        // What a full socket does not take goes with the next tick.
+        // What a full socket does not accept is sent with the next tick.
         let _ = socket.flush_each(&mut queue, |msg, e| eprintln!("to {:?}: {e}", msg.dest()));
     }
     Ok(())
@@ -105,7 +105,7 @@ fn main() -> io::Result<()> {
             player.send(&token)?;
         }
         while heard != [TICKS; PLAYERS] {
-            // A late player finds several states at once, and must not wait for more than there are.
+            // A late player finds several states at once; waiting for each one would then never end.
             for (player, heard) in players.iter().zip(&mut heard).filter(|(_, n)| **n < TICKS) {
                 *heard += player.recv_into(&mut batch)?;
                 assert!(batch.iter().all(|state| state.len() == 4 + 4 * PLAYERS));

@@ -1,23 +1,13 @@
-//! A collector that receives on one thread and works on others: whole batches go round by channels.
+//! A collector that receives on one thread and works on others: whole batches go round through channels.
 //!
 //! ```text
 //! cargo run --release --example hand_over
 //! ```
 //!
-//! A `RecvBatch` owns its memory, so that handing it to another thread copies no datagram. There are as many
-//! batches as may wait: full ones go to the workers by one channel, and come back empty by another. If none
-//! has come back, the workers are behind: the collector counts and drops what it receives.
-//!
-//! CPU time of the receiving thread for a datagram, without the receive itself (64 to a batch, eight batches
-//! going round, Linux 6.18, 2 cores, median of 9 turns):
-//!
-//! | | 100 bytes | 1,200 bytes |
-//! |---|---|---|
-//! | the batch handed over | 13 ns | 17 ns |
-//! | datagrams copied to one recycled buffer, and that handed over | 26 ns | 123 ns |
-//! | a `Vec` for each datagram | 66 ns | 311 ns |
-//!
-//! Here 2,000 datagrams come before there are workers, and then 20,000 while two work.
+//! A `RecvBatch` owns its memory, so handing it to a thread copies no datagram. Full batches go to the workers
+//! through one channel and come back empty through another. While none has come back, the collector drops and
+//! counts what it receives. 2,000 datagrams come before the workers start, 20,000 while two workers run; the last
+//! line printed says that those worked on and those dropped add up to 21,984.
 
 use std::io;
 use std::net::UdpSocket;
@@ -30,18 +20,20 @@ use mmsg::{BatchSocket, RecvBatch};
 
 const BATCHES: usize = 8;
 
-/// The receiving side: the socket, and the way to the workers and back.
+/// The receiving side. Handing a batch over costs it 13 ns a datagram of 100 bytes and 17 ns a datagram of 1,200
+/// bytes; copying into one recycled buffer 26 and 123 ns, a `Vec` for each datagram 66 and 311 ns (without the
+/// receive itself; 64 to a batch, eight batches, Linux 6.18, 2 cores, median of 9 turns).
 struct Collector {
     socket: UdpSocket,
     full: Sender<RecvBatch>,
     empty: Receiver<RecvBatch>,
-    /// Receives when all other batches are with the workers.
+    /// Receives while the workers have all other batches.
     spare: RecvBatch,
     dropped: usize,
 }
 
 impl Collector {
-    /// Receives at least one datagram and hands the batch over. Returns how many came.
+    /// Receives at least one datagram, hands the batch over and returns the number of datagrams.
     fn receive(&mut self) -> io::Result<usize> {
         let Ok(mut batch) = self.empty.try_recv() else {
             let count = self.socket.recv_into(&mut self.spare)?;
@@ -49,13 +41,13 @@ impl Collector {
             return Ok(count);
         };
         let result = self.socket.recv_into(&mut batch);
-        // After an error the batch is empty, and comes back all the same.
+        // The batch goes round after an error too: it is then empty.
         let _ = self.full.send(batch);
         result
     }
 }
 
-/// Works on full batches until no more can come. Returns the number of datagrams.
+/// Works on full batches until the collector is gone. Returns the number of datagrams.
 fn work(full: &Mutex<Receiver<RecvBatch>>, empty: &Sender<RecvBatch>, sum: &AtomicUsize) -> usize {
     let mut worked = 0;
     loop {
@@ -66,12 +58,12 @@ fn work(full: &Mutex<Receiver<RecvBatch>>, empty: &Sender<RecvBatch>, sum: &Atom
             sum.fetch_add(bytes, Ordering::Relaxed);
             worked += 1;
         }
-        // Fails at the end, when the collector is gone.
+        // This fails once the collector is gone.
         let _ = empty.send(batch);
     }
 }
 
-/// Sends 32 datagrams at a time and receives them, so that none is lost on the way.
+/// Sends 32 datagrams, receives them, and so on, so that the socket's buffer never overflows.
 fn exchange(client: &UdpSocket, collector: &mut Collector, count: usize) -> io::Result<()> {
     let to = collector.socket.local_addr()?;
     for _ in 0..count / 32 {

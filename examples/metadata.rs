@@ -1,11 +1,11 @@
-//! Metadata of each received message, and options of each sent one.
+//! Metadata of received messages, and options of sent ones.
 //!
 //! ```text
 //! cargo run --release --example metadata
 //! ```
 //!
-//! A server on all addresses prints ECN, destination and receive time of a datagram, and replies
-//! from the address that the datagram was sent to, with ECN bits of its own.
+//! A server on all addresses prints the ECN bits, destination and age of two datagrams. It replies from the address
+//! that was asked, with ECN bits of its own. On Linux a line begins "marked: ECN Some(Ect0), to Some(127.0.0.1)".
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::SystemTime;
@@ -23,7 +23,8 @@ fn main() -> std::io::Result<()> {
 
     let client = UdpSocket::bind("127.0.0.1:0")?;
     let _ = Ancillary::TOS.enable(&client)?;
-    // For the reply, the system alone would pick another address than this one.
+    // The server listens on all addresses. Without `reply`, the system would choose the address that replies leave
+    // from.
     let to = (Ipv4Addr::new(127, 0, 0, 1), port).into();
     let marked = SendMsg::to(to, b"marked").with_ecn(Ecn::Ect0);
     client.send_batch(&[marked, SendMsg::to(to, b"plain")])?;
@@ -42,7 +43,7 @@ fn main() -> std::io::Result<()> {
                 println!("{text}: {} us ago", age.as_micros());
             }
             let Some(reply) = datagram.reply(b"seen") else { continue };
-            // `reply` sets the source address; other options can be added.
+            // `reply` sets only the source address; further options can be added.
             if let Err(error) = server.send_batch(&[reply.with_ecn(Ecn::Ect1)]) {
                 eprintln!("reply to {text}: {error}");
             }

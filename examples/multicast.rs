@@ -18,7 +18,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 7);
 
-/// A member of the group. `Ancillary::DEST` is on before the first datagram can come.
+/// Joins the group. `Ancillary::DEST` is on before the first datagram can arrive.
 fn join(interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     (Ancillary::DEST | Ancillary::HOP_LIMIT).require(&socket)?;

@@ -1,13 +1,13 @@
-//! An NTP client and server (RFC 5905) that take the times from the kernel, as it sends and receives.
+//! An NTP client and server (RFC 5905) with the kernel's timestamps.
 //!
 //! ```text
 //! cargo run --release --example ntp
 //! cargo run --release --example ntp -- 0.0.0.0:123
 //! ```
 //!
-//! The kernel's times do not contain the program's wait to be scheduled. `Ancillary::TIMESTAMP` gives the time of
-//! receiving, and the error queue the time of sending. With an address this program is a server; without one, a client
-//! asks a server of the same clock four times.
+//! The kernel's timestamps leave out the time that the program waited for a CPU: `Ancillary::TIMESTAMP` says when a
+//! datagram arrived, the error queue when one was sent. With an address the program is a server. Without, a client
+//! asks a server of its own four times and prints lines such as "offset -1.5 us, delay 3.5 us".
 
 use std::io;
 use std::net::UdpSocket;
@@ -20,7 +20,7 @@ use mmsg::{Ancillary, RecvBatch, prelude::*};
 /// Seconds between NTP's epoch and Unix's.
 const EPOCH: Duration = Duration::from_secs(2_208_988_800);
 const LEN: usize = 48;
-/// The first byte: the version, and who sends it.
+/// The first byte of a message holds the version and the mode.
 const VERSION: u8 = 4 << 3;
 const CLIENT: u8 = 3;
 const SERVER: u8 = 4;
@@ -47,7 +47,7 @@ fn serve(socket: &UdpSocket) -> io::Result<()> {
             eprintln!("receive: {error}");
         }
         let replies = batch.iter().zip(&mut answers).filter_map(|(request, answer)| {
-            // Only a client is answered: an answer to an answer could go on for ever.
+            // Answers requests only: two servers would answer each other's answers for ever.
             let from_client = request.data().first().is_some_and(|first| first & 7 == CLIENT);
             let request_time = request.data().get(40..48).filter(|_| from_client)?;
             let received = request.meta().timestamp?;
@@ -73,7 +73,7 @@ fn main() -> io::Result<()> {
 
     let wanted = Ancillary::TIMESTAMP | Ancillary::SEND_TIMESTAMP;
     if wanted.enable(&client)? != wanted {
-        println!("this system does not say when it sent");
+        println!("this system has no send timestamps");
         return Ok(());
     }
     let (mut batch, mut reports) = (RecvBatch::new(8, LEN), [Report::EMPTY; 8]);

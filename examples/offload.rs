@@ -1,12 +1,12 @@
-//! The kernel carries many datagrams at once: GSO on the way out, GRO on the way in (`Offload`).
+//! GSO and GRO: the kernel segments and coalesces datagrams (`Offload`).
 //!
 //! ```text
 //! cargo run --release --example offload
 //! ```
 //!
-//! Sends 1,000 datagrams from memory that is not contiguous and receives them again. The calls are
-//! those of any socket; where the system has no offload, or rejects a batch, its datagrams go one by
-//! one in the same call.
+//! Sends 1,000 datagrams of 1,200 bytes and receives them. The calls are those of any socket. Without GSO, or
+//! after the kernel has rejected a batch, the same call sends single datagrams. Prints how many
+//! system calls each end made: 20 on Linux.
 
 use std::net::UdpSocket;
 
@@ -18,9 +18,9 @@ fn main() -> std::io::Result<()> {
     let to = receiver.get_ref().local_addr()?;
     println!("GSO {}, GRO {}", sender.gso(), receiver.gro());
 
-    // Messages that follow one another with the same destination and length leave as one GSO batch.
+    // Consecutive messages with the same destination and length leave as one GSO batch.
     let payloads: Vec<Vec<u8>> = (0..1000u32).map(|i| i.to_be_bytes().repeat(300)).collect();
-    // A coalesced message has up to 65,535 bytes, and so has each slot.
+    // Each slot holds a coalesced message, of up to 65,535 bytes.
     let mut batch = RecvBatch::for_gro(16);
     let mut received = 0u32;
     for part in payloads.chunks(50) {
@@ -28,7 +28,7 @@ fn main() -> std::io::Result<()> {
         let end = received + part.len() as u32;
         while received < end {
             receiver.recv_into(&mut batch)?;
-            // Datagrams, also where the kernel has delivered several as one message.
+            // The iterator yields datagrams, whether the kernel has coalesced them or not.
             for datagram in &batch {
                 assert_eq!(datagram.data(), payloads[received as usize]);
                 received += 1;

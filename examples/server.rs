@@ -1,4 +1,4 @@
-//! The echo server of the README as a program, until it is ended by a signal.
+//! The README's echo server as a program. It runs until a signal ends it.
 //!
 //! ```text
 //! cargo run --release --example server -- 127.0.0.1:7777

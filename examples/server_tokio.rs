@@ -1,4 +1,4 @@
-//! The echo server of the README for tokio as a program, until it is ended by a signal.
+//! The README's echo server for tokio as a program. It runs until a signal ends it.
 //!
 //! ```text
 //! cargo run --release --features tokio --example server_tokio -- 127.0.0.1:7777

@@ -1,11 +1,11 @@
-//! Code that takes `&dyn BatchSocket`, tested without a network.
+//! Tests code that takes `&dyn BatchSocket` without a network.
 //!
 //! ```text
 //! cargo run --example test_double
 //! ```
 //!
-//! A double implements two methods; the others are made of these. This one accepts three messages and
-//! then fails, as a full or broken network would, which no real socket does on demand.
+//! A test double implements two methods; the trait provides the others. This one accepts three messages and then
+//! fails, which no real socket does on demand. Prints "five sent, one failed: [192.0.2.1:4]".
 
 use std::cell::RefCell;
 use std::io;
@@ -26,7 +26,7 @@ fn broadcast(socket: &dyn BatchSocket, to: &[SocketAddr], payload: &[u8]) -> Vec
 
 struct Double {
     sent: RefCell<Vec<Vec<u8>>>,
-    /// The results of the next sends, the last one first: a count or an error. After them everything is accepted.
+    /// Results of the next sends, last first: a count or an error. When it is empty, sends accept everything.
     script: RefCell<Vec<io::Result<usize>>>,
 }
 
@@ -46,7 +46,7 @@ impl BatchSocket for Double {
 
 fn main() {
     let to: Vec<SocketAddr> = (1..=6).map(|port| ([192, 0, 2, 1], port).into()).collect();
-    // From the last on: three are accepted, the next one fails.
+    // In reverse order: the first send accepts three, the second fails.
     let script = vec![Err(io::ErrorKind::PermissionDenied.into()), Ok(3)];
     let double = Double { sent: RefCell::default(), script: RefCell::new(script) };
     let failed = broadcast(&double, &to, b"news");

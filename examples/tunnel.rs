@@ -1,4 +1,4 @@
-//! A tunnel: datagrams are encrypted on their way out, and decrypted in place on their way in.
+//! A tunnel: encrypts datagrams that leave and decrypts those that arrive in place.
 //!
 //! ```text
 //! cargo run --release --example tunnel
@@ -21,7 +21,7 @@ fn cipher(key: u64, counter: [u8; 8], data: &mut [u8]) {
     data.iter_mut().zip(stream.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// Encrypts what comes from the inside, and sends it to the peer.
+/// Encrypts datagrams from the inside and sends them to the peer.
 fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io::Result<()> {
     let (mut batch, mut queue) = (RecvBatch::for_gro(16), SendQueue::new(4 << 20));
     for counter in 0u64.. {
@@ -41,7 +41,7 @@ fn encrypt(inside: &Socket, outside: &Socket, peer: SocketAddr, key: u64) -> io:
     Ok(())
 }
 
-/// Decrypts what comes from the peer, and sends it to the inside.
+/// Decrypts frames from the peer and sends their payloads to the inside.
 fn decrypt(outside: &Socket, inside: &Socket, dest: SocketAddr, key: u64) -> io::Result<()> {
     let mut batch = RecvBatch::for_gro(16);
     loop {

@@ -1,4 +1,4 @@
-//! The small examples: each runs to its end and prints what it promises.
+//! The small examples: each ends by itself and prints what its first lines promise.
 
 #![cfg(unix)]
 
@@ -35,7 +35,7 @@ fn metadata() {
 
 #[test]
 fn error_queue() {
-    let linux = ["refused", "the one that listens has its datagram"];
+    let linux = ["refused", "the open port received its datagram"];
     assert_prints("error_queue", if cfg!(target_os = "linux") { &linux } else { &[] });
 }
 

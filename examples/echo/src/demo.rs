@@ -1,4 +1,4 @@
-//! The demonstration: for each mode in turn a server, a process of its own, under load from here.
+//! The demonstration: runs a server process in each mode and loads it from here.
 
 use std::env;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::{Failure, Mode, Way, grouped, load, outcome, prepare, say};
 
 const TIME: Duration = Duration::from_secs(3);
 const SIZE: usize = 1200;
-/// Enough datagrams in flight that neither side waits for the other to wake up, which on a virtual machine takes
-/// longer than a batch, and no more than receive buffers hold.
+/// Enough datagrams in flight that neither side has to wait for the other to wake up, which takes longer than a batch
+/// on a virtual machine; and no more than the receive buffers hold.
 const WINDOW: usize = 512;
-/// Bytes of a receive buffer that the kernel charges for a datagram of this size.
+/// Bytes that the kernel charges to the receive buffer for a datagram of this size.
 const CHARGE: usize = 2304;
 
-/// The modes in the order of the table: mode, argument, name.
+/// Mode, argument and name, in the order of the table.
 const MODES: [(Mode, &str, &str); 3] = [
     (Mode::Std, "std", "one at a time (std)"),
     (Mode::Batch, "batch", "in batches (mmsg)"),
@@ -40,7 +40,7 @@ pub fn run() -> Result<(), Failure> {
         let way = Way { mode, no_gso: false, no_gro: false };
         let report = load::measure(server.addr, way, SIZE, window, TIME, name)?;
         let (after, each) = (cpu(), report.received.max(1) as f64);
-        // CPU time of the server, and of the load generator.
+        // For the server and the load generator.
         let cpu = [0, 1].map(|side| match (before[side], after[side]) {
             (Some(before), Some(after)) => {
                 format!("{:.0} ns each", (after - before).as_nanos() as f64 / each)
@@ -61,7 +61,7 @@ pub fn run() -> Result<(), Failure> {
     rows.iter().try_for_each(|(_, report, _)| report.verdict())
 }
 
-/// The server process, which ends when this is dropped.
+/// A server process. Dropping it ends the process.
 struct Server {
     child: Child,
     addr: SocketAddr,
@@ -87,7 +87,7 @@ impl Drop for Server {
     }
 }
 
-/// The CPU time of a process's threads, where there is /proc.
+/// CPU time of a process, where there is /proc.
 fn cpu_time(pid: u32) -> Option<Duration> {
     let of_task = |task: fs::DirEntry| -> Option<u64> {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
@@ -97,7 +97,7 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     tasks.map(|task| of_task(task.ok()?)).sum::<Option<u64>>().map(Duration::from_nanos)
 }
 
-/// The receive buffer that the system gives to a socket like ours.
+/// The size of the receive buffer that the system grants.
 fn receive_buffer() -> usize {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None);
     let size = socket.and_then(|socket| prepare(&socket, TIME).and(socket.recv_buffer_size()));

@@ -1,19 +1,19 @@
-//! The payloads of a load, which carry a number, and the datagrams in flight.
+//! The numbered payloads of a load, and the datagrams in flight.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Payloads of one size: the number, then bytes that follow from it. The number is multiplied by an
-/// odd constant, so that a change of its bytes gives one that was most likely never sent.
+/// Payloads of one size: a number, then bytes derived from it. The number is multiplied by an odd constant, so that a
+/// changed byte almost always gives a number that was never sent.
 pub struct Payload {
     pub size: usize,
     pattern: Vec<u8>,
 }
 
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// `FACTOR` times this is 1, modulo 2^64.
+/// `FACTOR * INVERSE` is 1, modulo 2^64.
 const INVERSE: u64 = 0xF1DE_83E1_9937_733D;
-/// Where the pattern may begin: a prime, so that it repeats with no power of two.
+/// The number of places at which the pattern may begin: a prime, so that no power of two is a period.
 const PLACES: usize = 4093;
 
 impl Payload {
@@ -27,7 +27,7 @@ impl Payload {
         data[8..].copy_from_slice(self.body(number));
     }
 
-    /// The number of a payload; none of one that was changed.
+    /// The number of a payload; `None` if the payload was changed.
     pub fn number(&self, data: &[u8]) -> Option<u64> {
         let (head, body) = data.split_first_chunk()?;
         let number = u64::from_le_bytes(*head).wrapping_mul(INVERSE);
@@ -39,12 +39,12 @@ impl Payload {
     }
 }
 
-/// When the datagrams in flight were sent, by number.
+/// The datagrams in flight, by number, with the times they were sent at.
 #[derive(Default)]
 pub struct Flights {
-    /// The number of the first in `sent`.
+    /// The number of the first entry in `sent`.
     oldest: u64,
-    /// `None` for those that came back.
+    /// `None` for a datagram that came back.
     sent: VecDeque<Option<Instant>>,
     pub count: usize,
 }
@@ -56,7 +56,7 @@ pub enum Landed {
 }
 
 impl Flights {
-    /// The number of the next datagram to be sent.
+    /// The number of the next datagram to send.
     pub fn next(&self) -> u64 {
         self.oldest + self.sent.len() as u64
     }
@@ -77,7 +77,7 @@ impl Flights {
         Landed::First(now - sent)
     }
 
-    /// Gives up those that were sent longer ago: their places are free again.
+    /// Gives up datagrams sent more than `patience` ago, which frees their places in the window.
     pub fn give_up(&mut self, now: Instant, patience: Duration) {
         while self.sent.front().copied().flatten().is_some_and(|sent| now - sent > patience) {
             self.sent[0] = None;
@@ -86,7 +86,7 @@ impl Flights {
         }
     }
 
-    /// Keeps one in flight at the front.
+    /// Removes landed datagrams from the front.
     fn forget_landed(&mut self) {
         while let Some(None) = self.sent.front() {
             self.sent.pop_front();

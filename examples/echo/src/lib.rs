@@ -1,4 +1,4 @@
-//! The example; `main.rs` beside it says how to try it.
+//! The echo example; `main.rs` says how to run it.
 
 mod demo;
 mod flights;
@@ -15,8 +15,8 @@ use mmsg::Offload;
 use mmsg::offload::OffloadBuilder;
 use socket2::Socket;
 
-/// A UDP echo server and a load generator that checks it. Without a command: a demonstration of
-/// both on loopback, which ends by itself.
+/// A UDP echo server and a load generator that checks it. Without a command, runs a demonstration of both on
+/// loopback, which ends by itself.
 #[derive(Parser)]
 #[command(name = "echo", version)]
 struct Cli {
@@ -26,13 +26,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Send every datagram back to where it came from, until SIGINT or SIGTERM.
+    /// Send every datagram back to its sender, until SIGINT or SIGTERM.
     Serve(serve::Options),
     /// Send datagrams to an echo server and check every byte that comes back.
     Load(load::Options),
 }
 
-/// How datagrams are moved.
+/// How to move datagrams.
 #[derive(Clone, Copy, Args)]
 struct Way {
     #[arg(long, value_enum, default_value_t = Mode::Batch)]
@@ -49,11 +49,11 @@ struct Way {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// One datagram a call, by the standard library.
+    /// One datagram a call, with the standard library.
     Std,
-    /// In batches, by this crate.
+    /// Batches, with this crate.
     Batch,
-    /// In batches, with GSO and GRO as far as the system has them.
+    /// Batches with GSO and GRO, where the system has them.
     Offload,
 }
 
@@ -62,7 +62,7 @@ impl Way {
         Offload::<()>::builder().gso(!self.no_gso).gro(!self.no_gro)
     }
 
-    /// Checks what clap cannot: whether the options go together.
+    /// Checks that the options go together, which clap cannot.
     fn check(self) -> Result<Self, Failure> {
         if (self.no_gso || self.no_gro) && self.mode != Mode::Offload {
             return Err(usage("--no-gso and --no-gro need --mode offload (see --help)"));
@@ -71,20 +71,20 @@ impl Way {
     }
 }
 
-/// The program's exit status and why, in one line.
+/// The program's exit status and the reason, in one line.
 struct Failure(u8, String);
 
-/// A request that cannot be met: status 2.
+/// Status 2: the request cannot be met.
 fn usage(text: impl Display) -> Failure {
     Failure(2, text.to_string())
 }
 
-/// A run that went wrong: status 1.
+/// Status 1: the run went wrong.
 fn outcome(text: impl Display) -> Failure {
     Failure(1, text.to_string())
 }
 
-/// The program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
@@ -108,22 +108,22 @@ fn one_line(text: &str) -> String {
     format!("{} (see --help)", lines.join(" "))
 }
 
-/// Prints a line at once, also into a pipe. A pipe that was closed does not end the work.
+/// Prints a line and flushes it, for readers behind a pipe. A closed pipe does not end the program.
 fn say(line: impl Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Gives a socket space for bursts, and ends its calls after `wait`.
+/// Asks for space for bursts, and makes calls return after `wait`.
 fn prepare(socket: &Socket, wait: Duration) -> io::Result<()> {
-    // The system limits these sizes: on Linux to net.core.rmem_max and wmem_max.
+    // The system limits these sizes, Linux to net.core.rmem_max and wmem_max.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let _ = socket.set_send_buffer_size(4 << 20);
     socket.set_read_timeout(Some(wait))?;
     socket.set_write_timeout(Some(wait))
 }
 
-/// Whether an error says only that a call's time is over, or that a signal ended it.
+/// Whether an error only says that the timeout expired or a signal arrived.
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)

@@ -22,11 +22,11 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = value_parser!(u16).range(8..=65507))]
     size: u16,
 
-    /// How long to send for. Then it waits for the datagrams in flight.
+    /// How long to send. The generator then waits for the datagrams in flight.
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     seconds: Duration,
 
-    /// Datagrams in flight. One that does not come back gives up its place after half a second.
+    /// Datagrams in flight. One that does not come back within half a second frees its place.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
     window: u32,
 
@@ -34,27 +34,27 @@ pub struct Options {
     way: Way,
 }
 
-/// How long a datagram may take to come back before it gives up its place in the window.
+/// How long a datagram keeps its place in the window.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a call waits before the generator checks for those.
+/// How long a call waits before the generator checks for overdue datagrams.
 const WAIT: Duration = Duration::from_millis(20);
-/// Datagrams to send, and messages to receive, in one call at most.
+/// Most datagrams to send, and messages to receive, in one call.
 const BATCH: usize = 64;
 
-/// The outcome of a load.
+/// The result of a load.
 pub struct Report {
     pub sent: u64,
-    /// Datagrams that came back as they were sent.
+    /// Datagrams that came back unchanged.
     pub received: u64,
-    /// Replies that came twice, or after their datagram had given up its place.
+    /// Replies that came twice, or after their datagram had lost its place.
     repeated: u64,
-    /// Replies with other bytes than were sent.
+    /// Replies that differ from what was sent.
     changed: u64,
     errors: u64,
     last_error: Option<io::Error>,
     /// Nanoseconds.
     round_trips: Histogram<u64>,
-    /// From the first datagram sent to the last one received.
+    /// From the first send to the last receive.
     pub time: Duration,
 }
 
@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     report.verdict()
 }
 
-/// Keeps `window` datagrams in flight for this time. A progress bar begins with `name`.
+/// Keeps `window` datagrams in flight for `time`. `name` labels the progress bar.
 pub fn measure(
     to: SocketAddr,
     way: Way,
@@ -88,7 +88,7 @@ pub fn measure(
     Ok(match way.mode {
         Mode::Std => generate(Single::new(&socket, &payload), &payload, window, time, name),
         Mode::Batch => {
-            // A byte more than is sent, so that a longer reply is seen to be longer.
+            // One byte more than is sent, so that a longer reply is noticed.
             let client = Batched::new(&socket, &payload, size + 1);
             generate(client, &payload, window, time, name)
         }
@@ -104,7 +104,7 @@ pub fn measure(
     })
 }
 
-/// Keeps `window` datagrams in flight for `time`, then waits for those that are still on their way.
+/// Keeps `window` datagrams in flight for `time`, then waits for those still in flight.
 fn generate(
     mut client: impl Client,
     payload: &Payload,
@@ -146,7 +146,7 @@ fn generate(
     report
 }
 
-/// A progress bar, which is drawn where standard error is a terminal, and nowhere else.
+/// A progress bar, drawn only if standard error is a terminal.
 struct Progress {
     bar: ProgressBar,
     start: Instant,
@@ -170,16 +170,16 @@ impl Progress {
     }
 }
 
-/// A connected socket and the memory to use it with.
+/// A connected socket and its buffers.
 trait Client {
-    /// Sends datagrams from number `first` on, up to `count`, and returns how many.
+    /// Sends up to `count` datagrams, from number `first` on, and returns how many.
     fn send(&mut self, first: u64, count: usize) -> io::Result<usize>;
 
-    /// Waits for replies and hands each to `each`, with the time at which it was there.
+    /// Waits for replies and calls `each` with every reply and its time of arrival.
     fn receive(&mut self, each: impl FnMut(&[u8], Instant)) -> io::Result<()>;
 }
 
-/// By the standard library, one datagram a call.
+/// The standard library's calls, one datagram each.
 struct Single<'a> {
     socket: &'a UdpSocket,
     payload: &'a Payload,
@@ -206,7 +206,7 @@ impl Client for Single<'_> {
     }
 }
 
-/// By this crate, in batches.
+/// This crate's calls, in batches.
 struct Batched<'a, S> {
     socket: &'a S,
     payload: &'a Payload,
@@ -239,14 +239,14 @@ impl<S: BatchSocket> Client for Batched<'_, S> {
 
 impl Report {
     fn new() -> Self {
-        // Two digits: 1 % of a time.
+        // Two digits: precise to 1 %.
         let round_trips = Histogram::new(2).expect("two digits are allowed");
         let (sent, received, repeated, changed, errors) = (0, 0, 0, 0, 0);
         let (last_error, time) = (None, Duration::ZERO);
         Self { sent, received, repeated, changed, errors, last_error, round_trips, time }
     }
 
-    /// Counts a reply; `None` is one without a number of ours.
+    /// Counts a reply; `None` is one that carries none of our numbers.
     fn count(&mut self, landed: Option<Landed>) {
         match landed {
             None | Some(Landed::NeverSent) => self.changed += 1,
@@ -258,7 +258,7 @@ impl Report {
         }
     }
 
-    /// Counts an error, unless it says only that nothing happened in time.
+    /// Counts an error, unless it is a timeout.
     fn failed(&mut self, error: io::Error) {
         if !is_timeout(&error) {
             self.errors += 1;
@@ -270,12 +270,12 @@ impl Report {
         self.sent.saturating_sub(self.received + self.changed)
     }
 
-    /// Datagrams that came back each second.
+    /// Datagrams that came back, per second.
     pub fn rate(&self) -> f64 {
         if self.time.is_zero() { 0.0 } else { self.received as f64 / self.time.as_secs_f64() }
     }
 
-    /// Whether all is well; if not, why.
+    /// An error, with the reason, if datagrams came back changed or not at all.
     pub fn verdict(&self) -> Result<(), Failure> {
         if self.changed > 0 {
             return Err(outcome(format!("{} came back changed", grouped(self.changed as f64))));

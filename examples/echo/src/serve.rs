@@ -17,12 +17,12 @@ pub struct Options {
     /// Address and port to listen on; with port 0 the system picks one.
     addr: SocketAddr,
 
-    /// Messages to receive in one call at most, not in mode std; a coalesced message is one.
+    /// Most messages to receive in one call (not in mode std). A coalesced message counts as one.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..=1024))]
     batch: u16,
 
-    /// Threads, each with a socket of its own on the same port (Linux, Android, FreeBSD, DragonFly); the system
-    /// spreads the clients.
+    /// Threads, each with its own socket on the same port, among which the system spreads the clients (Linux,
+    /// Android, FreeBSD, DragonFly).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
 
@@ -30,17 +30,17 @@ pub struct Options {
     way: Way,
 }
 
-/// How long a thread waits in a call before it checks whether to stop.
+/// How long a call waits before its thread checks whether to stop.
 const WAIT: Duration = Duration::from_millis(200);
-/// Holds any datagram and any coalesced message. Pages that no datagram reaches take no memory.
+/// Holds any datagram and any coalesced message. Pages that are never written take no memory.
 const LARGEST: usize = 65_535;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Counts of all threads.
+/// Totals of all threads.
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
-/// Errors that the system returned, and replies given up for them.
+/// Errors of the system, and replies given up because of them.
 static ERRORS: AtomicU64 = AtomicU64::new(0);
 /// Datagrams that are not sent back: truncated, without a source that takes replies, or from the server's own port:
 /// another echo server would answer the reply, and so on for ever.
@@ -53,7 +53,7 @@ fn totals() -> [u64; 4] {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let way = options.way.check()?;
     let cannot = |error| usage(format!("cannot listen on {}: {error}", options.addr));
-    // A second server on the port is rejected, but only Linux can give an address to one group alone.
+    // A second server on the port is rejected. Only Linux can reserve an address for one group of sockets.
     let group = ReusePortGroup::builder(options.addr)
         .members(options.threads.into())
         .exclusive(options.threads == 1 || cfg!(target_os = "linux"))
@@ -69,12 +69,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         main.unpark();
     })
     .map_err(|error| outcome(format!("cannot wait for signals: {error}")))?;
-    // Before anything can be received: the first datagrams count, too.
+    // Started before the threads, so that the first datagrams count too.
     let start = Instant::now();
     let (mut before, mut then) = (totals(), start);
     let threads: Vec<_> = servers.into_iter().map(thread::spawn).collect();
     say(format_args!("listening on {addr}"));
-    // A thread that ends before that has failed.
+    // A thread that ends before `STOP` is set has failed.
     while !STOP.load(Relaxed) && !threads.iter().any(thread::JoinHandle::is_finished) {
         thread::park_timeout(Duration::from_secs(1).saturating_sub(then.elapsed()));
         if then.elapsed() >= Duration::from_secs(1) {
@@ -94,7 +94,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The work of a thread. All that can fail is done here, before the address is printed.
+/// Prepares a thread's work. Whatever can fail is done here, before the address is printed.
 fn server(socket: UdpSocket, way: Way, slots: usize) -> io::Result<Box<dyn FnOnce() + Send>> {
     let batch = RecvBatch::try_new(slots, LARGEST)?;
     let port = socket.local_addr()?.port();
@@ -144,7 +144,7 @@ fn batches(socket: &impl BatchSocket, port: u16, mut batch: RecvBatch) {
             receive_failed(&error);
             continue;
         }
-        // A coalesced message whose segment size was lost has no datagrams, and counts as one.
+        // A coalesced message that lost its segment size has no datagrams, and counts as one.
         let received: usize =
             batch.messages().map(|message| message.datagrams().len().max(1)).sum();
         let replies = || {
@@ -158,7 +158,7 @@ fn batches(socket: &impl BatchSocket, port: u16, mut batch: RecvBatch) {
             match socket.send_each(replies().skip(handled), |_, _| errors += 1) {
                 Ok(0) => break,
                 Ok(count) => handled += count,
-                // There was no space within the socket's timeout.
+                // The socket had no space before its timeout.
                 Err(_) if !STOP.load(Relaxed) => {}
                 Err(_) => {
                     let given_up = replies().skip(handled).count();
@@ -174,7 +174,7 @@ fn batches(socket: &impl BatchSocket, port: u16, mut batch: RecvBatch) {
     }
 }
 
-/// Counts the error of a receive, and waits a moment, so that an error which repeats does not occupy a core.
+/// Counts the error of a receive. The pause keeps a repeating error from occupying a core.
 fn receive_failed(error: &io::Error) {
     if !is_timeout(error) {
         ERRORS.fetch_add(1, Relaxed);
@@ -182,7 +182,7 @@ fn receive_failed(error: &io::Error) {
     }
 }
 
-/// Prints the rates, if any counter has changed.
+/// Prints the rates if any counter has changed.
 fn say_rates(before: [u64; 4], now: [u64; 4], time: Duration) {
     if before != now {
         let rate = |i: usize| grouped((now[i] - before[i]) as f64 / time.as_secs_f64());

@@ -1,11 +1,11 @@
-//! The load generator, against servers good and bad.
+//! The load generator, against good and bad servers.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread::{self, JoinHandle};
 
 use crate::program::{Ended, Server, client, has_ipv6, loopbacks, run, serve};
 
-/// The number that follows `name` at the start of a line.
+/// The number after `name` at the start of a line.
 fn figure(ended: &Ended, name: &str) -> u64 {
     let line = ended.out.iter().find(|line| line.starts_with(name));
     let words = line.and_then(|line| line.split_whitespace().nth(1));
@@ -42,7 +42,7 @@ fn every_mode_gets_all_back_from_every_mode() {
     let off = ["--mode", "offload", "--no-gso", "--no-gro"];
     let ways = [&off[..2], &off[..3], &[off[0], off[1], off[3]], &off];
     for (at, way) in ways.iter().enumerate() {
-        // Each way serves itself, plain batches, and the next way.
+        // Each way is tried with itself, with plain batches and with the next way.
         let Some(server) = serve("127.0.0.1:0", way) else { return };
         for other in [way, &["--mode", "batch"][..], ways[(at + 1) % ways.len()]] {
             all_comes_back(&server, other);
@@ -59,11 +59,11 @@ fn every_mode_gets_all_back_from_every_mode() {
     }
 }
 
-/// Loads the server with what fits the sockets, so that nothing is lost.
+/// Loads the server with no more than the sockets' buffers hold, so that nothing is lost.
 fn all_comes_back(server: &Server, way: &[&str]) {
     for (size, window) in [("8", "64"), ("9", "64"), ("1200", "64"), ("65507", "1")] {
         let args = [&["--size", size, "--window", window], way].concat();
-        // A machine that is busy with other things may be late once, and late is lost.
+        // A busy machine may be late once, and late datagrams count as lost.
         let in_time = (0..5).any(|_| {
             let ended = load(server.addr, &args).expect("it is there");
             assert_eq!((ended.status, ended.err.len()), (Some(0), 0), "{args:?}: {ended:#?}");
@@ -84,8 +84,7 @@ fn any_window_will_do() {
     }
 }
 
-/// A server of the test's own, which answers each datagram with what `answer` says, until it gets
-/// one that is `STOP`.
+/// A server that answers each datagram as `answer` says, until it receives `STOP`.
 struct Bad {
     addr: SocketAddr,
     thread: JoinHandle<()>,
@@ -110,7 +109,7 @@ impl Bad {
     }
 
     fn stop(self) {
-        // By the time that this is sent, the load has ended, so the socket has space for it soon.
+        // The load has ended by now, so the socket soon has space for this.
         while !self.thread.is_finished() {
             client(self.addr).send_to(STOP, self.addr).expect("loopback takes it");
             thread::yield_now();
@@ -120,7 +119,7 @@ impl Bad {
 }
 
 fn reply(socket: &UdpSocket, data: &[u8], to: SocketAddr) {
-    // A load that has ended has closed its socket: its last replies go nowhere.
+    // A load that has ended has closed its socket, which the last replies then miss.
     let _ = socket.send_to(data, to);
 }
 
@@ -169,7 +168,7 @@ fn lost_datagrams_are_counted_and_give_up_their_places() {
     let mut count = 0u64;
     let server = Bad::start(move |socket, data, from| {
         count += 1;
-        // All of the first window is lost: without new places there would be no more.
+        // The whole first window is lost: without freed places nothing more would be sent.
         if count > 16 && count % 10 != 0 {
             reply(socket, data, from);
         }
@@ -186,7 +185,7 @@ fn lost_datagrams_are_counted_and_give_up_their_places() {
 fn duplicates_and_another_order_are_no_fault() {
     let mut held: Option<Vec<u8>> = None;
     let server = Bad::start(move |socket, data, from| {
-        // Each one twice, and every other one after the one that follows it.
+        // Sends each reply twice, and swaps every second one with the next.
         match held.take() {
             None => held = Some(data.to_vec()),
             Some(held) => {

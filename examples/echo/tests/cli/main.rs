@@ -1,8 +1,7 @@
-//! `examples/echo` as a user has it before them: a program that is started, written to, read from
-//! and stopped.
+//! The program `examples/echo`, started and stopped as a user would.
 //!
-//! `cargo test` builds the example; for these tests alone:
-//! `cargo build --example echo && cargo test -p echo --test cli`.
+//! `cargo test` builds the example. To run only these tests: `cargo build --example echo && cargo test -p echo --test
+//! cli`.
 
 #![cfg(unix)]
 

@@ -1,4 +1,4 @@
-//! The server, seen by plain clients.
+//! The server, with plain clients.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use crate::program::{
     PATIENCE, Program, Server, client, example, has_ipv6, loopbacks, serve, skip,
 };
 
-/// Sends a datagram of each of these lengths and checks what comes back.
+/// Sends a datagram of each length and checks what comes back.
 fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
     let mut back = vec![0; 65_535];
     for &len in lengths {
@@ -22,7 +22,7 @@ fn exchange(client: &UdpSocket, server: &Server, lengths: &[usize]) {
     }
 }
 
-/// Stops the server and returns the line of its totals.
+/// Stops the server and returns its line of totals.
 fn stop(server: Server) -> String {
     server.stop().pop().expect("the totals are printed")
 }
@@ -101,8 +101,7 @@ fn many_datagrams_of_many_clients_go_back_to_where_each_came_from() {
     }
 }
 
-/// Sends a GSO batch of datagrams, the last of them shorter, and checks what comes back: as many, the
-/// same bytes, in order.
+/// Sends a GSO batch with a shorter last datagram, and checks that the same datagrams come back in order.
 fn exchange_gso_batch(client: &Offload<UdpSocket>, server: &Server) {
     let data: Vec<[u8; 100]> = (0..10).map(|i| [i; 100]).collect();
     let mut msgs: Vec<_> = data.iter().map(|data| SendMsg::to(server.addr, data)).collect();
@@ -134,7 +133,7 @@ fn gso_and_gro_are_used_unless_switched_off() {
         }
         let sent = match (gso, gro) {
             (true, true) => "GSO on, batches sent 1 (11 segments)",
-            // What is sent together depends on what had come by then.
+            // How replies are grouped into batches depends on what had arrived by then.
             (true, false) => "GSO on, batches sent ",
             (false, _) => "GSO off, batches sent 0 (0 segments)",
         };
@@ -150,7 +149,7 @@ fn gso_and_gro_are_used_unless_switched_off() {
 
 #[test]
 fn a_source_that_is_no_destination_harms_nobody() {
-    // A datagram from port 0 cannot be answered. Only a raw socket can send one.
+    // A datagram from port 0 cannot be answered, and only a raw socket can send one.
     let raw = match socket2::Socket::new(
         socket2::Domain::IPV4,
         socket2::Type::RAW,
@@ -163,7 +162,7 @@ fn a_source_that_is_no_destination_harms_nobody() {
     };
     for mode in ["std", "batch", "offload"] {
         let Some(server) = serve("127.0.0.1:0", &["--mode", mode]) else { return };
-        // A UDP header: source port 0, destination port, length 9, no checksum; then a byte.
+        // A UDP header (source port 0, destination port, length 9, no checksum) and one byte.
         let [high, low] = server.addr.port().to_be_bytes();
         let packet = [0, 0, high, low, 0, 9, 0, 0, b'x'];
         let to = std::net::SocketAddr::from((server.addr.ip(), 0));

@@ -1,4 +1,4 @@
-//! What cannot be done: one line on the standard error, status 2.
+//! Requests that cannot be met print one line on standard error, with status 2.
 
 use crate::program::run;
 
@@ -11,7 +11,7 @@ fn errors_are_one_line() {
         &["serve", "127.0.0.1"],
         &["serve", "127.0.0.1:65536"],
         &["serve", "::1:7777"],
-        // An address for documentation, which no machine has (RFC 5737).
+        // An address reserved for documentation (RFC 5737), which no machine has.
         &["serve", "192.0.2.1:0"],
         &["serve", "127.0.0.1:0", "--batch", "0"],
         &["serve", "127.0.0.1:0", "--batch", "1025"],
