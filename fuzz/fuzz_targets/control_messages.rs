@@ -1,13 +1,13 @@
-//! Control messages out of any bytes, and what is made of them; then messages written and read again. All of
-//! it whole, and with an ever shorter end.
+//! Reads arbitrary bytes as control messages, then writes control messages and reads them back, whole and with more
+//! and more of the end missing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use mmsg::RecvMeta;
 use mmsg::control::{ControlBuf, ControlMessages};
 
-/// Messages that the crate knows (Linux), so that the fuzzer need not find their numbers: the first
-/// byte of each further message in the input chooses one, the second its length.
+/// Messages that the crate knows (Linux), so that the fuzzer need not guess their numbers: in the input, the first
+/// byte of each further message selects one of these and the second its length.
 const KNOWN: [(i32, i32); 17] = [
     (0, 8),    // IP_PKTINFO
     (41, 50),  // IPV6_PKTINFO
@@ -25,10 +25,10 @@ const KNOWN: [(i32, i32); 17] = [
     (1, 36),   // SO_MARK
     (0, 11),   // IP_RECVERR
     (41, 25),  // IPV6_RECVERR
-    (77, 77),  // nobody's
+    (77, 77),  // unknown to the crate
 ];
 
-/// Messages of an input, and so many of its last bytes are taken away one by one.
+/// Most messages in an input, and most bytes cut off its end.
 const MESSAGES: usize = 12;
 const SHORTER: usize = 64;
 
@@ -57,8 +57,8 @@ fuzz_target!(|data: &[u8]| {
     mmsg_fuzz::count(cases);
 });
 
-/// Reads the bytes, then without the last of them, two of them, and so on: without a message's padding, with
-/// less of it, without it. Returns how often.
+/// Reads the bytes whole, then with one, two and more bytes cut off, and so with and without a message's padding.
+/// Returns the number of reads.
 fn read_shorter(control: &[u8]) -> usize {
     let shortest = control.len().saturating_sub(SHORTER);
     for len in shortest..=control.len() {
@@ -67,10 +67,10 @@ fn read_shorter(control: &[u8]) -> usize {
     control.len() + 1 - shortest
 }
 
-/// Reads the bytes in every way, and checks what must be true of whatever comes out.
+/// Reads the bytes in every way and checks what must hold for any result.
 fn read(control: &[u8]) {
     let messages = ControlMessages::new(control);
-    // cmsghdr of Linux: a length, a level and a type.
+    // Linux' cmsghdr: a length, a level and a type.
     let header = size_of::<usize>() + 2 * size_of::<i32>();
     let taken: usize = messages.clone().map(|message| header + message.data.len()).sum();
     assert!(taken <= control.len());

@@ -1,4 +1,4 @@
-//! Any calls on two sockets, under a kernel that says anything.
+//! Arbitrary calls on two sockets, with arbitrary answers of the kernel.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| mmsg_fuzz::count(mmsg::fuzzing::model(data)));

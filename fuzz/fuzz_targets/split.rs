@@ -1,4 +1,4 @@
-//! A coalesced message into its datagrams: over one buffer and over two, truncated and whole.
+//! Splits a coalesced message into its datagrams, over one or two buffers, truncated or whole.
 #![no_main]
 
 use std::io::IoSliceMut;
@@ -6,14 +6,14 @@ use std::io::IoSliceMut;
 use libfuzzer_sys::fuzz_target;
 use mmsg::{Datagram, RecvBatch, RecvMeta, RecvMsg};
 
-/// Capacities for each input, one byte apart. Longer buffers are split in the same way.
+/// Buffer sizes tried for each input, one byte apart. Longer buffers are split in the same way.
 const CAPACITIES: usize = 8;
 const LONGEST: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
     let Some(([size, capacity, first], payload)) = data.split_first_chunk() else { return };
     let payload = &payload[..payload.len().min(LONGEST + 2 * CAPACITIES)];
-    // Small numbers, and now and then one of two bytes.
+    // Mostly small numbers, sometimes one of two bytes.
     let size = match size {
         0..200 => u16::from(*size),
         _ => (u16::from(*size) - 199) * 97,
@@ -50,10 +50,10 @@ fuzz_target!(|data: &[u8]| {
     mmsg_fuzz::count(3 * CAPACITIES);
 });
 
-/// The naive twin: the payload in steps of the segment size, as far as it was received.
+/// The naive twin: cuts the received payload at multiples of the segment size.
 struct Expected<'a> {
     payload: &'a [u8],
-    /// 0: it is not segmented.
+    /// 0 means not segmented.
     size: usize,
     capacity: usize,
 }
@@ -70,7 +70,7 @@ impl Expected<'_> {
     fn count(&self) -> usize {
         match (self.size, self.truncated()) {
             (0, _) => 1,
-            // The last whole datagram is followed by the rest of the next, which may be empty.
+            // After the whole datagrams comes the rest of the next one, which may be empty.
             (size, true) => self.received().len() / size + 1,
             (size, false) => self.received().len().div_ceil(size).max(1),
         }
