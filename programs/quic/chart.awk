@@ -1,7 +1,7 @@
 # awk -f programs/quic/chart.awk TABLE >docs/quic-latency.svg
 #
-# Draws the rows "echo" of a table of compare.sh: p50 (filled) and p99 (outlined) of an echo in milliseconds, on this crate's
-# sockets above quinn's own, on a logarithmic scale.
+# Draws the "echo" rows of compare.sh's table: p50 (filled) and p99 (outlined) of an echo in milliseconds, this
+# crate's sockets above quinn's own, on a logarithmic scale.
 BEGIN { FS = "  +"; left = 190; width = 460; decades = 4 }
 /^echo/ && ($2 == "p50" || $2 == "p99") {
     if (!($1 in seen)) { seen[$1] = 1; rows[++count] = $1 }
@@ -9,7 +9,7 @@ BEGIN { FS = "  +"; left = 190; width = 460; decades = 4 }
     time[$1, "mmsg", $2] = mmsg[1] / 1000
     time[$1, "quinn", $2] = quinn[1] / 1000
 }
-# From 0.1 ms.
+# The scale starts at 0.1 ms.
 function x(ms) { return ms <= 0.1 ? 0 : width * log(ms * 10) / log(10) / decades }
 function bar(row, kind, y, colour) {
     printf "<rect x='%d' y='%d' width='%.1f' height='11' fill='%s' fill-opacity='.25' stroke='%s'/>\n", left, y, x(time[row, kind, "p99"]), colour, colour

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # programs/quic/compare.sh [ROUNDS [MIB [CLIENT [ROWS]]]]
 #
-# Measures the server of this program on this crate's sockets (mmsg) against the same server on quinn's own (quinn):
-#   bulk: bytes a second, and nanoseconds of the server's CPU time a kilobyte, on loopback and over a veth;
-#   echo: how long one byte takes there and back while other connections download, with the bytes a second of these. The
-#     link of 10 and of 100 Mbit/s is a veth with tbf and a queue of 256 kB. Without downloads: the server's CPU time an
-#     echo.
-# CLIENT says whose sockets the client is on: quinn's own both times (quinn), or the server's (same). ROWS is a pattern
-# that chooses rows: 'echo.*Mbit' for example.
+# Compares this program's server on this crate's sockets (mmsg) with the same server on quinn's own (quinn):
+#   bulk: bytes per second, and nanoseconds of the server's CPU time per kilobyte, on loopback and over a veth;
+#   echo: how long one byte takes there and back while other connections download, and the speed of these downloads.
+#     The 10 and 100 Mbit/s links are a veth with tbf and a queue of 256 kB. Without downloads: the server's CPU
+#     time per echo.
+# CLIENT says whose sockets the client uses: quinn's own both times (quinn), or the server's (same). ROWS is a pattern
+# that selects rows, for example 'echo.*Mbit'.
 #
-# Both servers run all the time, in a network namespace that ends with the script, and the client turns to one and to the
-# other, ROUNDS times (10), in an order that changes; in a bulk row it gets MIB mebibytes (256) in all. The figures are
-# medians with their ranges; a ratio is that of one round, which leaves out what changes from round to round. Close other
-# programs first: figures of a loaded machine are worth nothing.
+# Both servers run all the time in a network namespace that ends with the script. The client uses one and then the
+# other, in changing order, for ROUNDS rounds (10); a bulk row moves MIB mebibytes (256) in all. Prints medians with
+# their ranges. A ratio compares two runs of one round, so slow changes of the machine cancel out. Needs an otherwise
+# idle machine.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 quic=${CARGO_TARGET_DIR:-target}/release/quic
@@ -31,7 +31,7 @@ finish() {
 }
 trap finish EXIT
 
-# The near end of a link is this namespace, the far end another one.
+# The near end of a link is in this namespace, the far end in another.
 unshare --net sleep infinity &
 far=$! pids+=($!)
 until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
@@ -48,15 +48,15 @@ for kind in mmsg quinn; do
     "$quic" serve 0.0.0.0:${port[$kind]} --root "$folder" --cert "$folder/$kind.pem" --socket $kind \
         --connections 2000 >"$folder/$kind.said" &
     pid[$kind]=$! pids+=($!)
-    # Held open, so that the server can say more at its end.
+    # Kept open, so that the server can still print at its end.
     exec {said}<"$folder/$kind.said"
     read -r _ <&"$said"
 done
 
-# Nanoseconds that the threads of a process have run for.
+# CPU time of all threads of a process, in nanoseconds.
 cpu() { cat /proc/"$1"/task/*/schedstat | awk '{sum += $1} END {printf "%.0f\n", sum}'; }
 
-# run KIND PLACE COMMAND ARGS: prints the client's last line, and the nanoseconds that the server took.
+# run KIND PLACE COMMAND ARGS: prints the client's last line and the server's CPU time in nanoseconds.
 run() {
     local before after said kind=$1 of=$client at=(127.0.0.1)
     [ "$of" != same ] || of=$1
@@ -73,7 +73,7 @@ echoes() {
         awk -v idle="$3" '{print $5, $7, $9 + 0, idle ? $(NF - 2) / 1e6 : $NF / $2 / 1000}'
 }
 
-# row NAME METRICS MEASURE ARGS: in turn, and a line for each metric.
+# row NAME METRICS MEASURE ARGS: measures both servers in turn and prints a line for each metric.
 row() {
     local name=$1 metrics=($2) round i kind kinds
     [[ $name =~ $rows ]] || return 0
@@ -104,7 +104,7 @@ for place in loopback veth; do
         row "bulk $place, $connections" "MB/s ns/kB" bulk $place $connections
     done
 done
-head -c $((mib * 1048576)) /dev/urandom >"$folder/file" # Longer than a row takes.
+head -c $((mib * 1048576)) /dev/urandom >"$folder/file" # Lasts longer than a row.
 row "echo loopback, idle" "p50 p90 p99 us/echo" echoes loopback 0
 row "echo loopback, 100" "p50 p90 p99 MB/s" echoes loopback 100
 for rate in 10 100; do

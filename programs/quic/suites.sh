@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # programs/quic/suites.sh [FOLDER]
 #
-# Runs the tests of quinn-udp and of quinn, in the versions of Cargo.lock and from cargo's own copy of their
-# sources, on this crate:
+# Runs the tests of quinn-udp and quinn on this crate, in the versions of Cargo.lock and from cargo's copies of the
+# sources:
 #   1. quinn-udp's tests on examples/quinn_udp.rs, which has quinn-udp's API;
-#   2. quinn's tests on a quinn that is built with that file in the place of quinn-udp;
-#   3. quinn's tests on crates/quinn: another runtime, and nothing else is changed.
-# FOLDER (target/suites) gets the sources and what is built of them. It may be deleted at any time.
+#   2. quinn's tests on a quinn built with that file in place of quinn-udp;
+#   3. quinn's tests on crates/quinn, with only the runtime replaced.
+# FOLDER (target/suites) holds the sources and builds. It may be deleted at any time.
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD folder=${1:-target/suites}
@@ -59,7 +59,7 @@ mmsg = { path = "$root" }
 socket2 = { version = "0.6", features = ["all"] }
 END
 
-# What quinn's tests use: its dev-dependencies, and what it depends on itself.
+# The dependencies of quinn's tests: quinn's own and its dev-dependencies.
 {
     cat <<END
 [workspace]
@@ -118,7 +118,7 @@ export CARGO_TARGET_DIR=$folder/target
 status=0
 cd "$folder/udp"
 cargo test -p quinn-udp --test tests || status=1
-# Two of quinn's tests give themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
+# Two of quinn's tests allow themselves 100 ms: on a busy machine they may fail with "timeout" or "ConnectionClosed".
 cargo test --no-fail-fast -p quinn --lib --test many_connections -- --include-ignored || status=1
 cd "$folder/adopted"
 cargo test --no-fail-fast --tests -- --include-ignored || status=1

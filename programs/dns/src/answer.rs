@@ -6,13 +6,13 @@ use crate::query::{HEADER, Query, Wrong};
 use crate::reply::{Cookie, Reply, Section};
 use crate::zone::{CNAME, Found, Node, RrSet, Zone};
 
-/// All types of records.
+/// QTYPE "*": records of all types.
 const ANY: u16 = 255;
-/// IXFR and AXFR, which need a stream.
+/// IXFR and AXFR, which need TCP.
 const TRANSFERS: [u16; 2] = [251, 252];
 const CLASS_IN: u16 = 1;
-/// Aliases that are followed; a circle of them comes to an end before.
-const MOST_ALIASES: usize = 8;
+/// A bound on the aliases followed, which also ends a circle.
+const MAX_ALIASES: usize = 8;
 
 /// Answers a query into `out` and returns the answer's length.
 pub fn answer(zone: &Zone, query: &Query<'_>, cookie: Option<Cookie>, out: &mut [u8]) -> usize {
@@ -30,17 +30,17 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
         return Err(Wrong::Refused);
     }
     let asked = query.name.as_bytes();
-    // The name that is looked up, and where in the message it stands.
+    // The name to look up, and its offset in the message.
     let (mut name, mut at) = (asked, HEADER);
-    let mut followed = [None; MOST_ALIASES];
-    for slot in 0..=MOST_ALIASES {
+    let mut followed = [None; MAX_ALIASES];
+    for slot in 0..=MAX_ALIASES {
         let found = zone.find(name, query.ty);
         if !matches!(found, Found::Cut(..) | Found::Outside) {
             reply.set_authoritative();
         }
         match found {
             Found::Outside if reply.has_no_records() => return Err(Wrong::Refused),
-            // An alias leads out of the zone; the client follows it from there.
+            // The alias leads out of the zone; the client follows it from there.
             Found::Outside => return Ok(()),
             Found::Cut(servers, skip) => {
                 refer(zone, reply, servers, at + skip);
@@ -58,7 +58,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
                 }
                 Some(alias) => {
                     let again = followed.iter().flatten().any(|seen| ptr::eq(*seen, alias));
-                    if slot == MOST_ALIASES || again || !reply.push(Section::Answer, at, alias) {
+                    if slot == MAX_ALIASES || again || !reply.push(Section::Answer, at, alias) {
                         return Ok(());
                     }
                     followed[slot] = Some(alias);
@@ -71,7 +71,7 @@ fn look_up(zone: &Zone, query: &Query<'_>, reply: &mut Reply<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The alias to follow for records of type `ty`.
+/// The alias to follow when records of type `ty` are wanted.
 fn alias(node: &Node, ty: u16) -> Option<&RrSet> {
     if ty == CNAME || ty == ANY { None } else { node.get(CNAME) }
 }
@@ -86,21 +86,21 @@ fn give(zone: &Zone, asked: &[u8], node: &Node, ty: u16, at: usize, reply: &mut 
     }
 }
 
-/// Writes the SOA record, which says how long this may be remembered (RFC 2308).
+/// Writes the SOA record, which says how long the client may cache "no such record" (RFC 2308).
 fn deny(zone: &Zone, asked: &[u8], reply: &mut Reply<'_>) {
-    // The question is in the zone, so its name ends with the zone's.
+    // The asked name is in the zone, so it ends with the zone's name.
     let apex = HEADER + asked.len() - zone.apex_len();
     reply.push(Section::Authority, apex, &zone.negative);
 }
 
-/// Writes the servers that have authority instead, and their addresses.
+/// Refers to another zone: writes its name servers and their addresses.
 fn refer(zone: &Zone, reply: &mut Reply<'_>, servers: &RrSet, at: usize) {
     let mut end = reply.len();
     if !reply.push(Section::Authority, at, servers) {
         return;
     }
     for (record, server) in servers.records.iter().zip(&servers.targets) {
-        // The server's name is the last thing in its record.
+        // The record ends with the server's name.
         end += 2 + record.len();
         for addresses in zone.addresses(server) {
             if !reply.push(Section::Additional, end - server.len(), addresses) {

@@ -1,4 +1,4 @@
-//! The server in batches, by this crate.
+//! The server on this crate, in batches.
 
 use std::cmp::Reverse;
 use std::io;
@@ -13,9 +13,9 @@ use mmsg::{BatchSocket, BatchSocketExt, Offload, RecvBatch, SendMeta, SendMsg};
 use crate::responder::Responder;
 use crate::{STOP, Totals};
 
-/// Datagrams that a call carries at most.
+/// Most datagrams in one call.
 const BATCH: usize = 64;
-/// Longer than any query that makes sense; a truncated one is read as far as it goes.
+/// Longer than any sensible query. A truncated query is read as far as it goes.
 const QUERY: usize = 2048;
 
 struct Answer {
@@ -34,7 +34,7 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
         match socket.recv_into(&mut queries) {
             Ok(_) => write(responder, &queries, &mut answers, &mut bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            // The error is about no query. An error that repeats must not occupy a core.
+            // The error is about no particular query. The pause keeps a repeating error from occupying a core.
             Err(_) => {
                 thread::sleep(Duration::from_millis(1));
                 continue;
@@ -42,8 +42,8 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
         }
         totals.received += queries.datagram_count() as u64;
         if socket.gso() {
-            // The longest first for each client, since only the last of a GSO batch may be shorter.
-            // No client expects an order.
+            // Sorts each client's answers by length, longest first, because only the last datagram of a GSO batch may
+            // be shorter. DNS clients expect no order.
             answers.sort_unstable_by_key(|answer: &Answer| {
                 (answer.to, answer.meta.source, Reverse(answer.bytes.len()))
             });
@@ -52,8 +52,8 @@ pub fn run(socket: &Offload<UdpSocket>, responder: &Responder) -> Totals {
         while !rest.is_empty() && !STOP.load(Relaxed) {
             let msg = |answer| message(answer, &bytes);
             let mut failed = 0;
-            // An error is about one client (no route, a firewall); the others still get their answers. The call
-            // itself fails only if there was no space within the socket's timeout.
+            // Goes on after an error about one client (no route, a firewall). The call itself fails only if the
+            // socket had no space before its timeout.
             let sent = socket.send_each(rest.iter().map(msg), |_, _| failed += 1);
             let handled = sent.unwrap_or(0);
             totals.answered += handled as u64 - failed;

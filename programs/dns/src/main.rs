@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p dns -- --listen 127.0.0.1:5300 --zone programs/dns/example.zone
-//! dig @127.0.0.1 -p 5300 www.example.test
+//! dig @127.0.0.1 -p 5300 +short ftp.example.test
 //! ```
 //!
 //! Read `batch.rs` first: it receives into a `RecvBatch` and answers with `send_each`. `plain.rs` is the same server on
@@ -49,17 +49,15 @@ struct Args {
     #[arg(long, value_name = "ADDR")]
     listen: SocketAddr,
 
-    /// The zone, in the format of master files. Without $ORIGIN, names are relative to the file's
-    /// name without its last extension.
+    /// The zone, as a master file. Without $ORIGIN, names are relative to the file's name without its last extension.
     #[arg(long, value_name = "FILE")]
     zone: PathBuf,
 
-    /// Threads, each with a socket of its own on the same port; the system spreads the clients.
+    /// Threads, each with its own socket on the same port, among which the system spreads the clients.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
 
-    /// Address and port on which the sockets' counters are served over HTTP, for Prometheus. With
-    /// --mode tokio they stay 0.
+    /// Address and port to serve the sockets' counters on over HTTP, for Prometheus. With --mode tokio they stay 0.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
 
@@ -83,22 +81,22 @@ struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// In batches, by this crate.
+    /// Batches, with this crate.
     Batch,
-    /// In batches, with GSO: answers of the same length to the same client leave as one, which the
-    /// kernel segments (UDP_SEGMENT).
+    /// Batches with GSO: answers of one length to one client leave as one buffer, which the kernel segments
+    /// (UDP_SEGMENT).
     Offload,
-    /// One at a time on tokio's socket, without this crate, to compare with. The answers' source
-    /// address is the system's choice.
+    /// One datagram at a time on tokio's socket, without this crate, for comparison. The system chooses the answers'
+    /// source address.
     Tokio,
 }
 
-/// How long a thread waits before it checks whether to stop.
+/// How long a call waits before its thread checks whether to stop.
 const WAIT: Duration = Duration::from_millis(200);
-/// Space in a socket for bursts; the system gives at most net.core.rmem_max and wmem_max.
+/// Buffer space to ask for, to hold bursts; the system grants at most net.core.rmem_max and wmem_max.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// Set by SIGINT, by SIGTERM, and when a thread ends, by a panic as well. Threads check it between two calls.
+/// Set by SIGINT, by SIGTERM, and by a thread that ends or panics. Threads check it between calls.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 struct StopAtEnd;
@@ -109,12 +107,12 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Counts of a thread.
+/// Totals of one thread.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     received: u64,
     answered: u64,
-    /// Answers that the system would not send.
+    /// Answers that the system rejected.
     failed: u64,
 }
 
@@ -132,7 +130,7 @@ fn run(args: &Args) -> Result<(), String> {
         listen(args).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     ctrlc::set_handler(|| STOP.store(true, Relaxed))
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
-    // Queries come from many places, unsegmented: there is nothing to coalesce.
+    // GRO off: single queries from many clients never coalesce.
     let offload = Offload::<()>::builder().gso(args.mode == Mode::Offload).gro(false);
     let wrap = |socket: &UdpSocket| offload.build(socket.try_clone()?);
     let sockets: Arc<[_]> =
@@ -212,16 +210,16 @@ fn listen_udp(args: &Args) -> io::Result<ReusePortGroup> {
     // another one would be taken for forged.
     let needs_dest = args.mode != Mode::Tokio && args.listen.ip().is_unspecified();
     let prepare = move |socket: &Socket| {
-        // A system that rejects the size leaves its own.
+        // If the system rejects the size, the socket keeps its own.
         let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
         let _ = socket.set_send_buffer_size(BUFFER_BYTES);
-        // Both directions: a socket that is full must not hold up the end either.
+        // In both directions, since a full socket must not delay the end either.
         socket.set_read_timeout(Some(WAIT))?;
         socket.set_write_timeout(Some(WAIT))?;
         if needs_dest { Ancillary::DEST.require(socket) } else { Ok(()) }
     };
     let (count, group) = (args.threads.into(), ReusePortGroup::builder(args.listen));
-    // Only Linux can give an address to one group alone.
+    // Only Linux can reserve an address for one group of sockets.
     let alone = count == 1 || cfg!(target_os = "linux");
     group.members(count).prepare(prepare).exclusive(alone).bind()
 }

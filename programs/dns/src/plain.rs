@@ -1,4 +1,4 @@
-//! The server one datagram at a time on tokio's socket, without this crate, to compare batches with.
+//! The same server on tokio's socket, one datagram at a time and without this crate, for comparison.
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,15 +1,15 @@
-//! Reads the question of a datagram, and trusts none of its bytes.
+//! Reads the question in a datagram, without trusting any byte.
 
-/// Bytes of the header of every message (RFC 1035, section 4.1.1).
+/// Length of the header of every message (RFC 1035, section 4.1.1).
 pub const HEADER: usize = 12;
-/// The longest name, its labels' lengths and the root's included (RFC 1035, section 2.3.4).
+/// Length limit of a name, with the length bytes of its labels and the root (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 255;
 /// The type of the pseudo-record of EDNS (RFC 6891).
 const OPT: u16 = 41;
 /// The code of EDNS's cookie option (RFC 7873).
 const COOKIE: u16 = 10;
 
-/// Why there is no question to be answered, as the code of the answer.
+/// Why a question cannot be answered. The value is the answer's response code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     Form = 1,
@@ -18,13 +18,13 @@ pub enum Wrong {
     Version = 16,
 }
 
-/// A datagram that has to be answered.
+/// A datagram to answer.
 #[derive(Debug)]
 pub struct Query<'a> {
     pub header: &'a [u8; HEADER],
-    /// The question as it came, letters as large or small as they were.
+    /// The question as received, with its letter case.
     pub question: &'a [u8],
-    /// The name in the question in small letters, in wire format.
+    /// The question's name in lower case, in wire format.
     pub name: Name,
     pub ty: u16,
     pub class: u16,
@@ -37,14 +37,14 @@ pub struct Query<'a> {
 /// The client's EDNS parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// Bytes of an answer that it can receive.
+    /// The longest answer that it can receive, in bytes.
     pub size: u16,
     pub version: u8,
-    /// "DNSSEC OK", which goes back as it came (RFC 3225).
+    /// "DNSSEC OK", copied into the answer (RFC 3225).
     pub dnssec_ok: bool,
 }
 
-/// A name in wire format: each label behind its length, an empty one at the end.
+/// A name in wire format: each label after its length, and an empty label at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
     bytes: [u8; LONGEST_NAME],
@@ -58,8 +58,7 @@ impl Name {
 }
 
 impl<'a> Query<'a> {
-    /// Reads a datagram; `None` for one that is not to be answered at all: an answer itself, or
-    /// without so much as a header.
+    /// Reads a datagram. `None` if it deserves no answer, because it is itself an answer or shorter than a header.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (header, _) = datagram.split_first_chunk::<HEADER>()?;
         let is_answer = header[2] & 0x80 != 0;
@@ -87,14 +86,13 @@ impl<'a> Query<'a> {
         Some(query)
     }
 
-    /// One of the header's numbers, the one that stands at `i`.
+    /// The number at offset `i` of the header.
     fn count(&self, i: usize) -> usize {
         u16::from_be_bytes([self.header[i], self.header[i + 1]]).into()
     }
 
-    /// Reads the question, and EDNS even if the question cannot be answered: a client with EDNS gets an answer
-    /// with EDNS (RFC 6891, section 6.1.1). Messages of other types have the layout of queries (RFC 1996,
-    /// RFC 2136).
+    /// Reads the question, and EDNS even if the question cannot be answered, since a client with EDNS gets an answer
+    /// with EDNS (RFC 6891, section 6.1.1). Messages with other opcodes have the same layout (RFC 1996, RFC 2136).
     fn read_sections(&mut self, datagram: &'a [u8]) -> Result<(), Wrong> {
         let (questions, in_between) = (self.count(4), self.count(6) + self.count(8));
         let mut rest = &datagram[HEADER..];
@@ -135,19 +133,19 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Reads a name that is not compressed, since nothing stands before it, and returns its length.
+/// Reads a name and returns its length. It cannot be compressed: no other name precedes it.
 fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let label = usize::from(*bytes.get(at)?);
-        // 64 and more begin a pointer, or something that is not defined.
+        // A length byte of 64 or more starts a pointer or something undefined.
         let end = at + 1 + label;
         if label > 63 || end > LONGEST_NAME {
             return None;
         }
         let to = &mut name.bytes[at..end];
         to.copy_from_slice(bytes.get(at..end)?);
-        // A length is no letter.
+        // Length bytes are below 64, so this changes letters only.
         to.make_ascii_lowercase();
         at = end;
         if label == 0 {
@@ -157,14 +155,14 @@ fn read_name(name: &mut Name, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A record beside the question.
+/// A record outside the question section.
 struct Record<'a> {
     of_root: bool,
     ty: u16,
     class: u16,
     ttl: [u8; 4],
     data: &'a [u8],
-    /// Bytes of all of it.
+    /// Length of the whole record.
     len: usize,
 }
 
@@ -185,7 +183,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The EDNS parameters of this record, if its type is OPT.
+    /// The EDNS parameters, if this is an OPT record.
     fn edns(&self) -> Edns {
         let [_, version, flags, _] = self.ttl;
         Edns { size: self.class, version, dnssec_ok: flags & 0x80 != 0 }
@@ -209,7 +207,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Bytes of a name that may end with a pointer, which is not followed.
+/// Length of a name, which may end with a pointer. The pointer is not followed.
 fn skip_name(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

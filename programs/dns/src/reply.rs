@@ -1,4 +1,4 @@
-//! An answer that is being written: header, question, records, EDNS.
+//! Writes an answer: header, question, records, EDNS.
 
 use crate::query::{Edns, HEADER, Query, Wrong};
 use crate::zone::RrSet;
@@ -17,7 +17,7 @@ const COOKIE: usize = 4 + size_of::<Cookie>();
 /// The client's cookie and the server's (RFC 9018).
 pub type Cookie = [u8; 24];
 
-/// "Authoritative answer" (AA), in the header's third byte.
+/// "Authoritative answer" (AA), in the third byte of the header.
 const AUTHORITATIVE: u8 = 0x04;
 const TRUNCATED: u8 = 0x02;
 
@@ -30,9 +30,9 @@ pub enum Section {
 pub struct Reply<'b> {
     out: &'b mut [u8],
     len: usize,
-    /// Where the question ends.
+    /// Where the question ends in the message.
     question_end: usize,
-    /// How far it may go, EDNS's record left out.
+    /// Where records must end, to leave space for EDNS.
     limit: usize,
     edns: Option<Edns>,
     cookie: Option<Cookie>,
@@ -46,7 +46,7 @@ impl<'b> Reply<'b> {
         let [id0, id1, flags, ..] = *query.header;
         out[..HEADER].fill(0);
         out[..2].copy_from_slice(&[id0, id1]);
-        // An answer with the opcode and RD bit of the query.
+        // A response (QR) with the opcode and RD bit of the query.
         out[2] = 0x80 | flags & 0x79;
         out[5] = u8::from(!query.question.is_empty());
         let question_end = HEADER + query.question.len();
@@ -77,13 +77,13 @@ impl<'b> Reply<'b> {
         self.len
     }
 
-    /// Whether nothing but the question was written.
+    /// Whether only the question was written.
     pub fn has_no_records(&self) -> bool {
         self.len == self.question_end
     }
 
-    /// Writes a set of records of the name that stands at `owner` in the message, whole or not at
-    /// all; if not, the answer says that it is truncated.
+    /// Writes a whole set of records, or sets the truncated bit if it does not fit. `owner` is the offset of their
+    /// name in the message.
     pub fn push(&mut self, section: Section, owner: usize, set: &RrSet) -> bool {
         // No pointer reaches farther (RFC 1035, section 4.1.4). Only addresses behind many servers stand there.
         if owner >= 1 << 14 {
@@ -106,7 +106,7 @@ impl<'b> Reply<'b> {
         true
     }
 
-    /// Clients repeat a truncated query another way; a partial answer is of no use.
+    /// Drops the partial answer: clients repeat a truncated query over TCP and ignore its records.
     fn truncate(&mut self, section: &Section) {
         self.out[2] |= TRUNCATED;
         if !matches!(section, Section::Additional) {

@@ -1,5 +1,4 @@
-//! The parts that need no socket: questions and answers. hickory, which the server does not use for either, reads
-//! the answers.
+//! Tests without sockets. hickory reads the answers; the server uses it for neither questions nor answers.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ fn zone() -> Zone {
     Zone::parse(ZONE, None, None).expect("a zone")
 }
 
-/// The zone as hickory has it.
+/// The zone as hickory parses it.
 fn records() -> BTreeMap<RrKey, RecordSet> {
     Parser::new(ZONE, None, None).parse().expect("a zone").1
 }
@@ -50,7 +49,7 @@ fn question(name: &str, ty: RecordType, size: Option<u16>) -> Message {
     message
 }
 
-/// Names that are in the zone, near it, and far from it.
+/// Names in the zone, near it and far from it.
 fn names() -> impl Strategy<Value = String> {
     let label = prop::sample::select(vec![
         "www", "ftp", "files", "broken", "round", "any", "deep", "empty", "child", "ns", "big",
@@ -75,7 +74,7 @@ fn questions() -> impl Strategy<Value = Message> {
         .prop_map(|(name, ty, size)| question(&name, ty, size))
 }
 
-/// A well-formed question of which some bytes were changed, and which may be truncated.
+/// A well-formed question with some bytes changed, perhaps truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (questions(), changes, prop::option::of(any::<prop::sample::Index>())).prop_map(
@@ -91,7 +90,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Checks that hold for every answer to any datagram.
+/// Checks that hold for the answer to any datagram.
 fn check_any(datagram: &[u8], back: Option<Vec<u8>>) -> Result<(), TestCaseError> {
     let Some(back) = back else {
         prop_assert!(datagram.len() < 12 || datagram[2] & 0x80 != 0, "silence");
@@ -130,8 +129,8 @@ proptest! {
         prop_assert_eq!(size, message.extensions().as_ref().map(Edns::max_payload));
     }
 
-    /// Every record of an answer is one of the zone, or of a wildcard in it; what fits and what the
-    /// zone has is there; and the zone's own silence is said as it should be.
+    /// An answer holds only records of the zone or its wildcards, and all of them that fit; and it says correctly
+    /// when there are none.
     #[test]
     fn an_answer_is_what_the_zone_has(message in questions()) {
         let bytes = message.to_bytes().expect("it can be written");
@@ -174,13 +173,13 @@ proptest! {
     }
 }
 
-/// A query with EDNS gets an answer with EDNS, whatever else is wrong (RFC 6891, section 6.1.1).
+/// A query with EDNS gets an answer with EDNS even if it is wrong (RFC 6891, section 6.1.1).
 #[test]
 fn edns_is_answered_with_edns() {
     let www = b"\x03www\x07example\x04test\0\0\x01\0\x01";
-    // A record of the same name, which is pointed to, and no data.
+    // A record without data whose name is a pointer to the question's.
     let record = [0xc0, 12, 0, 1, 0, 255, 0, 0, 0, 0, 0, 0];
-    // Version 0, "DNSSEC OK"; and with a truncated option.
+    // Version 0 with "DNSSEC OK"; then the same with a truncated option.
     let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
     let truncated = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 2, 0, 10];
     // A cookie of 7 bytes.
@@ -208,7 +207,7 @@ fn edns_is_answered_with_edns() {
         let edns = message.extensions().as_ref().expect("EDNS");
         assert_eq!((edns.version(), edns.flags().dnssec_ok), (0, true), "{bytes:?}");
 
-        // A truncated record is no EDNS.
+        // A truncated OPT record does not count as EDNS.
         let last = parts.last().expect("one at least").len();
         bytes.truncate(bytes.len() - last + 5);
         let back = answered(&bytes).expect("it is answered");

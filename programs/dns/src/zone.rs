@@ -1,4 +1,4 @@
-//! The zone: read by hickory, and kept in the form in which it is sent.
+//! The zone, parsed by hickory and stored in the form in which it is sent.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,42 +10,42 @@ use hickory_proto::serialize::txt::Parser;
 
 pub const CNAME: u16 = 5;
 const NS: u16 = 2;
-/// Delegation signer: the parent's record of a child's keys, so the parent answers it.
+/// Delegation signer: belongs to the child's name but is the parent's to answer.
 const DS: u16 = 43;
 
-/// Names are in wire format and in small letters.
+/// A name in wire format and lower case.
 type WireName = Box<[u8]>;
 
 pub struct Zone {
     apex: WireName,
-    /// All names that exist, those between them that have no records included.
+    /// All names that exist, including those that have no records but names below them.
     nodes: HashMap<WireName, Node>,
-    /// The zone's SOA record with the time that "there is none" may be kept (RFC 2308).
+    /// The SOA record, with the time that negative answers may be cached (RFC 2308) as its TTL.
     pub negative: RrSet,
     has_cuts: bool,
 }
 
-/// A name's records.
+/// The records of one name.
 #[derive(Default)]
 pub struct Node {
     pub sets: Vec<RrSet>,
-    /// Whether another zone begins here.
+    /// Whether another zone starts here.
     is_cut: bool,
 }
 
 /// The records of one name and type.
 pub struct RrSet {
     pub ty: u16,
-    /// Each from its type on, ready to be sent: the name in front is the sender's.
+    /// Each starts at its type and is ready to send; the sender writes the name before it.
     pub records: Vec<Box<[u8]>>,
-    /// The names that they point to, which their bytes end with: of CNAME and NS.
+    /// For CNAME and NS: the names that the records point to and end with.
     pub targets: Vec<WireName>,
 }
 
-/// The zone's entry for a name.
+/// The result of looking up a name.
 pub enum Found<'z> {
     Node(&'z Node),
-    /// Another zone has it, or may have. That zone's name begins at this byte of the name.
+    /// Another zone is responsible. Its name starts at this byte of the name looked up.
     Cut(&'z RrSet, usize),
     NoSuchName,
     Outside,
@@ -73,7 +73,7 @@ impl Zone {
         Ok(zone)
     }
 
-    /// A zone with its apex, which the SOA record is of.
+    /// A zone with only its apex, the owner of the SOA record.
     fn begin<'s>(mut sets: impl Iterator<Item = &'s RecordSet> + Clone) -> Result<Self, String> {
         let mut soas = sets.clone().filter(|set| set.record_type() == RecordType::SOA);
         let (Some(set), None) = (soas.next(), soas.next()) else {
@@ -83,7 +83,7 @@ impl Zone {
         let Some(RData::SOA(soa)) = record.map(|record| record.data()) else {
             return Err("the SOA record has no data".into());
         };
-        // The parser gives the SOA its "expire" for a TTL; that of the zone's servers is as good.
+        // hickory's parser gives the SOA its "expire" value as TTL; the TTL of the NS records is used instead.
         let servers = sets
             .find(|other| other.record_type() == RecordType::NS && other.name() == set.name())
             .ok_or("no NS record of the zone itself")?;
@@ -109,7 +109,7 @@ impl Zone {
         let encoded = RrSet::encode(set, set.ttl())?;
         let is_cut = encoded.ty == NS && name != self.apex;
         self.has_cuts |= is_cut;
-        // The names between this one and the apex exist, too.
+        // The names between this one and the apex exist too.
         for at in suffixes(&name).take(below).skip(1) {
             self.nodes.entry(name[at..].into()).or_default();
         }
@@ -127,12 +127,12 @@ impl Zone {
         }
     }
 
-    /// How many labels a name has below the apex; `None` if it is not in the zone.
+    /// The number of labels below the apex; `None` for a name outside the zone.
     fn depth(&self, name: &[u8]) -> Option<usize> {
         suffixes(name).position(|at| name[at..] == *self.apex)
     }
 
-    /// Looks up a name (RFC 1034, section 4.3.2), for records of type `ty`.
+    /// Looks up records of type `ty` (RFC 1034, section 4.3.2).
     pub fn find(&self, name: &[u8], ty: u16) -> Found<'_> {
         let Some(depth) = self.depth(name) else { return Found::Outside };
         if self.has_cuts
@@ -146,7 +146,7 @@ impl Zone {
         self.wildcard(name).map_or(Found::NoSuchName, Found::Node)
     }
 
-    /// Where another zone begins on the way down to the name.
+    /// The cut above a name, where another zone starts.
     fn cut_above(&self, name: &[u8], depth: usize, ty: u16) -> Option<Found<'_>> {
         let mut cut = None;
         for at in suffixes(name).take(depth) {
@@ -154,14 +154,13 @@ impl Zone {
                 continue;
             }
             let node = self.nodes.get(&name[at..]).filter(|node| node.is_cut);
-            // The highest one counts, which comes last.
+            // The loop goes upward, so the highest cut wins.
             cut = node.and_then(|node| node.get(NS)).map(|set| Found::Cut(set, at)).or(cut);
         }
         cut
     }
 
-    /// The wildcard that a name without a node of its own comes under: the one below the closest
-    /// name above it that exists (RFC 4592).
+    /// The wildcard for a missing name: the one directly below the closest existing name above it (RFC 4592).
     fn wildcard(&self, name: &[u8]) -> Option<&Node> {
         let exists = |at: &usize| self.nodes.contains_key(&name[*at..]);
         let encloser = &name[suffixes(name).skip(1).find(exists)?..];
@@ -172,12 +171,12 @@ impl Zone {
         self.nodes.get(&*key)
     }
 
-    /// Bytes of the apex's name.
+    /// Length of the apex's name.
     pub fn apex_len(&self) -> usize {
         self.apex.len()
     }
 
-    /// The addresses of a server in the zone, for a referral.
+    /// The addresses of a name server, for a referral.
     pub fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
         node.into_iter().flat_map(|node| [1, 28].map(|ty| node.get(ty))).flatten()
@@ -219,9 +218,9 @@ impl RrSet {
     }
 }
 
-/// A record's data with all names written out: it goes to places that pointers would not fit.
+/// A record's data with all names uncompressed, since a pointer would be wrong elsewhere.
 fn encode_data(data: &RData) -> Result<Vec<u8>, String> {
-    // From here on no pointer can reach, and the encoder makes none.
+    // The encoder writes no pointers beyond this offset: none could reach.
     const OUT_OF_REACH: usize = 1 << 14;
     let mut bytes = vec![0; OUT_OF_REACH];
     let mut encoder = BinEncoder::with_offset(&mut bytes, OUT_OF_REACH as u32, EncodeMode::Normal);
@@ -239,7 +238,7 @@ fn wire_name(name: &Name) -> WireName {
     bytes.into()
 }
 
-/// Where in a name the names above it begin: its own start first, the root last.
+/// The offsets in a name at which it and the names above it start; the root comes last.
 fn suffixes(name: &[u8]) -> impl Iterator<Item = usize> {
     let mut next = Some(0);
     std::iter::from_fn(move || {

@@ -1,7 +1,7 @@
-//! Shared by the servers of `src/bin`: an echo that never waits, and a client for it.
+//! An echo server that never waits, and a client for it, shared by the programs in `src/bin`.
 //!
-//! A server makes its socket non-blocking, calls [`Echo::turn`], and waits for the returned event. Only the
-//! way it waits differs between event loops.
+//! A program makes its socket non-blocking, calls [`Echo::turn`], and waits for the returned event. The programs
+//! differ only in how they wait.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mmsg::{BatchSocket, RecvBatch, SendQueue};
 
-/// The event that a server waits for before its next turn.
+/// What a server waits for before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Readable,
@@ -19,10 +19,10 @@ pub enum Wait {
     End,
 }
 
-/// An echo server without its waits.
+/// An echo server that leaves waiting to its caller.
 pub struct Echo {
     batch: RecvBatch,
-    /// Echoes that wait for the socket. While there are any, the server receives nothing.
+    /// Echoes that the socket has not accepted yet. Until it has, the server receives nothing.
     queue: SendQueue,
     ends: bool,
 }
@@ -34,8 +34,8 @@ impl Default for Echo {
 }
 
 impl Echo {
-    /// Receives and answers until the socket has nothing more or accepts nothing more: an edge-triggered event
-    /// loop reports a datagram once, and not again while it waits.
+    /// Receives and answers until the socket has no more datagrams or accepts none. An edge-triggered loop needs
+    /// this: it reports a waiting datagram only once.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Echo {
             match socket.flush(&mut self.queue) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wait::Writable,
-                // The error is about the datagram in front.
+                // The error is about the first datagram in the queue.
                 Err(_) => drop(self.queue.discard_front()),
             }
             if !self.queue.is_empty() {
@@ -74,7 +74,7 @@ impl Echo {
 
 const END: &[u8] = b"end";
 
-/// Sends 1,000 datagrams and checks that each comes back, 50 at a time.
+/// Sends 1,000 datagrams, 50 at a time, and checks that each comes back.
 pub fn client(server: SocketAddr) -> JoinHandle<io::Result<usize>> {
     thread::spawn(move || {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -100,7 +100,7 @@ pub fn client(server: SocketAddr) -> JoinHandle<io::Result<usize>> {
 ///
 /// # Errors
 ///
-/// That of `bind`.
+/// The error of `bind`.
 pub fn start() -> io::Result<(UdpSocket, JoinHandle<io::Result<usize>>)> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_nonblocking(true)?;

@@ -2,28 +2,26 @@
 
 use std::fmt;
 
-/// Datagrams on their way in one direction. Each that was received is forwarded, dropped for one
-/// of the reasons, or still waiting.
+/// Datagrams in one direction. Each received datagram is forwarded, dropped for one of the reasons, or still waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Direction {
     pub received: u64,
     pub forwarded: u64,
-    /// Did not fit into the queue.
+    /// The queue was full.
     pub queue_full: u64,
-    /// Not sent: the system returned an error for it.
+    /// The system returned an error for it.
     pub rejected: u64,
-    /// There was no session for it, and none could be made.
+    /// It had no session, and none could be opened.
     pub no_session: u64,
-    /// Truncated, or without a source: nothing that could be forwarded.
+    /// It cannot be forwarded: it was truncated, or had no source.
     pub unfit: u64,
-    /// In a queue still when the session, or the program, ended.
+    /// Still in a queue when its session or the program ended.
     pub abandoned: u64,
-    /// Dropped by the system before they could be received, as far as it says. These are not
-    /// among the received ones.
+    /// Dropped by the system before they were received, where the system counts them. Not part of `received`.
     pub missed: u64,
-    /// Times that a socket took no more for a while.
+    /// How often a socket stopped accepting datagrams for a while.
     pub blocked: u64,
-    /// Errors about datagrams sent before, if the upstream's port is closed for example.
+    /// Errors about earlier datagrams, for example if the upstream's port is closed.
     pub errors: u64,
 }
 
@@ -34,7 +32,7 @@ pub struct Figures {
     /// Sessions that were begun, the most at once, those that ended for want of datagrams, and those that ended to make
     /// room for others.
     pub begun: u64,
-    pub most: usize,
+    pub max_open: usize,
     pub idle: u64,
     pub evicted: u64,
 }

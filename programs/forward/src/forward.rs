@@ -1,4 +1,4 @@
-//! The loop: receive a batch from each ready socket in turn, then send.
+//! The loop: receives a batch from each ready socket in turn, then sends.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,12 +17,12 @@ use crate::sessions::{Session, Sessions};
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
-/// The first session's; the others follow by their slots.
+/// The token of the first session; others follow by slot.
 const SESSIONS: usize = 2;
 
-/// Messages received in one call. Each may be coalesced, and has space for that.
+/// Messages to receive in one call. Each slot has space for a coalesced message.
 const BATCH: usize = 64;
-/// Space in the listening socket for bursts of all clients; the system may allow less.
+/// Buffer space to ask for, to hold bursts of all clients; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 pub struct Forwarder {
@@ -30,12 +30,12 @@ pub struct Forwarder {
     listener: Outlet,
     sessions: Sessions,
     upstreams: Vec<SocketAddr>,
-    /// The upstream that the next session takes.
+    /// The upstream for the next session.
     next_upstream: usize,
     queue: usize,
-    /// Sockets that may have something to be received. Each waits once, and they take turns.
+    /// Sockets that may have something to receive, each at most once. They take turns.
     ready: VecDeque<Token>,
-    /// Sessions with datagrams that were received in this turn.
+    /// Sessions that got datagrams in this turn.
     to_flush: Vec<usize>,
     figures: Figures,
 }
@@ -44,11 +44,11 @@ impl Forwarder {
     pub fn new(options: &Options) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), STOP)?;
-        // Errors do not matter: the waker fails only after the loop has ended.
+        // An error can be ignored: the waker fails only after the loop has ended.
         ctrlc::set_handler(move || drop(waker.wake())).map_err(io::Error::other)?;
         let socket = UdpSocket::bind(options.listen)?;
         let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
-        // Replies must leave from the address that the client asked: it would drop those from another one.
+        // On a wildcard address, replies must leave from the address that the client asked: it ignores others.
         if options.listen.ip().is_unspecified() {
             Ancillary::DEST.require(&socket)?;
         }
@@ -67,7 +67,7 @@ impl Forwarder {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn addr(&self) -> io::Result<SocketAddr> {
         self.listener.socket().local_addr()
     }
@@ -78,7 +78,7 @@ impl Forwarder {
         let mut batch = RecvBatch::for_gro(BATCH);
         while self.wait(&mut events)? {
             let now = Instant::now();
-            // Sockets that were ready before this turn; those still ready get in line again.
+            // Serves the sockets that were ready before this turn; those still ready queue up again.
             for _ in 0..self.ready.len() {
                 let Some(token) = self.ready.pop_front() else { break };
                 if self.receive(token, &mut batch, now)? {
@@ -97,7 +97,7 @@ impl Forwarder {
         Ok(self.figures)
     }
 
-    /// Waits for sockets to be ready, not at all if some are; false if it is time to stop.
+    /// Waits for events, but not while sockets are ready. Returns false when it is time to stop.
     fn wait(&mut self, events: &mut Events) -> io::Result<bool> {
         let due = self.sessions.next_due(Instant::now());
         let timeout = if self.ready.is_empty() { due } else { Some(Duration::ZERO) };
@@ -113,7 +113,7 @@ impl Forwarder {
             if event.is_writable() {
                 self.flush(token)?;
             }
-            // There is no other event before all was received, so it stays in line until then.
+            // The events are edge-triggered, so the socket stays in line until it is drained.
             let readable = event.is_readable() || event.is_error();
             if let Some(outlet) = self.outlet(token).filter(|outlet| readable && !outlet.in_line) {
                 outlet.in_line = true;
@@ -123,7 +123,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Sends the queue of a socket that accepts more.
+    /// Sends the queue of a socket that accepts datagrams again.
     fn flush(&mut self, token: Token) -> io::Result<()> {
         let registry = self.poll.registry();
         match token {
@@ -143,7 +143,7 @@ impl Forwarder {
         }
     }
 
-    /// Receives a batch and forwards it; false if there was nothing.
+    /// Receives a batch and forwards it. Returns false if the socket had nothing.
     fn receive(&mut self, token: Token, batch: &mut RecvBatch, now: Instant) -> io::Result<bool> {
         match token {
             LISTENER => self.take_from_clients(batch, now),
@@ -232,11 +232,11 @@ impl Forwarder {
         }
         self.sessions.insert(client, upstream.ok()?, now);
         self.figures.begun += 1;
-        self.figures.most = self.figures.most.max(self.sessions.len());
+        self.figures.max_open = self.figures.max_open.max(self.sessions.len());
         Some(slot)
     }
 
-    /// A socket that is connected to the next upstream.
+    /// A socket connected to the next upstream.
     fn connect(&mut self, token: Token) -> io::Result<Outlet> {
         let upstream = self.upstreams[self.next_upstream % self.upstreams.len()];
         let local = match upstream {
@@ -252,7 +252,7 @@ impl Forwarder {
 
     fn end_idle_sessions(&mut self, now: Instant) {
         while let Some(mut session) = self.sessions.take_idle(now) {
-            // Its descriptor goes with it, and so does the registration.
+            // Dropping the session closes its socket, which also ends the registration.
             session.upstream.abandon(&mut self.figures.to_upstreams);
             self.figures.idle += 1;
         }

@@ -4,13 +4,10 @@
 //! cargo run --release -p forward -- 127.0.0.1:5300 127.0.0.1:5301 127.0.0.1:5302
 //! ```
 //!
-//! Each client, known by its source address and port, has a session with an upstream: a socket of
-//! its own, connected to it, by which its datagrams go there and the replies come back. New
-//! sessions take the upstreams in turn. A session without a datagram either way for a while ends.
-//!
-//! Datagrams move by batches, and coalesced messages leave as GSO batches (`Offload`). Datagrams that
-//! a socket does not accept at once wait in a `SendQueue` (`outlet.rs`): none is lost unless the queue is
-//! full, and then it is counted. `forward.rs` is the loop around it, on mio's readiness.
+//! Each client (address and port) has a session: a socket of its own, connected to one of the upstreams in turn, until
+//! idle. Prints its address, and after SIGINT what it received, forwarded and dropped. Batches and GSO move the
+//! datagrams. Those that a socket does not accept wait in a `SendQueue` (`outlet.rs`); a full queue drops and counts
+//! them. `forward.rs` is the event loop, on mio.
 
 mod figures;
 mod forward;
@@ -32,11 +29,11 @@ struct Options {
     /// Address and port to listen on, as in 127.0.0.1:5300 or [::1]:5300; with port 0 the system picks one.
     listen: SocketAddr,
 
-    /// Where datagrams go. New sessions take the upstreams in turn; a session stays with its own.
+    /// Where to forward datagrams. New sessions take the upstreams in turn; a session keeps its upstream.
     #[arg(required = true)]
     upstream: Vec<SocketAddr>,
 
-    /// Seconds without a datagram either way after which a session ends.
+    /// Seconds without a datagram in either direction after which a session ends.
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     idle: Duration,
 
@@ -45,9 +42,9 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     sessions: u32,
 
-    /// Bytes that may wait for a session's upstream, and for all clients together, while a socket
-    /// takes no more; datagrams count some 100 bytes beside their payload. Beyond them datagrams
-    /// are dropped and counted. Memory is two to three times as much, and taken only while it is needed.
+    /// Bytes that may wait for one session's upstream, and for all clients together, while a socket accepts nothing.
+    /// A datagram counts about 100 bytes besides its payload. Datagrams beyond the limit are dropped and counted.
+    /// Memory use is two to three times as much, taken only when needed.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = value_parser!(u32).range(1..))]
     queue: u32,
 }
@@ -71,7 +68,7 @@ fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints at once, also into a pipe. A pipe that was closed does not end the work.
+/// Prints and flushes, for readers behind a pipe. A closed pipe does not end the program.
 fn say(text: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
     let _ = write!(out, "{text}").and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! A socket and the datagrams that wait to be sent by it.
+//! A socket and the datagrams that wait for it.
 
 use std::io;
 
@@ -9,28 +9,27 @@ use mmsg::{BatchSocket, Offload, RecvBatch, SendMsg, SendQueue};
 
 use crate::figures::Direction;
 
-/// Errors in a row before one is taken to be about the datagram at hand: each may be about another
-/// one that left before.
+/// Errors in a row before the first datagram of the queue is blamed: each error may be about a datagram sent earlier.
 const DOUBTS: u64 = 8;
 
-/// A socket whose senders never wait: datagrams that it does not accept at once wait in
-/// its queue, in order; those that do not fit the queue are dropped and counted.
+/// A socket with a send queue. Datagrams that the socket does not accept at once wait in order; those that do not fit
+/// the queue are dropped and counted.
 pub struct Outlet {
     socket: Offload<UdpSocket>,
     token: Token,
     waiting: SendQueue,
-    /// The socket has said that it takes no more now.
+    /// The last send said that the socket accepts nothing.
     blocked: bool,
     /// Whether the socket is registered for writability.
     asked: bool,
-    /// Whether it is among those that may have something to be received.
+    /// Whether the socket is in line to be received from.
     pub in_line: bool,
     /// Datagrams that the system dropped before they were received.
     missed: Drops,
 }
 
 impl Outlet {
-    /// Registers the socket for reading. `capacity` is the bound of its queue in bytes.
+    /// Registers the socket for reading. `capacity` limits its queue, in bytes.
     pub fn new(
         socket: UdpSocket,
         capacity: usize,
@@ -38,9 +37,9 @@ impl Outlet {
         token: Token,
     ) -> io::Result<Self> {
         let mut socket = Offload::new(socket)?;
-        // Where the system does not count them, there is no count.
+        // On systems without this count, `missed` stays 0.
         let _ = mmsg::Ancillary::DROPPED.enable(socket.get_ref())?;
-        // Without writability: the system would wake us for every datagram that has left.
+        // Not for writability: each datagram that leaves would wake us.
         registry.register(&mut socket, token, Interest::READABLE)?;
         let (waiting, missed) = (SendQueue::new(capacity), Drops::new());
         Ok(Self { socket, token, waiting, blocked: false, asked: false, in_line: false, missed })
@@ -50,27 +49,27 @@ impl Outlet {
         self.socket.get_ref()
     }
 
-    /// Receives a batch, and counts it.
+    /// Receives a batch and counts it.
     pub fn receive(&mut self, batch: &mut RecvBatch, figures: &mut Direction) -> io::Result<()> {
         self.socket.recv_into(batch)?;
-        // A coalesced message whose segment size was lost has no datagrams, and counts as one.
+        // A coalesced message that lost its segment size has no datagrams, and counts as one.
         let lost = batch.messages().filter(|message| message.datagrams().len() == 0).count();
         figures.unfit += lost as u64;
         figures.received += (batch.datagram_count() + lost) as u64;
-        // Each message says how many were dropped before it came, so the last one knows of all.
+        // Each message carries the total up to its arrival, so the last one has the newest.
         let dropped = batch.messages().last().and_then(|message| message.meta().dropped);
         figures.missed += self.missed.note(dropped);
         Ok(())
     }
 
-    /// Takes a datagram to be sent by the next `flush`, and says whether there should be one: not
-    /// for a datagram that joins others, nor while the socket takes no more.
+    /// Queues a datagram. Returns true if the caller must flush: not if other datagrams were waiting, or the socket
+    /// accepts nothing.
     pub fn push(&mut self, msg: &SendMsg<'_>, figures: &mut Direction) -> bool {
         let first = self.waiting.is_empty();
         if self.waiting.push(msg).is_ok() {
             return first && !self.blocked;
         }
-        // The socket may accept the datagrams pushed since the last flush.
+        // The queue may only be full of datagrams pushed since the last flush, which the socket may accept now.
         if !self.blocked {
             self.send(figures);
         }
@@ -80,7 +79,7 @@ impl Outlet {
         true
     }
 
-    /// Sends the queue as far as the socket accepts it, and registers for writability if some is left.
+    /// Sends what the socket accepts, and registers for writability if datagrams remain.
     pub fn flush(&mut self, registry: &Registry, figures: &mut Direction) -> io::Result<()> {
         self.send(figures);
         if self.blocked == self.asked {
@@ -91,7 +90,7 @@ impl Outlet {
             figures.blocked += 1;
             Interest::READABLE | Interest::WRITABLE
         } else {
-            // The memory of a full queue is not needed again soon.
+            // A full queue is rare: its memory goes back.
             self.waiting.shrink_to_fit();
             Interest::READABLE
         };
@@ -100,7 +99,7 @@ impl Outlet {
 
     fn send(&mut self, figures: &mut Direction) {
         self.blocked = false;
-        // Errors that may be about the first datagram of the queue, or about one sent before.
+        // Errors about the first datagram of the queue, or about an earlier one.
         let mut doubts = 0;
         while !self.waiting.is_empty() && !self.blocked {
             match self.socket.flush(&mut self.waiting) {
@@ -111,8 +110,7 @@ impl Outlet {
                     doubts = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                // Perhaps about a datagram sent before: such an error is returned once. An error about this
-                // datagram comes again at once.
+                // An error about an earlier datagram is returned once. An error about this one is returned each time.
                 Err(_) if doubts < DOUBTS => doubts += 1,
                 Err(_) => {
                     figures.rejected += 1;

@@ -16,14 +16,14 @@ const SHARE: usize = 4;
 /// A client and its way to an upstream.
 pub struct Session {
     pub client: SocketAddr,
-    /// Options of replies, so that they leave from the address that the client has sent to.
+    /// Options that make replies leave from the address that the client asked.
     pub reply: SendMeta,
     pub upstream: Outlet,
     /// When a datagram went either way.
     used: Instant,
 }
 
-/// The sessions, each in a slot of its own, which is its number for as long as it lasts.
+/// The sessions. Each has a slot, whose number identifies it as long as it lasts.
 pub struct Sessions {
     slots: Slab<Session>,
     /// Each client's slot, the one that was idle longest first.

@@ -8,7 +8,7 @@ use hickory_proto::op::Message;
 use quinn::ServerConfig;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// The questions without an answer, by the ID that the upstream server knows them by.
+/// The unanswered questions, by the ID under which they went to the upstream server.
 #[derive(Default)]
 pub struct Pending {
     questions: HashMap<u16, (SocketAddr, u16)>,
@@ -16,7 +16,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Rewrites a client's question for the upstream server. `None` if it is no DNS message.
+    /// Rewrites a client's question for the upstream server. `None` if it is not a DNS message.
     pub fn ask(&mut self, data: &[u8], client: SocketAddr) -> Option<Vec<u8>> {
         let mut message = Message::from_vec(data).ok()?;
         self.next = self.next.wrapping_add(1);
@@ -34,7 +34,7 @@ impl Pending {
     }
 }
 
-/// The configuration of a QUIC server with a certificate of its own.
+/// The configuration of a QUIC server with a self-signed certificate.
 pub fn quic() -> Result<ServerConfig, Box<dyn Error>> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

@@ -1,4 +1,4 @@
-//! The diffs of the guide's page "migration" are those of the programs here, and as short as it says.
+//! The diffs in the guide's page "migration" are those of these programs, and as short as the page says.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ fn diffs(page: &str) -> Vec<&str> {
     page.split("```diff\n").skip(1).map(|rest| rest.split("```").next().expect("its end")).collect()
 }
 
-/// The lines of a diff that begin with one of the two signs, without it.
+/// The lines of a diff that begin with `sign`, without the sign.
 fn side(diff: &str, sign: char) -> String {
     let lines =
         diff.lines().skip(2).filter(|line| line.is_empty() || line.starts_with([' ', sign]));

@@ -1,4 +1,4 @@
-//! Counters around a quinn socket of either kind, so that the two can be compared.
+//! Counts the datagrams of quinn's sockets, of either kind, to compare the two.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -16,13 +16,13 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 struct Direction {
     datagrams: usize,
     bytes: usize,
-    /// Messages: a datagram or several segments each.
+    /// Messages, of one or more segments.
     messages: usize,
-    /// Messages of two datagrams and more.
+    /// Messages of two or more segments.
     segmented: usize,
     /// Datagrams with an ECN mark.
     ecn: usize,
-    /// Quinn's calls of the socket that moved something.
+    /// quinn's calls that moved at least one message.
     calls: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts the messages that this socket hands to the kernel, too, while it exists.
+    /// Also reports the socket's own counters of its calls to the kernel, as long as it exists.
     pub fn include(&self, socket: &Arc<Socket>) {
         lock(&self.sockets).push(Arc::downgrade(socket));
     }

@@ -1,4 +1,4 @@
-//! The clients: one that gets a file, many at once that keep nothing, and one that waits for its echo beside these.
+//! The clients: `one` saves a file, `many` downloads at once without saving, `echo` times an echo beside downloads.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,12 +13,12 @@ use quinn::Connection;
 use crate::peer::Peer;
 use crate::{Failure, From, protocol, say};
 
-/// Connections under load find their pace meanwhile.
+/// Time for the downloads to reach their speed.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Between echoes: otherwise most of them would be in the moments when the link is idle.
+/// Spreads the echoes: without a pause most would fall into moments when the link is idle.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Gets a file.
+/// Saves a file.
 pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<(), Failure> {
     let named = || Path::new(&from.path).file_name().map(PathBuf::from);
     let output = output.or_else(named).ok_or("the path has no name; choose one by -o")?;
@@ -27,7 +27,7 @@ pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<()
     let start = Instant::now();
     let result = fetch(&connection, &from.path, &output, rebind.then_some(&client)).await;
     let time = start.elapsed();
-    // However it went: the server need not wait for more.
+    // Even after an error, so that the server need not wait for a timeout.
     connection.close(u32::from(result.is_err()).into(), b"done");
     client.endpoint.wait_idle().await;
     let len = result?;
@@ -36,8 +36,8 @@ pub async fn one(from: From, output: Option<PathBuf>, rebind: bool) -> Result<()
     Ok(())
 }
 
-/// Gets a file and returns its length. Until it is whole, it has another name. Halfway `moves`, if given, moves to
-/// another port.
+/// Saves a file under a temporary name until it is complete. Returns its length. `moves`, if given, changes the port
+/// halfway.
 async fn fetch(
     connection: &Connection,
     path: &str,
@@ -67,7 +67,7 @@ async fn fetch(
     })
 }
 
-/// Gets a file over several connections at once, `times` times over each.
+/// Downloads a file `times` times over each of several connections at once.
 pub async fn many(from: From, connections: u16, times: u32) -> Result<(), Failure> {
     let (addr, path) = (from.addr, Arc::<str>::from(from.path));
     let client = Arc::new(Peer::client(addr, from.common)?);
@@ -99,7 +99,7 @@ pub async fn many(from: From, connections: u16, times: u32) -> Result<(), Failur
     failure.map_or(Ok(()), Err)
 }
 
-/// Gets the file `times` times, one after the other, and returns the sum of their bytes.
+/// Downloads the file `times` times in a row and returns the total of bytes.
 async fn again_and_again(connection: &Connection, path: &str, times: u32) -> Result<u64, Failure> {
     let mut all = 0;
     for _ in 0..times {
@@ -110,8 +110,8 @@ async fn again_and_again(connection: &Connection, path: &str, times: u32) -> Res
     Ok(all)
 }
 
-/// Measures how long one byte takes to the server and back, for so many seconds, while other connections get a file again
-/// and again.
+/// Measures for `seconds` how long one byte takes to the server and back, while other connections download a file
+/// over and over.
 pub async fn echo(from: From, connections: u16, seconds: u16) -> Result<(), Failure> {
     let (addr, path) = (from.addr, Arc::<str>::from(from.path));
     let client = Arc::new(Peer::client(addr, from.common)?);

@@ -1,16 +1,13 @@
-//! Files over QUIC, by quinn on this crate's sockets or on its own.
+//! Serves and downloads files over QUIC: quinn on this crate's sockets or on its own.
 //!
 //! ```text
 //! cargo run --release -p quic -- serve 127.0.0.1:4433 --root . --cert target/quic.pem
-//! cargo run --release -p quic -- get 127.0.0.1:4433 README.md --cert target/quic.pem \
-//!     -o target/copy.md
+//! cargo run --release -p quic -- get 127.0.0.1:4433 README.md --cert target/quic.pem -o target/copy.md
 //! ```
 //!
-//! The server makes a self-signed certificate and writes it to a file, `quic.pem` if none is named;
-//! the client reads it there. With `--socket quinn` either end uses quinn's own socket layer instead, and with
-//! `--stats` it prints how datagrams were moved. `compare.sh` measures one against the other.
-//!
-//! `peer.rs` makes quinn's endpoints on this crate's sockets.
+//! The client prints the file's length and the time taken. It trusts the certificate that the server wrote to `--cert`.
+//! `--socket quinn` selects quinn's own sockets, `--stats` prints how datagrams moved. `peer.rs` puts quinn on this
+//! crate's sockets; `compare.sh` compares the two.
 
 mod counted;
 mod get;
@@ -30,7 +27,7 @@ use tokio::runtime::Builder;
 /// An error that ends the program, printed in one line.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Serves files over QUIC, and gets them.
+/// Serve and download files over QUIC.
 #[derive(Parser)]
 #[command(name = "quic", version)]
 enum Command {
@@ -38,45 +35,45 @@ enum Command {
     Serve {
         /// Address and port to listen on, as in 127.0.0.1:4433 or [::1]:4433; with port 0 the system picks one.
         addr: SocketAddr,
-        /// The folder. Nothing outside of it is served.
+        /// The folder to serve. Nothing outside it is served.
         #[arg(long, value_name = "DIR")]
         root: PathBuf,
-        /// Connections at once; more are refused.
+        /// Most connections at once; more are refused.
         #[arg(long, value_name = "N", default_value_t = 250, value_parser = value_parser!(u16).range(1..))]
         connections: u16,
         #[command(flatten)]
         common: Common,
     },
-    /// Get a file.
+    /// Download a file.
     Get {
         #[command(flatten)]
         from: From,
-        /// Where to write it; without this option, under its own name here.
+        /// Where to write the file (default: its own name in the current folder).
         #[arg(short, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Move to another port halfway, as a phone does that changes from one network to another.
+        /// Change the port halfway, as a phone does when it changes networks.
         #[arg(long)]
         rebind: bool,
     },
-    /// Get a file over many connections at once, without storing it.
+    /// Download a file over many connections at once, without saving it.
     Load {
         #[command(flatten)]
         from: From,
         /// Connections at once.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=1000))]
         connections: u16,
-        /// How often each of them gets the file.
+        /// How often each connection downloads the file.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
         times: u32,
     },
-    /// Measure how long one byte takes to the server and back while other connections get a file.
+    /// Measure how long one byte takes to the server and back while other connections download a file.
     Echo {
         #[command(flatten)]
         from: From,
-        /// Connections that get the file, again and again.
+        /// Connections that download the file over and over.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(..=1000))]
         connections: u16,
-        /// How long to measure, after a second that does not count.
+        /// How long to measure, after a warm-up of one second.
         #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u16).range(1..))]
         seconds: u16,
     },
@@ -94,13 +91,13 @@ struct From {
 
 #[derive(Args)]
 struct Common {
-    /// The server's certificate: the server writes it there, the client trusts no other.
+    /// The server's certificate, which the server writes and the client reads. The client trusts no other.
     #[arg(long, value_name = "FILE", default_value = "quic.pem")]
     cert: PathBuf,
-    /// The sockets that quinn works on.
+    /// The sockets that quinn uses.
     #[arg(long, value_enum, default_value_t = SocketKind::Mmsg)]
     socket: SocketKind,
-    /// Print at the end how datagrams were moved.
+    /// Print at the end how datagrams moved.
     #[arg(long)]
     stats: bool,
 }
@@ -115,7 +112,7 @@ enum SocketKind {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    // One thread, so that figures do not depend on how work is spread, and two to read files.
+    // One thread, so that figures do not depend on scheduling, and two more to read files.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     let result = runtime.map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
@@ -138,7 +135,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a line at once, also into a pipe. A pipe that was closed does not end the work.
+/// Prints a line and flushes it, for readers behind a pipe. A closed pipe does not end the program.
 fn say(line: impl std::fmt::Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

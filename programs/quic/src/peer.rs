@@ -1,5 +1,5 @@
-//! Quinn's endpoints on the sockets that were chosen, and how the two ends know each other: by a
-//! certificate that the server makes when it starts, and a file that the client gets it from.
+//! quinn's endpoints on the selected sockets. The server makes a certificate when it starts and writes it to a file;
+//! the client reads the file and trusts only that certificate.
 
 use std::fs;
 use std::io;
@@ -20,17 +20,15 @@ use quinn::{
 use crate::counted::{Counted, Counters};
 use crate::{Common, Failure, SocketKind, say};
 
-/// The name in the certificate. The client asks for it whatever address it connects to: it trusts
-/// this one certificate and no other.
+/// The name in the certificate. The client expects it whatever address it connects to.
 const NAME: &str = "localhost";
-/// Space in a socket for bursts; the system may allow less.
+/// Buffer space to ask for, to hold bursts; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Requests that a client may have at once on a connection. A connection takes at most as many chunks
-/// of files (`serve::CHUNK`), and 10 MB that quinn keeps until they have arrived; how many connections
-/// there may be is an option.
+/// Most concurrent requests on a connection. Each needs a chunk of a file (`serve::CHUNK`), and a connection needs 10
+/// MB for data that quinn keeps until it is acknowledged. An option limits the connections.
 const STREAMS: u8 = 8;
 
-/// An endpoint, and the counters of its sockets.
+/// An endpoint and the counters of its sockets.
 pub struct Peer {
     pub endpoint: Endpoint,
     counters: Arc<Counters>,
@@ -38,7 +36,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// An endpoint that listens, with a certificate whose key is nowhere but in memory.
+    /// An endpoint that listens, with a new certificate whose key stays in memory.
     pub fn server(addr: SocketAddr, common: Common) -> Result<Self, Failure> {
         let socket = UdpSocket::bind(addr).map_err(|error| format!("{addr}: {error}"))?;
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
@@ -51,12 +49,12 @@ impl Peer {
             .max_concurrent_bidi_streams(STREAMS.into())
             .max_concurrent_uni_streams(0u8.into());
         config.transport_config(Arc::new(transport));
-        // As long as a client tries: a first packet that is lost comes again with the same token.
+        // A client retries for this long, and repeats a lost first packet with the same token.
         config.retry_token_lifetime(Duration::from_secs(30));
         Self::new(socket, Some(config), common)
     }
 
-    /// An endpoint that connects to servers of the family of `addr`.
+    /// An endpoint for connections to servers of the address family of `addr`.
     pub fn client(addr: SocketAddr, common: Common) -> Result<Self, Failure> {
         let certificate = CertificateDer::from_pem_file(&common.cert)
             .map_err(|error| format!("no certificate in {:?}: {error}", common.cert))?;
@@ -84,14 +82,14 @@ impl Peer {
         Ok(self.endpoint.connect(addr, NAME)?.await?)
     }
 
-    /// Moves to another port.
+    /// Moves the endpoint to another port.
     pub fn rebind(&self) -> Result<(), Failure> {
         let socket = any_port(self.endpoint.local_addr()?)?;
         let socket = counted(socket, self.common.socket, &self.counters)?;
         Ok(self.endpoint.rebind_abstract(socket)?)
     }
 
-    /// Prints the counters, if asked for.
+    /// Prints the counters if `--stats` was given.
     pub fn say_stats(&self) {
         if self.common.stats {
             say(&*self.counters);
@@ -117,7 +115,7 @@ fn counted(
     }))
 }
 
-/// A socket from which `addr` can be reached.
+/// A socket that can reach `addr`.
 fn any_port(addr: SocketAddr) -> io::Result<UdpSocket> {
     match addr {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),

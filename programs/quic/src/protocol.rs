@@ -1,21 +1,21 @@
-//! A request and its answer, on a stream of their own.
+//! A request and its answer, on one stream.
 //!
-//! The client sends a path and ends its side. The server answers with a byte: 0, then the file's
-//! length in 8 bytes, highest first, and the file; or 1 and why not. Then it ends its side. After a zero byte, which no
-//! path has, the server sends back what comes.
+//! The client sends a path and ends its side. The server answers with a zero byte, the file's length in 8 bytes
+//! (big-endian) and the file; or with a one and a reason. Then it ends its side. A zero byte instead of a path asks
+//! for an echo: the server sends back everything that follows.
 
 use quinn::{Connection, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
 
 use crate::Failure;
 
-/// The longest path, and the longest reason, in bytes.
+/// Longest path or reason, in bytes.
 const LONGEST: usize = 4096;
 const FILE: u8 = 0;
 const REFUSAL: u8 = 1;
 const ECHO: u8 = 0;
 
-/// Asks for a file. Returns its length, and the stream with its bytes.
+/// Requests a file. Returns its length and the stream with its bytes.
 pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvStream), Failure> {
     let (mut send, mut recv) = connection.open_bi().await?;
     send.write_all(path.as_bytes()).await?;
@@ -30,8 +30,7 @@ pub async fn request(connection: &Connection, path: &str) -> Result<(u64, RecvSt
     }
 }
 
-/// Receives a file of this length, no less and no more, and hands over each part of it with the bytes
-/// received so far.
+/// Receives a file of exactly this length. Calls `each` with every part and the number of bytes received so far.
 pub async fn receive(
     mut recv: RecvStream,
     len: u64,
@@ -52,14 +51,14 @@ pub async fn receive(
     Ok(())
 }
 
-/// Asks for an echo.
+/// Requests an echo.
 pub async fn request_echo(connection: &Connection) -> Result<(SendStream, RecvStream), Failure> {
     let (mut send, recv) = connection.open_bi().await?;
     send.write_all(&[ECHO]).await?;
     Ok((send, recv))
 }
 
-/// Reads the requested path, or nothing if an echo is asked for.
+/// Reads the requested path; `None` if the client asks for an echo.
 pub async fn requested(recv: &mut RecvStream) -> Result<Option<String>, Failure> {
     let mut path = vec![0];
     match recv.read(&mut path).await? {
@@ -70,7 +69,7 @@ pub async fn requested(recv: &mut RecvStream) -> Result<Option<String>, Failure>
     Ok(Some(String::from_utf8(path)?))
 }
 
-/// Sends back what comes.
+/// Sends back whatever arrives.
 pub async fn echo(mut send: SendStream, mut recv: RecvStream) -> Result<(), Failure> {
     while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
         send.write_chunk(chunk.bytes).await?;
@@ -78,7 +77,7 @@ pub async fn echo(mut send: SendStream, mut recv: RecvStream) -> Result<(), Fail
     Ok(send.finish()?)
 }
 
-/// Begins the answer with a file of this length.
+/// Starts the answer with the file's length.
 pub async fn accept(send: &mut SendStream, len: u64) -> Result<(), Failure> {
     send.write_all(&[FILE]).await?;
     Ok(send.write_all(&len.to_be_bytes()).await?)

@@ -1,4 +1,4 @@
-//! The server: the files of a folder, and no others.
+//! The server: serves the files of one folder and nothing else.
 
 use std::fs::File;
 use std::path::{Component, Path};
@@ -15,27 +15,27 @@ use crate::{Common, Failure, protocol, say};
 
 /// How long the server waits for clients to learn that it ends.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Bytes read from a file at once, which every stream has in memory: see `peer::STREAMS`. A sixteenth
-/// of it would cost the server half as much time again: each chunk is read by another thread.
+/// Bytes read from a file at once; each stream holds as many (see `peer::STREAMS`). With a sixteenth of this size the
+/// server would take half as much time again, because another thread reads each chunk.
 const CHUNK: usize = 1 << 20;
 
 /// Counts of connections and requests.
 #[derive(Default)]
 struct Figures {
     connections: AtomicU64,
-    /// Connections that were never made, or did not end by the client's own word.
+    /// Connections that failed, or that ended without the client closing them.
     broken: AtomicU64,
     files: AtomicU64,
     bytes: AtomicU64,
     refused: AtomicU64,
-    /// Answers that were not sent to their end.
+    /// Answers that could not be sent completely.
     unfinished: AtomicU64,
 }
 
 pub async fn run(
     addr: std::net::SocketAddr,
     root: &Path,
-    most: usize,
+    max_connections: usize,
     common: Common,
 ) -> Result<(), Failure> {
     let cannot = |error| format!("{}: {error}", root.display());
@@ -50,8 +50,8 @@ pub async fn run(
     say(format_args!("listening on {}", server.endpoint.local_addr()?));
 
     let figures = Arc::new(Figures::default());
-    // Handshakes of clients whose address may be forged. A forged one takes its place until a timeout.
-    let unproven = Arc::new(Semaphore::new(most / 4));
+    // Limits handshakes with unproven addresses: a forged one keeps its place until a timeout.
+    let unproven = Arc::new(Semaphore::new(max_connections / 4));
     loop {
         let incoming = tokio::select! {
             incoming = server.endpoint.accept() => incoming,
@@ -60,17 +60,18 @@ pub async fn run(
         let Some(incoming) = incoming else { break };
         let place = Arc::clone(&unproven).try_acquire_owned().ok();
         if place.is_none() && !incoming.remote_address_validated() {
-            // The client comes again with a token, which only the owner of the address has got. That takes no memory.
+            // The client must come back with a token, which only reaches the true owner of its address. This takes no
+            // memory.
             let _ = incoming.retry();
             continue;
         }
         figures.connections.fetch_add(1, Relaxed);
-        if server.endpoint.open_connections() >= most {
+        if server.endpoint.open_connections() >= max_connections {
             figures.broken.fetch_add(1, Relaxed);
             incoming.refuse();
             continue;
         }
-        // Here and not in the task: from now on it is among the open ones.
+        // Accepted here, not in the task, so that the limit counts it at once.
         match incoming.accept() {
             Ok(connecting) => {
                 let (folder, figures) = (Arc::clone(&folder), Arc::clone(&figures));
@@ -93,7 +94,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Answers the requests of a connection, all at once, until the client ends it.
+/// Answers all requests of a connection concurrently until the client closes it.
 async fn serve(
     connecting: Connecting,
     place: Option<OwnedSemaphorePermit>,
@@ -131,22 +132,22 @@ async fn answer(
     let Some(path) = protocol::requested(&mut recv).await? else {
         return protocol::echo(send, recv).await;
     };
-    // A disk may take its time: not on the thread that the connections are served by.
+    // Opening a file may block, so it runs on another thread than the connections.
     let found = tokio::task::spawn_blocking(move || open(&folder, &path)).await?;
     let Some((file, len)) = found else {
         figures.refused.fetch_add(1, Relaxed);
-        // Every failure has the same answer, which says nothing about files outside the root.
+        // All failures get the same answer, so that none reveals files outside the folder.
         return protocol::refuse(&mut send, "no such file").await;
     };
     protocol::accept(&mut send, len).await?;
     let mut file = tokio::fs::File::from_std(file);
     file.set_max_buf_size(CHUNK);
-    // No more than was announced, should the file have grown.
+    // The file may have grown: sends no more than announced.
     let mut file = file.take(len);
     let mut left = len;
     while left > 0 {
         let mut part = Vec::with_capacity(CHUNK.min(usize::try_from(left)?));
-        // By a reset the client knows that the file is incomplete: it could not be read, or has become shorter.
+        // The reset tells the client that the file is incomplete: it could not be read, or has shrunk.
         if !matches!(file.read_buf(&mut part).await, Ok(1..)) {
             send.reset(1u32.into())?;
             return Err("the file cannot be read to its end".into());
@@ -161,16 +162,16 @@ async fn answer(
     Ok(())
 }
 
-/// Opens a file in the folder, which is canonical, and returns its length.
+/// Opens a file in `folder`, a canonical path, and returns its length.
 fn open(folder: &Path, path: &str) -> Option<(File, u64)> {
-    // Names only: no "..", no "/" at the start.
+    // Rejects ".." and absolute paths.
     let relative = Path::new(path);
     if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
         return None;
     }
-    // Nor by a link.
+    // Rejects links that lead out of the folder.
     let path = folder.join(relative).canonicalize().ok()?;
-    // Before it is opened: the open of a pipe would wait for a writer.
+    // Checked before opening, because opening a pipe waits for a writer.
     if !path.starts_with(folder) || !path.is_file() {
         return None;
     }

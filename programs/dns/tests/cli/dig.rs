@@ -1,22 +1,22 @@
-//! The answers that dig gets.
+//! Answers as dig receives them.
 
 use std::net::IpAddr;
 
 use crate::MODES;
 use crate::program::{Server, has_ipv6, loopbacks, run, serve};
 
-/// An answer as dig shows it.
+/// An answer as dig prints it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     status: String,
     flags: String,
-    /// The EDNS line, if there is one.
+    /// The EDNS line, or an empty string.
     edns: String,
-    /// The records of all sections, in order: names, types and data, without spacing.
+    /// The records of all sections in order: names, types and data, with single spaces.
     records: Vec<String>,
 }
 
-/// Asks the server at one of its addresses; none where there is no dig.
+/// Asks the server at one of its addresses; `None` if dig is not installed.
 fn dig_at(ip: IpAddr, server: &Server, question: &[&str]) -> Option<Answer> {
     let (at, port) = (format!("@{ip}"), server.addr.port().to_string());
     let mut args = vec!["+norecurse", "+tries=1", "+time=30", "+ignore", &at, "-p", &port];
@@ -44,8 +44,8 @@ fn dig_at(ip: IpAddr, server: &Server, question: &[&str]) -> Option<Answer> {
     Some(answer)
 }
 
-/// Asks again if dig read its own query, which has no `qr`: it sets `SO_REUSEPORT`, so that the system may give it the port of
-/// a server that has set it, too.
+/// Asks again if dig received its own query, which has no `qr` flag: dig sets `SO_REUSEPORT`, so the system may give
+/// it the port of a server that sets it too.
 fn dig(server: &Server, question: &[&str]) -> Option<Answer> {
     let ask = || dig_at(server.addr.ip(), server, question);
     let answer = ask()?;
@@ -55,7 +55,7 @@ fn dig(server: &Server, question: &[&str]) -> Option<Answer> {
 const SOA: &str = "example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 2026010101 7200 1800 1209600 300";
 const EDNS: &str = "version: 0, flags:; udp: 1232";
 
-/// A question, and what is to be said: status, flags, records.
+/// A question and the expected status, flags and records.
 type Case = (&'static [&'static str], &'static str, &'static str, &'static [&'static str]);
 
 const CASES: &[Case] = &[
@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
         "qr aa",
         &["www.example.test. 3600 IN A 192.0.2.80", "www.example.test. 3600 IN A 192.0.2.81"],
     ),
-    // Letters come back as they were sent.
+    // The answer keeps the question's letter case.
     (
         &["wWw.eXample.test", "AAAA"],
         "NOERROR",
@@ -86,7 +86,7 @@ const CASES: &[Case] = &[
     ),
     (&["missing.example.test"], "NXDOMAIN", "qr aa", &[SOA]),
     (&["mail.example.test", "AAAA"], "NOERROR", "qr aa", &[SOA]),
-    // A name between others, which has no records of its own.
+    // A name that exists only because there are names below it.
     (&["empty.example.test"], "NOERROR", "qr aa", &[SOA]),
     (
         &["files.example.test", "AAAA"],

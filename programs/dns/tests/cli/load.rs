@@ -1,4 +1,4 @@
-//! dnsperf: many queries at once, each of which must be answered.
+//! dnsperf sends many queries at once, each of which must be answered.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use crate::MODES;
 use crate::program::{run, serve};
 
-/// dnsperf's report on a type of queries.
+/// The value in a line of dnsperf's report.
 fn said<'a>(report: &'a str, what: &str) -> &'a str {
     let line = report.lines().find_map(|line| line.trim().strip_prefix(what));
     line.unwrap_or_else(|| panic!("no {what} in {report}")).trim()
 }
 
-/// A file that goes with the test, however that ends.
+/// A file that is deleted when the test ends.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
@@ -42,7 +42,7 @@ fn no_query_is_lost_below_saturation() {
             let args = ["--mode", mode, "--threads", threads];
             let server = serve("127.0.0.1:0", &args);
             let port = server.addr.port().to_string();
-            // Each question a thousand times; slower than any machine is.
+            // Each question a thousand times, at a rate that any machine can keep up with.
             let args =
                 ["-s", "127.0.0.1", "-p", &port, "-d", path, "-n", "1000", "-c", "8", "-Q", "8000"];
             let Some(output) = run("dnsperf", &[&args[..], &["-q", "200", "-t", "30"]].concat())

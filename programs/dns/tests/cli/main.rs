@@ -1,5 +1,4 @@
-//! `programs/dns` as a user has it before them, asked by programs that know nothing of this crate:
-//! dig and dnsperf (Debian: bind9-dnsutils, dnsperf).
+//! The DNS server as a user sees it, asked by dig and dnsperf (Debian: bind9-dnsutils, dnsperf).
 
 mod abuse;
 mod dig;
@@ -12,5 +11,5 @@ mod running;
 mod tcp;
 mod wrong;
 
-/// Every way in which the server moves datagrams.
+/// All values of `--mode`.
 const MODES: [&str; 3] = ["batch", "offload", "tokio"];

@@ -1,4 +1,4 @@
-//! The server as a running program, and programs that ask it.
+//! Starts the server, and programs that ask it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub fn serve(addr: &str, args: &[&str]) -> Server {
     Server::start(env!("CARGO_BIN_EXE_dns"), all.iter().chain(unlimited).chain(args))
 }
 
-/// Runs a program to its end; none, with a word about it, where it is not installed.
+/// Runs a program to its end; prints why and returns `None` if it is not installed.
 pub fn run(name: &str, args: &[&str]) -> Option<Output> {
     match Command::new(name).args(args).stdin(Stdio::null()).output() {
         Ok(output) => Some(output),

@@ -1,4 +1,4 @@
-//! Datagrams that no well-behaved client sends, byte by byte.
+//! Datagrams that no well-behaved client sends.
 
 use crate::MODES;
 use crate::program::{client, serve};
@@ -11,12 +11,12 @@ pub fn query(id: u8) -> Vec<u8> {
     bytes
 }
 
-/// EDNS's record, of this version.
+/// An OPT record of this EDNS version.
 fn opt(version: u8) -> [u8; 11] {
     [0, 0, 41, 4, 208, 0, version, 0, 0, 0, 0]
 }
 
-/// A query with these changed or further bytes.
+/// A query with changed or added bytes.
 fn changed(id: u8, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = query(id);
     change(&mut bytes);
@@ -28,7 +28,7 @@ fn silence_and_refusals_follow_the_rfcs() {
     let silent = [
         vec![],
         vec![0; 11],
-        // An answer: a server that answered it would answer itself for ever.
+        // A response: a server that answered responses would answer itself for ever.
         changed(1, |bytes| bytes[2] = 0x80),
         changed(2, |bytes| bytes[2] = 0xa8),
     ];
@@ -38,7 +38,7 @@ fn silence_and_refusals_follow_the_rfcs() {
         (changed(11, |bytes| bytes.truncate(20)), form),
         (changed(12, |bytes| bytes[5] = 0), form),
         (changed(13, |bytes| bytes[5] = 2), form),
-        // A name that points to itself; one with a label of an undefined type; one too long.
+        // A name that points to itself, one with an undefined label type, and one that is too long.
         (changed(14, |bytes| bytes[12..14].copy_from_slice(&[0xc0, 12])), form),
         (changed(15, |bytes| bytes[12] = 0x40), form),
         (
@@ -47,7 +47,7 @@ fn silence_and_refusals_follow_the_rfcs() {
             }),
             form,
         ),
-        // Two of what there may be one of, and one that is not whole.
+        // Two questions or OPT records where one is allowed, and a truncated record.
         (
             changed(17, |bytes| {
                 bytes[11] = 2;
@@ -71,7 +71,7 @@ fn silence_and_refusals_follow_the_rfcs() {
             bad_version,
         ),
         (changed(20, |bytes| bytes[2] = 0x28), not_implemented),
-        // A transfer of the zone, which needs a stream.
+        // A zone transfer, which needs TCP.
         (
             changed(22, |bytes| {
                 let ty = bytes.len() - 3;
@@ -86,7 +86,7 @@ fn silence_and_refusals_follow_the_rfcs() {
         let client = client(server.addr);
         client.connect(server.addr).expect("loopback has a route");
         let mut back = [0; 4096];
-        // A datagram without an answer: the next answer is that of the query after it.
+        // These get no answer, so the next answer must be to the query that follows.
         for bytes in &silent {
             client.send(bytes).expect("loopback takes it");
         }

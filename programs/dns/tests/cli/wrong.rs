@@ -1,4 +1,4 @@
-//! Arguments and zones that cannot be served: one line on the standard error.
+//! Bad arguments and bad zones: one line on standard error.
 
 use std::fs;
 

@@ -1,4 +1,10 @@
-//! epoll by hand, and poll(2) where there is none: any descriptor will do.
+//! epoll without a library, or poll(2) where there is no epoll.
+//!
+//! ```text
+//! cargo run --release -p event_loops --bin epoll
+//! ```
+//!
+//! Prints "1000 echoes".
 
 #[cfg(target_os = "linux")]
 fn main() -> std::io::Result<()> {

@@ -1,4 +1,10 @@
-//! mio: sockets of its own types, which have the batch calls by the feature `mio`.
+//! mio: its own socket types have the batch calls with the feature `mio`.
+//!
+//! ```text
+//! cargo run --release -p event_loops --bin mio
+//! ```
+//!
+//! Prints "1000 echoes".
 
 use std::io;
 

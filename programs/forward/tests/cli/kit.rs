@@ -1,4 +1,4 @@
-//! The forwarder, its clients and its upstreams.
+//! Starts the forwarder, its clients and its upstreams.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Totals {
     pub sessions: String,
 }
 
-/// Stops the forwarder by SIGTERM.
+/// Stops the forwarder with SIGTERM.
 #[track_caller]
 pub fn stop(forward: Server) -> Totals {
     let [to_upstreams, to_clients, sessions] =
@@ -39,7 +39,7 @@ pub fn stop(forward: Server) -> Totals {
     Totals { to_upstreams, to_clients, sessions }
 }
 
-/// The number that follows these words in a line.
+/// The number after these words in a line.
 #[track_caller]
 pub fn number(line: &str, words: &str) -> u64 {
     let at = line.find(words).unwrap_or_else(|| panic!("no {words:?} in {line:?}"));
@@ -48,7 +48,7 @@ pub fn number(line: &str, words: &str) -> u64 {
     rest[..digits].parse().unwrap_or_else(|_| panic!("no number after {words:?} in {line:?}"))
 }
 
-/// Checks that nothing was dropped, and that the `count` received datagrams were all forwarded.
+/// Checks that `count` datagrams were received and all of them forwarded.
 #[track_caller]
 pub fn assert_all_forwarded(line: &str, count: u64) {
     let expected = format!(": received {count}, forwarded {count}, dropped 0 (");
@@ -80,17 +80,17 @@ pub fn ask(client: &UdpSocket, data: &[u8]) -> Vec<u8> {
     back
 }
 
-/// Keeps this thread, and what it starts, to one CPU: datagrams that are sent by turns from two of
-/// them may overtake each other, even those of one thread, and some tests check their order.
+/// Keeps this thread, and programs that it starts, on one CPU: datagrams sent from different CPUs may overtake each
+/// other, even those of one thread, and some tests check the order.
 #[cfg(target_os = "linux")]
 pub fn on_one_cpu() {
-    // SAFETY: a cpu_set_t is a row of bits: zero is a value of it.
+    // SAFETY: all-zero bits are a valid cpu_set_t.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: it takes no pointers.
+    // SAFETY: the function takes no pointers.
     let cpu = unsafe { libc::sched_getcpu() };
-    // SAFETY: the number is that of a CPU, which the set has space for.
+    // SAFETY: the kernel returned a valid CPU number, which the set has space for.
     unsafe { libc::CPU_SET(cpu.try_into().expect("this runs on a CPU"), &mut set) };
-    // SAFETY: it reads a set of the given size, and concerns this thread (0).
+    // SAFETY: it reads a set of the given size; 0 stands for this thread.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
@@ -98,8 +98,7 @@ pub fn on_one_cpu() {
 #[cfg(not(target_os = "linux"))]
 pub fn on_one_cpu() {}
 
-/// An upstream: answers each datagram with its own mark, the port that it came from, and the same
-/// bytes.
+/// An upstream that answers each datagram with its mark, the source port and the same bytes.
 pub struct Upstream {
     pub addr: SocketAddr,
     ends: Arc<AtomicBool>,
@@ -128,7 +127,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // A datagram, so that it wakes and checks.
+        // A datagram wakes the thread, which then checks whether to stop.
         let _ = client(self.addr).send(b"");
         let _ = self.thread.take().map(JoinHandle::join);
     }

@@ -1,12 +1,12 @@
-//! Many clients and many datagrams: each is forwarded to where it belongs.
+//! Many clients and many datagrams, each forwarded to the right place.
 
 use std::net::UdpSocket;
 
 use crate::kit::{Upstream, assert_all_forwarded, client, forward, stop};
 use crate::running;
 
-/// Clients with datagrams in flight at once, and datagrams of each: together no more than fit any
-/// socket's buffer, so that none may be lost.
+/// Clients with datagrams in flight, and datagrams of each: few enough to fit any socket's buffer, so that none may
+/// be lost.
 const GROUP: usize = 32;
 const EACH: usize = 4;
 
@@ -41,8 +41,8 @@ fn exchange(count: usize, per_client: usize) {
     assert!(totals.sessions.starts_with(&format!("sessions: begun {count}, ")), "{totals:?}");
 }
 
-/// Receives the replies to these datagrams of a client, each once, all of them by one session. Two
-/// that are sent at the same time from two CPUs may overtake each other, even on loopback.
+/// Receives the replies to a client's datagrams, each once and all through one session. Their order may change: two
+/// CPUs may overtake each other even on loopback.
 fn receive(
     client: &UdpSocket,
     id: usize,
@@ -67,16 +67,16 @@ fn data(id: usize, number: usize) -> [u8; 16] {
     data
 }
 
-/// Lets this process and the programs that it starts open this number of files.
+/// Raises the limit on open files for this process and the programs that it starts.
 fn may_open(files: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: it writes an rlimit, which outlives the call.
+    // SAFETY: it writes an rlimit that outlives the call.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) }, 0);
     if limit.rlim_cur >= files as libc::rlim_t {
         return true;
     }
     limit.rlim_cur = (files as libc::rlim_t).min(limit.rlim_max);
-    // SAFETY: it reads an rlimit, which outlives the call.
+    // SAFETY: it reads an rlimit that outlives the call.
     let raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } == 0;
     let enough = raised && limit.rlim_cur >= files as libc::rlim_t;
     if !enough {

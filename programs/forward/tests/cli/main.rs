@@ -1,4 +1,4 @@
-//! `programs/forward` as a user has it before them: between plain clients and plain upstreams.
+//! The forwarder as a user sees it, between plain clients and plain upstreams.
 
 #![cfg(unix)]
 
@@ -15,5 +15,5 @@ mod sessions;
 #[path = "../../../../tests/common/veth.rs"]
 mod veth;
 
-/// Whichever the process has.
+/// The backend of this build.
 const BACKEND: Option<mmsg::Backend> = None;

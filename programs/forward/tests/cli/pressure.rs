@@ -1,8 +1,8 @@
 //! Upstreams that do not keep up.
 //!
-//! On loopback a sender is never held up: what a receiver has no space for is dropped without a
-//! word. A socket takes no more when its own send buffer is full of what the device has not sent
-//! yet. So here is a cable between two namespaces, slow by a token bucket (`tc`, tbf).
+//! Loopback never holds up a sender: it silently drops what a receiver has no space for. A socket accepts no more
+//! only while its own send buffer is full of datagrams that the device has not sent. So these tests use a cable
+//! between two namespaces, slowed down by a token bucket (`tc`, tbf).
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -20,11 +20,10 @@ use crate::running::Server;
 use crate::veth::{DEVICE, FAR, Far, NEAR, ip, with_far_end};
 
 const LEN: usize = 1000;
-/// Bytes that a queue counts for one of these datagrams.
+/// What one of these datagrams counts in a queue.
 const COUNTS: usize = LEN + SendQueue::OVERHEAD;
 
-/// Has the cable carry no more than `rate`, and hold what has to wait for that. Not for the far
-/// end: what it sends is not held up.
+/// Limits the near end of the cable to `rate`; excess datagrams wait. The far end is not limited.
 fn cable(action: &str, rate: &str) -> Result<(), String> {
     let args = format!("qdisc {action} dev {DEVICE} root tbf rate {rate} burst 32kb limit 100mb");
     let output = Command::new("tc").args(args.split(' ')).output();
@@ -33,19 +32,18 @@ fn cable(action: &str, rate: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("tc {args}: {}", message.trim())) }
 }
 
-/// A rate at which a datagram takes eight seconds: while a test sends, nothing moves, however slow
-/// the machine is.
+/// At this rate a datagram takes eight seconds: nothing moves while a test sends, even on a slow machine.
 const STANDS_STILL: &str = "1kbit";
 
-/// Has the cable carry what waits for it, and all that follows, as fast as it comes.
+/// Lets the waiting datagrams and all later ones pass at full speed.
 fn release(to: SocketAddr) {
     cable("change", "1gbit").expect("the cable can be changed");
-    // The device sends what it holds when a datagram is added. The upstream ignores this one.
+    // The device sends what it holds only when another datagram arrives. The upstream ignores this one.
     let kick = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any port");
     kick.send_to(&datagram(NOTHING), to).expect("the device takes it");
 }
 
-/// Runs `test` with a slow cable between here and the far end, or says why not.
+/// Runs `test` with a slow cable to the far end, or prints why it cannot.
 fn with_slow_cable(name: &str, rate: &str, test: impl FnOnce(Far) + Send) {
     with_far_end(name, |far| {
         on_one_cpu();
@@ -56,7 +54,7 @@ fn with_slow_cable(name: &str, rate: &str, test: impl FnOnce(Far) + Send) {
     });
 }
 
-/// The far end's upstream: the numbers of the datagrams that arrive.
+/// The far end's upstream, which reports the numbers of the datagrams that arrive.
 struct SlowUpstream {
     addr: SocketAddr,
     arrived: Receiver<u32>,
@@ -65,10 +63,11 @@ struct SlowUpstream {
 fn slow_upstream(far: &Far) -> SlowUpstream {
     let socket = far.enter(|| UdpSocket::bind((FAR, 0)).expect("an address of this namespace"));
     let addr = socket.local_addr().expect("it is bound");
-    // The right to make a namespace includes this. Datagrams are to be lost in the queue, not in this buffer.
+    // Whoever may make a namespace may force this size. Datagrams must be lost in the forwarder's queue, not in this
+    // buffer.
     set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16 << 20).expect("root may");
     let (sender, arrived) = mpsc::channel();
-    // It ends when the test has ended and another datagram or none arrives.
+    // The thread ends when the test has ended and a datagram or a timeout follows.
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a read timeout");
     thread::spawn(move || {
         let mut data = [0; 2 * LEN];
@@ -85,7 +84,7 @@ fn slow_upstream(far: &Far) -> SlowUpstream {
     SlowUpstream { addr, arrived }
 }
 
-/// Reported by an upstream that receives nothing, and sent by `release`.
+/// Sent by `release`, and reported by an upstream that receives nothing.
 const NOTHING: u32 = u32::MAX;
 
 impl SlowUpstream {
@@ -112,9 +111,9 @@ fn number_of(data: &[u8]) -> u32 {
     number
 }
 
-/// A forwarder with a client whose session is with the slow upstream, and one whose session is
-/// with one that answers at once. Since datagrams are received in order, all that was sent before
-/// a question of the second client has been received when that is answered.
+/// A forwarder with two clients, one with the slow upstream and one with an upstream that answers at once. The
+/// forwarder receives in order, so the second client's answer shows that everything sent before its question was
+/// received.
 struct Setting {
     forward: Server,
     sender: UdpSocket,
@@ -133,13 +132,12 @@ impl Setting {
         setting
     }
 
-    /// Sends these datagrams on their way to the slow upstream, and returns when the forwarder has
-    /// received them.
+    /// Sends these datagrams towards the slow upstream, and returns once the forwarder has received them.
     fn send(&mut self, numbers: std::ops::Range<u32>) {
         self.send_by(50, numbers);
     }
 
-    /// Like `send`, `step` at a time.
+    /// Like `send`, in bursts.
     fn send_by(&mut self, burst: u32, numbers: std::ops::Range<u32>) {
         for first in numbers.clone().step_by(burst as usize) {
             for number in first..numbers.end.min(first + burst) {
@@ -150,15 +148,15 @@ impl Setting {
         }
     }
 
-    /// The most memory that the forwarder has had, in bytes.
+    /// The forwarder's peak memory, in bytes.
     fn memory(&self) -> usize {
         let path = format!("/proc/{}/status", self.forward.program.child.id());
         let status = fs::read_to_string(path).expect("the program runs");
         number(&status, "VmHWM:") as usize * 1024
     }
 
-    /// Ends it, and returns its line about datagrams to upstreams, the numbers received and
-    /// forwarded, and how many of them were dropped for a full queue: all that were dropped.
+    /// Stops the forwarder. Returns its line about datagrams to upstreams, and the numbers received, forwarded and
+    /// dropped for a full queue. Checks that none was dropped for another reason.
     fn end(self) -> (String, [u64; 3]) {
         let line = stop(self.forward).to_upstreams;
         let dropped = number(&line, "queue full");
@@ -176,7 +174,7 @@ fn a_full_socket_delays_datagrams_and_keeps_their_order() {
     with_slow_cable(name, STANDS_STILL, |far| {
         let slow = slow_upstream(&far);
         let count = 5_000;
-        // Space for all of them.
+        // The queue has space for all of them.
         let queue = (count as usize * COUNTS).to_string();
         let mut setting = Setting::new(slow.addr, &["--queue", &queue]);
         setting.send(1..count);
@@ -200,13 +198,13 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
         let mut setting = Setting::new(slow.addr, &args);
         let before = setting.memory();
         setting.send(1..count);
-        // Its queue, twice, and the batch that is received into: not the 40 MB that were sent.
+        // Room for the queue twice and for the receive batch, far below the 40 MB that were sent.
         let grown = setting.memory() - before;
         assert!(grown < 8 << 20, "{grown} bytes more");
 
         release(slow.addr);
         let mut arrived = vec![slow.next()];
-        // Until one arrives that was sent since, and there is no more to come.
+        // Goes on until a datagram that was sent after the release arrives.
         let mut sent = count;
         while arrived.last().is_none_or(|last| *last < count) {
             setting.send(sent..sent + 1);
@@ -217,7 +215,7 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
             arrived.push(slow.next());
         }
         assert!(arrived.is_sorted(), "in order");
-        // The first datagrams, as many as fit the queue, and none is missing.
+        // The first datagrams, as many as fit the queue, are all there.
         let capacity = (queue / COUNTS) as u32;
         let whole = arrived.iter().zip(0..).take_while(|(number, i)| **number == *i).count();
         assert!(whole as u32 >= capacity && (whole as u32) < count, "{whole} of {capacity}");
@@ -228,7 +226,7 @@ fn a_stopped_upstream_loses_only_datagrams_beyond_the_bound() {
     });
 }
 
-/// An ICMP error about one datagram is returned by the send of a later, unrelated one.
+/// The kernel returns an ICMP error about one datagram from the send of a later, unrelated one.
 #[test]
 fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     let name = "an_upstream_that_cannot_be_reached_costs_no_other_datagram";
@@ -238,7 +236,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
         let prohibited = far.enter(|| {
             ip("route add prohibit 10.77.9.0/24")?;
             ip(&format!("route add {NEAR}/32 dev far0"))?;
-            // Says so as often as a kernel does: of the first few, and then once a second.
+            // The kernel sends the first few ICMP errors at once, and then one a second.
             fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")
         });
@@ -247,7 +245,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
         }
         let upstream = "10.77.9.1:9".parse().expect("an address");
         let mut setting = Setting::new(upstream, &[]);
-        // Two batches at a time: sends of the second return the errors of the first.
+        // Two batches at a time, so that sends of the second return the errors of the first.
         setting.send_by(130, 1..1000);
         let (line, counted) = setting.end();
         assert_eq!(counted, [1000, 1000, 0], "{line}");
@@ -255,7 +253,7 @@ fn an_upstream_that_cannot_be_reached_costs_no_other_datagram() {
     });
 }
 
-/// On loopback an upstream that does not receive delays no client.
+/// On loopback, an upstream that does not receive delays no client.
 #[test]
 fn an_upstream_that_does_not_receive_holds_up_nobody() {
     on_one_cpu();
@@ -266,7 +264,7 @@ fn an_upstream_that_does_not_receive_holds_up_nobody() {
     setting.send(1..20_000);
     let grown = setting.memory() - before;
     assert!(grown < 8 << 20, "{grown} bytes more");
-    // The datagrams that its socket had space for are there, in order, and then those sent from now on.
+    // First the datagrams that fitted the socket's buffer, in order, then those sent from now on.
     let mut data = [0; 2 * LEN];
     let mut receive = || idle.recv(&mut data).map(|n| number_of(&data[..n]));
     idle.set_nonblocking(true).expect("a socket can be");

@@ -1,4 +1,4 @@
-//! Which client gets which upstream, and which replies.
+//! Which client gets which upstream and which replies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn replies_come_back_to_who_asked_and_upstreams_take_turns() {
                 let back = ask(client, &[i as u8, round]);
                 let [mark, port @ .., echo_i, echo_round] = &back[..] else { panic!("{back:?}") };
                 assert_eq!((*echo_i, *echo_round), (i as u8, round));
-                // In turn, and then always the same way.
+                // Clients take the upstreams in turn and stay with theirs.
                 assert_eq!(usize::from(*mark), i % 3);
                 if round == 0 { ports.push(port.to_vec()) } else { assert_eq!(ports[i], port) }
             }
@@ -84,7 +84,7 @@ fn a_wildcard_listener_answers_from_the_address_that_was_asked() {
             if ip[3] == 2 && !cfg!(target_os = "linux") {
                 continue;
             }
-            // Connected, it receives from that address alone.
+            // A connected socket receives from that address only.
             let client = client(SocketAddr::from((ip, forward.addr.port())));
             assert_eq!(ask(&client, b"hello")[3..], *b"hello");
         }
@@ -97,7 +97,7 @@ fn an_idle_session_ends_and_one_in_use_does_not() {
         return skip("idle sessions", "their descriptors are counted in /proc");
     }
     let upstream = Upstream::start(1);
-    // A machine that is busy with other things may be late, and late is idle.
+    // A busy machine may be late, which makes a session idle.
     let in_time = (0..10).any(|_| {
         let args = ["--idle", &IDLE.as_secs().to_string()];
         one_of_two_ends(forward("127.0.0.1:0", &[upstream.addr], &args))
@@ -107,8 +107,8 @@ fn an_idle_session_ends_and_one_in_use_does_not() {
 
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Has two sessions, of which one is used until the other has ended; false if the one that should
-/// be in use was not for too long.
+/// Uses one of two sessions until the other has ended. Returns false if the machine was too slow to keep the first
+/// one in use.
 fn one_of_two_ends(forward: Server) -> bool {
     let descriptors = || {
         let path = format!("/proc/{}/fd", forward.program.child.id());
@@ -127,7 +127,7 @@ fn one_of_two_ends(forward: Server) -> bool {
     let mut one_has_ended = false;
     while !one_has_ended {
         std::thread::sleep(Duration::from_millis(20));
-        // And is used once more then.
+        // The other session is used once more after that.
         one_has_ended = descriptors() <= before + 1;
         let now = Instant::now();
         let same = ask(&used, b"")[1..3] == port;
@@ -137,7 +137,7 @@ fn one_of_two_ends(forward: Server) -> bool {
         assert!(same, "the same session");
         used_at = now;
     }
-    // A client whose session has ended gets another one.
+    // The client of an ended session gets a new one.
     ask(&idle, b"");
     let totals = stop(forward);
     if used_at.elapsed() >= IDLE {
@@ -205,7 +205,7 @@ fn an_upstream_that_is_gone_harms_nobody_else() {
     on_one_cpu();
     let alive = Upstream::start(1);
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a loopback socket");
-    // Connected to itself, it rejects datagrams of others, and keeps its port.
+    // Connected to itself, the socket rejects datagrams of others and keeps its port.
     let addr = gone.local_addr().expect("it is bound");
     gone.connect(addr).expect("loopback has a route");
     let forward = forward("127.0.0.1:0", &[addr, alive.addr], &[]);
@@ -241,7 +241,7 @@ fn what_is_wrong_is_said() {
         (&["127.0.0.1:0", "127.0.0.1:9", "--sessions", "0"], 2),
         (&["127.0.0.1:0", "127.0.0.1:9", "--queue", "0"], 2),
         (&["127.0.0.1:0", "127.0.0.1:9", "--fast"], 2),
-        // An address for documentation, which no machine has (RFC 5737).
+        // An address reserved for documentation (RFC 5737), which no machine has.
         (&["192.0.2.1:0", "127.0.0.1:9"], 1),
     ];
     for (args, status) in wrong {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::running::{Ended, Program, Server};
 
-/// Both socket layers, at both ends.
+/// The server's and the client's sockets, in all combinations.
 pub const PAIRS: [(&str, &str); 4] =
     [("mmsg", "quinn"), ("quinn", "mmsg"), ("mmsg", "mmsg"), ("quinn", "quinn")];
 
-/// A folder of the test's own, removed with it.
+/// A temporary folder, removed with the value.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -29,19 +29,19 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// A path as an argument.
+    /// A path as a program's argument.
     pub fn arg(&self, name: &str) -> String {
         self.path(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// Puts a file of this length into the folder that is served, and returns its content.
+    /// Writes a file of this length to the served folder and returns its content.
     pub fn file(&self, name: &str, len: usize) -> Vec<u8> {
         let data = content(len);
         fs::write(self.path("root").join(name), &data).expect("a new file");
         data
     }
 
-    /// The files beside the served folder and the certificate.
+    /// All files outside the served folder, except the certificate.
     pub fn others(&self) -> Vec<PathBuf> {
         let entries =
             fs::read_dir(&self.0).expect("the folder").map(|entry| entry.expect("a file"));
@@ -56,12 +56,12 @@ impl Drop for Folder {
     }
 }
 
-/// Bytes among which no part is like another one.
+/// Bytes of which no two parts are alike.
 pub fn content(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut data = Vec::with_capacity(len + 8);
     while data.len() < len {
-        // Knuth's MMIX numbers; the upper half is the good one.
+        // Knuth's MMIX generator, whose upper half is the better one.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         data.extend_from_slice(&state.to_be_bytes()[..4]);
@@ -75,14 +75,14 @@ pub fn serve(folder: &Folder, addr: &str, socket: &str) -> Server {
     serve_with(folder, addr, socket, &[])
 }
 
-/// The same, with more arguments.
+/// Like `serve`, with more arguments.
 pub fn serve_with(folder: &Folder, addr: &str, socket: &str, more: &[&str]) -> Server {
     let (root, cert) = (folder.arg("root"), folder.arg("cert.pem"));
     let args = ["serve", addr, "--root", &root, "--cert", &cert, "--socket", socket, "--stats"];
     Server::start(env!("CARGO_BIN_EXE_quic"), args.iter().chain(more))
 }
 
-/// Stops a server, and returns its last output.
+/// Stops a server and returns its last output.
 #[track_caller]
 pub fn stop(server: Server) -> Figures {
     Figures(server.stop().join("\n"))
@@ -102,7 +102,7 @@ pub fn client(
     Program::start(program, all.iter().chain(args)).wait()
 }
 
-/// Gets a file and checks that it is the same. Returns the client's output.
+/// Downloads a file, checks the copy and returns the client's output.
 #[track_caller]
 pub fn get(server: &Server, folder: &Folder, path: &str, data: &[u8], args: &[&str]) -> Figures {
     let copy = folder.arg("copy");
@@ -123,7 +123,7 @@ pub fn same(path: &Path, data: &[u8]) -> bool {
 pub struct Figures(String);
 
 impl Figures {
-    /// The number that follows these words, after those, if any.
+    /// The number after `words`, searched for behind `after`.
     #[track_caller]
     pub fn get(&self, after: &str, words: &str) -> u64 {
         let number = || {
@@ -134,7 +134,7 @@ impl Figures {
         number().unwrap_or_else(|| panic!("no number after {after:?}, {words:?} in {self:?}"))
     }
 
-    /// Checks what a server says of its clients.
+    /// Checks the server's counts of connections and files.
     #[track_caller]
     pub fn assert_served(&self, connections: u64, files: u64) {
         assert!(self.0.starts_with(&format!("connections {connections}, broken 0; ")), "{self:?}");

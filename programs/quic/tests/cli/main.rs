@@ -1,5 +1,5 @@
-//! `programs/quic` as a user has it before them: its server and its client on either socket layer,
-//! and quinn itself, as it comes, at the other end.
+//! The server and client of `programs/quic` as a user sees them, on either kind of socket and with unchanged quinn at
+//! the other end.
 
 mod kit;
 mod migration;

@@ -1,4 +1,4 @@
-//! A client that moves to another port, and goes on where it was.
+//! A client that changes its port and continues the same download.
 
 use crate::kit::{Folder, PAIRS, get, serve, stop};
 use crate::running::loopbacks;
@@ -11,7 +11,7 @@ fn a_client_that_moves_halfway_gets_all_of_it() {
             let data = folder.file("file", 4 << 20);
             let server = serve(&folder, addr, of_server);
             get(&server, &folder, "file", &data, &["--rebind", "--socket", of_client]);
-            // One connection all the way.
+            // All bytes came over one connection.
             stop(server).assert_served(1, 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Requests that are not served, and answers that are rejected.
+//! Requests that the server rejects, and answers that the client rejects.
 
 use std::os::unix::fs::symlink;
 
@@ -14,7 +14,7 @@ fn nothing_outside_of_the_folder_is_served() {
     symlink("..", folder.path("root/up")).expect("a new link");
     symlink("file", folder.path("root/inside")).expect("a new link");
     let fifo = std::ffi::CString::new(folder.arg("root/fifo")).expect("no zeros in it");
-    // SAFETY: a path that ends with a zero, and outlives the call.
+    // SAFETY: the path ends with a zero byte and outlives the call.
     assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
     let data = folder.file("file", 10);
     let server = serve(&folder, "127.0.0.1:0", "mmsg");

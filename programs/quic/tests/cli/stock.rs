@@ -1,4 +1,4 @@
-//! Quinn itself at the other end, as it comes.
+//! Unchanged quinn at the other end.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,14 +13,14 @@ use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use crate::kit::{Folder, client, content, serve, serve_with, stop};
 use crate::running::PATIENCE;
 
-/// Runs a test that waits, but not for ever.
+/// Runs an async test with a time limit.
 fn run<R>(test: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("it ends") })
 }
 
-/// Connects to the example's server, trusting its certificate.
+/// Connects to the program's server and trusts its certificate.
 async fn connect(folder: &Folder, addr: SocketAddr) -> (Endpoint, Connection) {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(folder.path("cert.pem"));
@@ -82,7 +82,7 @@ fn many_requests_on_one_connection_are_answered_at_once() {
             let all = answer.read_to_end(1 << 20).await.expect("it comes");
             assert!(all[9..] == data, "the bytes are the same");
         }
-        // A request that is no text, and a client that goes away.
+        // A request that is not UTF-8, from a client that then goes away.
         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
         send.write_all(&[0xff, 0xfe]).await.expect("it is sent");
         send.finish().expect("it is open");
@@ -106,7 +106,7 @@ fn connections_beyond_the_limit_are_refused() {
         let third = again().await.expect_err("there may be no more");
         assert!(third.to_string().contains("refused"), "{third}");
         first.close(0u32.into(), b"done");
-        // The server keeps what is closed for a moment, for what may come late.
+        // The server remembers closed connections for a moment, because of late packets.
         let mut refused = 1;
         let third = loop {
             match again().await {
@@ -131,7 +131,7 @@ fn forged_first_packets_do_not_lock_a_server_out() {
     let server = serve_with(&folder, "127.0.0.1:0", "mmsg", &["--connections", "20"]);
     run(async {
         let (endpoint, first) = connect(&folder, server.addr).await;
-        // It takes first packets and answers nothing, like the owner of an address that was forged.
+        // Swallows first packets, as the owner of a forged address would.
         let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
         let addr = silent.local_addr().expect("it is bound");
         let mut forged = HashMap::new();
@@ -140,26 +140,26 @@ fn forged_first_packets_do_not_lock_a_server_out() {
             attempts.push(endpoint.connect(addr, "localhost").expect("it can be tried"));
             let mut packet = [0; 1500];
             let len = silent.recv(&mut packet).await.expect("a first packet");
-            // By the connection's identifier (RFC 9000, section 17.2): a packet may come again.
+            // Told apart by connection ID (RFC 9000, section 17.2), since a packet may be repeated.
             let id = packet[6..6 + usize::from(packet[5])].to_vec();
             forged.insert(id, packet[..len].to_vec());
         }
         for packet in forged.values() {
             silent.send_to(packet, server.addr).await.expect("it is sent");
         }
-        // Behind them in the server's buffer, and only this client can answer a Retry.
+        // Queued behind the forged packets. Only this client can answer a Retry.
         let again = endpoint.connect(server.addr, "localhost").expect("it can be tried");
         let second = again.await.expect("the server is not full");
         for connection in [first, second] {
             connection.close(0u32.into(), b"done");
         }
     });
-    // A quarter of the places is all that forged packets get.
+    // Forged packets get at most a quarter of the places.
     let connections = stop(server).get("", "connections ");
     assert!((3..=7).contains(&connections), "{connections}");
 }
 
-/// Quinn's server, which answers every request with these bytes, and then ends the stream.
+/// A plain quinn server that answers every request with these bytes and ends the stream.
 async fn answering(folder: &Folder, answer: Vec<u8>) -> (Endpoint, SocketAddr) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     std::fs::write(folder.path("cert.pem"), made.cert.pem()).expect("a new file");
@@ -174,7 +174,7 @@ async fn answering(folder: &Folder, answer: Vec<u8>) -> (Endpoint, SocketAddr) {
             let connection = incoming.await.expect("the client connects");
             while let Ok((mut send, mut recv)) = connection.accept_bi().await {
                 assert_eq!(recv.read_to_end(100).await.expect("a request"), b"file");
-                // The client may have heard enough before the end.
+                // Fails if the client has rejected the answer before its end.
                 let _ = send.write_all(&answer).await;
                 let _ = send.finish();
             }
@@ -183,7 +183,7 @@ async fn answering(folder: &Folder, answer: Vec<u8>) -> (Endpoint, SocketAddr) {
     (endpoint, addr)
 }
 
-/// Runs `quic get` against quinn's server and returns how it ended.
+/// Runs `quic get` against the plain quinn server and returns how it ended.
 async fn get(
     folder: Arc<Folder>,
     addr: SocketAddr,

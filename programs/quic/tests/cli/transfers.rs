@@ -1,4 +1,4 @@
-//! Files are transferred unchanged, with ECN and offload in use.
+//! Files arrive unchanged, with ECN and offload in use.
 
 use crate::kit::{Figures, Folder, PAIRS, client, get, serve, stop};
 use crate::running::{loopbacks, skip};
@@ -30,10 +30,10 @@ fn a_file_in_a_folder_of_the_folder() {
     get(&server, &folder, "deep/file", &data, &[]);
 }
 
-/// The datagrams of a bulk transfer have their marks, and are sent and received with offload.
+/// Checks that a bulk transfer carries ECN marks and uses offload in both directions.
 #[track_caller]
 fn assert_at_work(sender: &Figures, receiver: &Figures) {
-    // But those of the handshake, perhaps, until the path is known to keep the marks.
+    // quinn may leave the handshake unmarked until the path is known to keep marks.
     let marked = |figures: &Figures, way| {
         let (all, marked) = (figures.get(way, "datagrams "), figures.get(way, "with ECN "));
         assert!(marked <= all && all - marked < 10, "{way} {figures:?}");
@@ -65,12 +65,12 @@ fn ecn_and_offload_are_at_work_both_ways() {
         if of_server == "mmsg" && sender.get("sent: ", "segmented ") > 0 {
             let kernel = |words| sender.get("to the kernel: ", words);
             assert_eq!(kernel("datagrams "), sender.get("sent: ", "datagrams "), "{sender:?}");
-            // The batches are quinn's, and each is a call.
+            // quinn forms the batches, and each is one call.
             assert!(kernel("in GSO batches ") / kernel(", GSO batches ") >= 2, "{sender:?}");
             assert!(kernel("system calls ") <= sender.get("sent: ", "calls "), "{sender:?}");
             assert_eq!(kernel("rejected "), 0, "{sender:?}");
         }
-        // All that was sent has arrived, but what came when the receiver had closed.
+        // Packets sent after the receiver had closed do not arrive.
         let sent = sender.get("sent: ", "datagrams ");
         let received = receiver.get("received: ", "datagrams ");
         assert!(received <= sent, "{sender:?} {receiver:?}");
